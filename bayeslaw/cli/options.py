@@ -97,6 +97,18 @@ Ranges = Annotated[
     list[str] | None, Option("--set", help="Values of a covariate: N=8.1B, r=0.1,0.25 or D=1e9:2e11:20. Repeatable.")
 ]
 Set = Annotated[list[str] | None, Option("--set", help="The value of a covariate of the laws, such as N=8.1e9. Repeatable.")]
+Served = Annotated[
+    str | None,
+    Option(help="Tokens that the model will serve: 2e12, the interval 1e12:4e12:90%, or a prior such as LogNormal(28,0.5)."),
+]
+Device = Annotated[
+    list[str] | None,
+    Option(
+        help="What FLOPs become hours by: peak=312e12 (FLOP/s) and utilisation=0.5, and for serving, if it differs, served-peak "
+        "and served-utilisation; numbers, intervals or priors as for --served. Repeatable."
+    ),
+]
+MaxHours = Annotated[float | None, Option(help="Budget of device hours, serving included; needs --device.")]
 Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as shares TOKENS:TRAINABLE, such as 0.4:0.034,0.6:0.5.")]
 
 # --- training dynamics ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -11,6 +11,10 @@ import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from bayeslaw.planning.life import WholeLife
+    from bayeslaw.planning.menu import PlanMenu
 
 LEVEL = "COLUMN=VALUE, such as domain=web"
 
@@ -26,10 +30,28 @@ def plan(
     ] = None,
     max_loss: Annotated[float | None, Option(help="Largest target loss, in the unit of its fit.")] = None,
     max_tokens: Annotated[float | None, Option(help="Budget of tokens.")] = None,
-    max_flops: Annotated[float | None, Option(help="Budget of FLOPs, 6 N D.")] = None,
+    max_flops: Annotated[float | None, Option(help="Budget of FLOPs: 6 N D, and 2 N for each served token.")] = None,
+    max_hours: options.MaxHours = None,
     max_cost: Annotated[float | None, Option(help="Budget of money; needs --price.")] = None,
-    minimise: Annotated[str, Option(help="What is minimised: tokens, flops, cost, replay, target-loss or source-loss.")] = "tokens",
-    price: Annotated[list[str] | None, Option(help="A price: flop=2e-18, new-token=1e-7 or replayed-token=0. Repeatable.")] = None,
+    minimise: Annotated[
+        str | None, Option(help="What is minimised: tokens (the default), flops, hours, cost, replay, target-loss or source-loss.")
+    ] = None,
+    served: options.Served = None,
+    sizes: Annotated[
+        str | None,
+        Option(
+            help="Sizes of checkpoints to choose from, 1e9,3e9,7e9, in place of --set N. Other settings and --base-loss have one "
+            "value for all, or a list with one for each."
+        ),
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        Option(
+            help="A price: flop=2e-18, hour=1.5, served-flop, served-hour, new-token=1e-7 or replayed-token=0; a number, an "
+            "interval or a prior as for --served. Repeatable."
+        ),
+    ] = None,
+    device: options.Device = None,
     stages: options.Stages = None,
     replay: Annotated[str | None, Option(help="Replay shares to consider: 0.1:0.6, 0.1,0.25,0.5 or 0.25.")] = None,
     atpp: Annotated[str | None, Option(help="Adaptation tokens per parameter to consider: 1:20, 5,10,20 or 8.")] = None,
@@ -60,8 +82,7 @@ def plan(
             "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
         )
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=8.1e9")
-    priced = options.pairs_of("--price", price, "NAME=MONEY, such as flop=2e-18")
-    prices = {name: options.number_of("--price ", value) for name, value in priced.items()}
+    prices = options.pairs_of("--price", price, "NAME=MONEY, such as flop=2e-18")
     files: dict[Path, Any] = {}
 
     def read(path: str | Path) -> Any:
@@ -70,14 +91,25 @@ def plan(
 
     target_levels = options.pairs_of("--target-set", target_set, LEVEL)
     sources, levels = _sources(source or [], source_set, read)
+    given: dict[str, Any] = {
+        "on": on, "confidence": confidence, "max_forgetting": _by_source("--max-forgetting", max_forgetting), "max_loss": max_loss,
+        "max_tokens": max_tokens, "max_flops": max_flops, "max_hours": max_hours, "max_cost": max_cost, "served": served or 0.0,
+        "prices": prices, "device": options.pairs_of("--device", device, "NAME=VALUE, such as peak=312e12"), "stages": stages,
+        "replay": replay, "atpp": atpp, "tokens": tokens, "source_levels": levels or None, "target_levels": target_levels or None,
+        "levels": level or LEVELS, "discrepancy": discrepancy, "seed": seed, "force": force,
+    }  # fmt: skip
+    aimed = read(target) if target is not None else None
+    if sizes is not None:
+        if candidates is not None:
+            raise BayeslawError(
+                "--candidates are for one checkpoint: give it by --set N, not by --sizes.", code="menu-with-candidates"
+            )
+        models, bases = _menu_of(sizes, settings, base_loss)
+        menu = bayeslaw.planning.plan_menu(sources or None, aimed, models, minimise=minimise, base_loss=bases, **given)
+        return _menu_answer(menu, output, plot)
     planned = bayeslaw.plan(
-        sources or None, read(target) if target is not None else None, settings, on=on, confidence=confidence,  # type: ignore[arg-type]
-        max_forgetting=_by_source("--max-forgetting", max_forgetting), max_loss=max_loss, max_tokens=max_tokens,
-        max_flops=max_flops, max_cost=max_cost, minimise=minimise, prices=prices, stages=stages, replay=replay, atpp=atpp,
-        tokens=tokens, base_loss=_by_source("--base-loss", base_loss), source_levels=levels or None,
-        target_levels=target_levels or None, levels=level or LEVELS,
-        discrepancy=discrepancy, seed=seed, force=force,
-    )  # fmt: skip
+        sources or None, aimed, settings, minimise=minimise or "tokens", base_loss=_by_source("--base-loss", base_loss), **given
+    )
     bought = None
     if candidates is not None and budget is not None:
         bought = planned.anchors(candidates, budget=budget, stages=stages, force=force)
@@ -95,6 +127,40 @@ def plan(
         answer.say("", "runs that would make the constraints surer")
         answer.show("picks", bought.picks)
         answer.say("", bought.text)
+    return answer
+
+
+def _menu_of(sizes: str, settings: dict[str, str], base_loss: list[str] | None) -> tuple[list[dict[str, str]], list[Any]]:
+    """Return the settings of each checkpoint of a menu, and its base losses: lists have a value for each."""
+    if "N" in settings:
+        raise BayeslawError("--sizes and --set N exclude each other: give the sizes of the menu.", code="sizes-and-size")
+    each = sizes.split(",")
+
+    def values(name: str, text: str) -> list[str]:
+        parts = text.split(",")
+        if len(parts) not in (1, len(each)):
+            message = f"{name} has {len(parts)} values for {len(each)} sizes; give one, or one for each."
+            raise BayeslawError(message, code="values-of-menu")
+        return parts * (len(each) if len(parts) == 1 else 1)
+
+    own = {"N": each} | {name: values(name, text) for name, text in settings.items()}
+    models = [dict(zip(own, row, strict=True)) for row in zip(*own.values(), strict=True)]
+    bases: list[list[str]] = [[] for _ in each]
+    for text in base_loss or []:
+        name, sign, rest = text.rpartition("=")
+        for texts, value in zip(bases, values("--base-loss", rest), strict=True):
+            texts.append(name + sign + value)
+    return models, [_by_source("--base-loss", texts) for texts in bases]
+
+
+def _menu_answer(menu: PlanMenu, output: Path | None, plot: Path | None) -> Answer:
+    """Return the answer about a menu of checkpoints."""
+    answer = Answer()
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_menu(menu, ax))
+    answer.say(*menu.lines(), "")
+    answer.save_table("menu", menu.table, output, f"{len(menu.table)} checkpoints")
+    answer.results["best"] = None if menu.best is None else menu.best.best
+    answer.note(menu.notes)
     return answer
 
 
@@ -132,21 +198,56 @@ def _by_source(option: str, texts: list[str] | None) -> Any:
 
 def allocate(
     fit: Annotated[Path, Argument(help="A fit or a stack of a law of N and D.")],
-    compute: Annotated[str, Option(help="FLOPs, C = 6 N D: 1e21, or 1e19:1e24:30 for 30 values.")],
+    compute: Annotated[
+        str | None,
+        Option(help="FLOPs: 1e21, or 1e19:1e24:30 for 30 values; of training, or with options such as --served of the whole life."),
+    ] = None,
     stage: Annotated[str | None, Option(help="The stage, if the law describes two: its 0/1 covariate, or scratch.")] = None,
     set_: options.Set = None,
+    served: options.Served = None,
+    hours: Annotated[str | None, Option(help="Device hours of the whole life, in place of --compute; needs --device.")] = None,
+    cost: Annotated[str | None, Option(help="Money for the whole life, in place of --compute; needs --price.")] = None,
+    max_loss: Annotated[str | None, Option(help="A target loss, whose whole-life cost is minimised, in place of a budget.")] = None,
+    minimise: Annotated[str | None, Option(help="With --max-loss: flops, hours or cost (the default with prices).")] = None,
+    sizes: Annotated[str | None, Option(help="A menu of sizes, 1e9,3e9,7e9, or a range that is searched, 1e9:7e10.")] = None,
+    confidence: Annotated[float, Option(help="Probability with which the loss and the budget are kept over the whole life.")] = 0.9,
+    level: Annotated[list[float] | None, Option(help="A confidence for which the frontier has rows. Repeatable.")] = None,
+    price: Annotated[
+        list[str] | None,
+        Option(help="A price: flop=2e-18, hour=1.5, served-flop or served-hour; numbers, intervals or priors. Repeatable."),
+    ] = None,
+    device: options.Device = None,
+    on: Annotated[
+        Literal["latent", "run"], Option(help="Over a whole life: the law's losses, or those that the next run will log.")
+    ] = "latent",
     discrepancy: Annotated[
         Literal["learned", "none"], Option(help="Losses beyond the runs with the law's error as learnt, or none.")
     ] = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
+    seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Find the parameters and tokens of least loss for compute, with their loss and tokens per parameter."""
+    """Find the parameters and tokens of least loss for compute; with --served, --max-loss or --sizes, over the whole life."""
     options.check_outputs("An allocation", output, plot, [fit])
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
-    allocation = bayeslaw.allocate(bayeslaw.load_fit(fit), compute, stage, settings=settings, discrepancy=discrepancy, force=force)
+    if any(option is not None for option in (served, hours, cost, max_loss, minimise, sizes, level, price, device)):
+        from bayeslaw.planning.plan import LEVELS
+
+        life = bayeslaw.planning.whole_life(
+            bayeslaw.load_fit(fit), served=served or 0.0, compute=compute, hours=hours, cost=cost, max_loss=max_loss,
+            minimise=minimise, sizes=sizes, confidence=confidence, levels=level or LEVELS,
+            prices=options.pairs_of("--price", price, "NAME=MONEY, such as hour=1.5"),
+            device=options.pairs_of("--device", device, "NAME=VALUE, such as peak=312e12"), stage=stage, settings=settings, on=on,
+            discrepancy=discrepancy, seed=seed, force=force,
+        )  # fmt: skip
+        return _life_answer(life, ci, output, plot)
+    if compute is None:
+        raise BayeslawError("Give compute (--compute 1e21), or a target loss (--max-loss 2.1).", code="one-limit-needed")
+    allocation = bayeslaw.allocate(
+        bayeslaw.load_fit(fit), compute, stage, settings=settings, discrepancy=discrepancy, seed=seed, force=force
+    )
     answer = Answer()
     table, powers = allocation.summary(ci), allocation.powers(ci)
     panels = [lambda ax: bayeslaw.plots.plot_isoflops(allocation, ax, ci_prob=ci)]
@@ -157,6 +258,23 @@ def allocate(
     answer.say("", f"power laws of compute, {allocation.method}")
     answer.show("powers", powers, joined=True)
     answer.note(allocation.notes)
+    return answer
+
+
+def _life_answer(life: WholeLife, ci: float, output: Path | None, plot: Path | None) -> Answer:
+    """Return the answer about whole-life costs."""
+    answer = Answer()
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_whole_life(life, ax))
+    for number in range(life.given.size):
+        answer.say(*life.lines(number), "")
+    answer.save_table("frontier", life.frontier, output, "frontier")
+    if len(life.menu):
+        answer.say("", "sizes of the menu")
+        answer.show("menu", life.menu, joined=True)
+    answer.say("", "the best of each draw by itself")
+    answer.show("allocation", life.summary(ci), joined=True)
+    answer.results |= {"best": life.best, "deterministic": life.deterministic, "training_only": life.training_only}
+    answer.note(life.notes)
     return answer
 
 

@@ -7,4 +7,6 @@ from .executors import Executor as Executor
 from .executors import Result as Result
 from .executors import executor as executor
 from .executors import values_of as values_of
+from .flops import device_hours as device_hours
+from .flops import life_flops as life_flops
 from .flops import stage_flops as stage_flops

@@ -1,4 +1,4 @@
-"""FLOPs of training, also in stages in which parts of the model are frozen."""
+"""FLOPs of training, also in stages in which parts of the model are frozen, and of serving; the hours that they take."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from bayeslaw.core.errors import BayeslawError
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
 FLOPS = 3 * PASS  # per parameter and token, where everything is trained
+SERVED = PASS  # per parameter and token that the trained model reads or writes
+HOUR = 3600.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,53 @@ def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.
     if not (math.isfinite(N) and N > 0):
         raise BayeslawError(f"N must be positive and finite, not {N:g}.", code="not-positive")
     return N * D * Stage(D, trainable, backward).flops
+
+
+def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> NDArray[np.float64]:
+    """Return the FLOPs of a model's whole life: 6 N D for training and 2 N for each served token (Sardana et al. 2024, eq. 3).
+
+    Parameters
+    ----------
+    N, D, served : arrays that broadcast
+        Parameters, training tokens, and tokens that users' requests and answers have together. N and D that are not positive, and
+        served tokens below 0, raise BayeslawError.
+
+    Examples
+    --------
+    >>> print(f"{bayeslaw.core.life_flops(7e9, 1.24e12, served=2e12):.4g}")
+    8.008e+22
+    """
+    n, d, tokens = (np.asarray(value, dtype=np.float64) for value in (N, D, served))
+    for name, values in (("N", n), ("D", d)):
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise BayeslawError(f"{name} must be positive and finite, not {values.min():g}.", code="not-positive")
+    if not (tokens >= 0).all():
+        raise BayeslawError(f"Served tokens must be 0 or more, not {tokens.min():g}.", code="negative-amount")
+    return np.asarray(FLOPS * n * d + SERVED * n * tokens)
+
+
+def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> NDArray[np.float64]:
+    """Return the hours in which one device does some FLOPs.
+
+    Parameters
+    ----------
+    flops, peak, utilisation : arrays that broadcast
+        The peak in FLOP/s, and the share of it that is reached. A peak that is not positive, and a utilisation outside (0, 1],
+        raise BayeslawError.
+
+    Examples
+    --------
+    >>> float(bayeslaw.core.device_hours(3.6e18, peak=1e15, utilisation=0.5))
+    2.0
+    """
+    peaks, share = np.asarray(peak, dtype=np.float64), np.asarray(utilisation, dtype=np.float64)
+    if not (np.isfinite(peaks) & (peaks > 0)).all():
+        raise BayeslawError(f"A device's peak must be positive and finite, not {peaks.min():g} FLOP/s.", code="not-positive")
+    if not ((share > 0) & (share <= 1)).all():
+        wrong = float(share[~((share > 0) & (share <= 1))].flat[0])
+        hint = f": is it a percentage? Write {wrong / 100:g}" if 1 < wrong <= 100 else ""
+        raise BayeslawError(f"A utilisation lies above 0 and is at most 1, {wrong:g} does not{hint}.", code="not-a-share")
+    return np.asarray(np.asarray(flops, dtype=np.float64) / (peaks * share * HOUR))
 
 
 def stages_of(given: Stages) -> tuple[Stage, ...]:

@@ -12,7 +12,7 @@ numerically, along log N. An optimum at a limit of N or D is a corner; with beta
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -161,7 +161,7 @@ def allocate(
             f"The discrepancy of an allocation is learned or none, not {discrepancy!r}.", code="unknown-discrepancy"
         )
     whole_number("seed", seed, 0)
-    flops = _read_compute(compute)
+    flops = read_values(compute)
     fits = _beyond(fit, float(flops.max()) if discrepancy == "learned" else 0.0)
     pairs = [(own, {name: values[chosen] for name, values in own.draws.items()}) for own, chosen in fits]
     laws = stages(fit, settings or {}, stage, pairs)
@@ -214,13 +214,21 @@ def _errors(fit: Fit | PointFit, chosen: Index, law: LawDraws, optimum: Mapping[
     return np.stack([drawn.along(at) for at in columns], axis=1)
 
 
-def _read_compute(given: str | float | Sequence[float]) -> Array:
-    """FLOPs (n,) from a number, a list or a range."""
+def read_values(given: str | float | Sequence[float], name: str = "compute", unit: str = "FLOPs") -> Array:
+    """Values (n,) above 0 from a number, a list or a range.
+
+    Parameters
+    ----------
+    given : number, sequence or text
+        '1e19:1e24:30' for 30 values evenly in the logarithm; '1e19,1e20' for a list.
+    name, unit : str
+        What the values are of, for errors.
+    """
     try:
         if isinstance(given, str) and ":" in given:
             low, high, count = given.split(":")
             if not 1 <= int(count) <= MOST:
-                raise BayeslawError(f"compute {given!r} asks for {count} values; give 1 to {MOST:,}.", code="too-many-values")
+                raise BayeslawError(f"{name} {given!r} asks for {count} values; give 1 to {MOST:,}.", code="too-many-values")
             values = np.geomspace(float(low), float(high), int(count))
         else:
             values = np.atleast_1d(np.asarray(given.split(",") if isinstance(given, str) else given, dtype=np.float64))
@@ -230,7 +238,7 @@ def _read_compute(given: str | float | Sequence[float]) -> Array:
         values = np.empty(0)
     if not values.size or not (np.isfinite(values) & (values > 0)).all():
         raise BayeslawError(
-            f"compute {given!r} is not FLOPs above 0, a list of them, or a range such as 1e19:1e24:30.", code="unreadable-compute"
+            f"{name} {given!r} is not {unit} above 0, a list of them, or a range such as 1e19:1e24:30.", code=f"unreadable-{name}"
         )
     return values
 
@@ -359,7 +367,7 @@ def numeric(stage: LawDraws, compute: Array) -> dict[str, Any]:
     log_n = np.empty((stage.size, k.size))
     corner = np.zeros_like(log_n, dtype=bool)
     for i in range(k.size):
-        log_n[:, i] = _least(stage, float(k[i]), np.linspace(low[i], high[i], GRID))
+        log_n[:, i] = least_along(_loss_along(stage, float(k[i])), float(low[i]), float(high[i]), stage.size, GRID)
         corner[:, i] = np.minimum(log_n[:, i] - low[i], high[i] - log_n[:, i]) < 1e-6
     return _at(stage, k, log_n) | {"corner": corner, "exponents": _slopes(compute, log_n), "method": "numeric", "notes": []}
 
@@ -370,25 +378,39 @@ def _at(stage: LawDraws, k: Array, log_n: Array) -> dict[str, Array]:
     return {"N": n, "D": k / n, "loss": stage.outcome({"N": n, "D": k / n}, axes=1)}
 
 
-def _least(stage: LawDraws, k: float, grid: Array) -> Array:
-    """Log N (S,) of least loss at N D = k, from a grid of log N and golden sections."""
+def _loss_along(stage: LawDraws, k: float) -> Callable[[Array], Array]:
+    """The losses (S,) at log N (S,) and N D = k; inf where a law has none."""
 
     def loss(x: Array) -> Array:
-        values = stage.outcome({"N": np.exp(x), "D": k / np.exp(x)}, axes=1)
+        values = stage.outcome({"N": np.exp(x), "D": k / np.exp(x)})
         return np.where(np.isfinite(values), values, np.inf)
 
-    best = loss(grid[None, :]).argmin(axis=1)
-    a, b = grid[np.maximum(best - 1, 0)][:, None], grid[np.minimum(best + 1, GRID - 1)][:, None]
+    return loss
+
+
+def least_along(f: Callable[[Array], Array], low: float, high: float, size: int, points: int) -> Array:
+    """Where a function is least for each of S draws: on a grid, then by golden sections around its lowest point.
+
+    Parameters
+    ----------
+    f : callable
+        Values (S,) at a place for each draw (S,).
+    low, high, size, points : float, float, int, int
+        The ends of the grid, the number of draws S, and that of the grid's points.
+    """
+    grid = np.linspace(low, high, points)
+    best = np.argmin([f(np.full(size, x)) for x in grid.tolist()], axis=0)
+    a, b = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, points - 1)]
     c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
-    at_c, at_d = loss(c), loss(d)
+    at_c, at_d = f(c), f(d)
     for _ in range(STEPS):
         left = at_c < at_d
         a, b = np.where(left, a, c), np.where(left, d, b)
         new = np.where(left, b - GOLDEN * (b - a), a + GOLDEN * (b - a))
-        value = loss(new)
+        value = f(new)
         c, d = np.where(left, new, d), np.where(left, c, new)
         at_c, at_d = np.where(left, value, at_d), np.where(left, at_c, value)
-    return np.asarray((a + b)[:, 0] / 2)
+    return np.asarray((a + b) / 2)
 
 
 def _slopes(compute: Array, log_n: Array) -> dict[str, Array]:

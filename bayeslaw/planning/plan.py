@@ -34,10 +34,12 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
 from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members
+from bayeslaw.planning.life_costs import UNITS, Amount
 from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.planning.problem import (
     PlanProblem,
     Prices,
+    WholeLifeCost,
     box_of,
     by_name,
     check_confidence,
@@ -48,6 +50,7 @@ from bayeslaw.planning.problem import (
     forgetting_limits,
     logged_tokens,
     positive,
+    read_budgets,
 )
 from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search, values_at
 from bayeslaw.posterior.diagnostics import Reach, checks_label, distrusted, extrapolation, failed_text, failure_suffix
@@ -56,7 +59,8 @@ from bayeslaw.posterior.fit import Fit
 SPREADS = ("latent", "run")
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 COLUMNS = (
-    "confidence", "plan", "tokens", "atpp", "r", "flops", "cost", "value", "searched", "held_out", "held_out_se", "active",
+    "confidence", "plan", "tokens", "atpp", "r", "flops", "served_flops", "hours", "cost", "value", "searched", "held_out",
+    "held_out_se", "active",
 )  # fmt: skip
 BLOCK = 50  # neighbouring draws that are searched, or held out, together
 EDGE = 1e-3  # of the box, within which a plan lies on its edge
@@ -76,9 +80,12 @@ def plan(
     max_loss: float | None = None,
     max_tokens: float | None = None,
     max_flops: float | None = None,
+    max_hours: float | None = None,
     max_cost: float | None = None,
     minimise: str = "tokens",
-    prices: Mapping[str, float] | None = None,
+    served: Amount = 0.0,
+    prices: Mapping[str, Amount] | None = None,
+    device: Mapping[str, Amount] | None = None,
     stages: Stages | None = None,
     replay: str | float | Sequence[float] | None = None,
     atpp: str | float | Sequence[float] | None = None,
@@ -108,11 +115,19 @@ def plan(
         Largest rise of the source loss over its base: '2%' of it, or in the unit of its fit.
     max_loss : float, optional
         Largest target loss, in the unit of its fit.
-    max_tokens, max_flops, max_cost : float, optional
-    minimise : {'tokens', 'flops', 'cost', 'replay', 'target-loss', 'source-loss'}
-        For a loss, the value that the loss stays under with the confidence is minimised; 'replay' needs fixed tokens.
+    max_tokens, max_flops, max_hours, max_cost : float, optional
+        Budgets: of tokens, and of the whole life, which is the adaptation and the serving of `served` tokens. One of something
+        uncertain is a constraint, which holds together with the others.
+    minimise : {'tokens', 'flops', 'hours', 'cost', 'replay', 'target-loss', 'source-loss'}
+        For a loss, the value that the loss stays under with the confidence is minimised; 'replay' needs fixed tokens. Uncertain
+        costs are minimised in the mean.
+    served : amount
+        Tokens that the adapted model will read and write for its users. They cost the same in all plans of one checkpoint, but
+        not of checkpoints of several sizes: see `bayeslaw.planning.plan_menu`. Amounts are those of `bayeslaw.planning.whole_life`.
     prices : mapping, optional
-        Money for a 'flop', a 'new-token' and a 'replayed-token'.
+        Money for a 'flop', an 'hour', a 'served-flop', a 'served-hour', a 'new-token' and a 'replayed-token': amounts.
+    device : mapping, optional
+        By which FLOPs are hours, as in `bayeslaw.planning.whole_life`.
     stages : text or sequence of Stage, optional
         Stages in which parts of the model are frozen, by which FLOPs are counted: '0.4:0.034,0.6:0.5' (share of the tokens,
         trainable share of the parameters). See `bayeslaw.core.flops`.
@@ -160,10 +175,12 @@ def plan(
     whole_number("seed", seed, 0)
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
-    model, price = check_settings(settings, posteriors), Prices.of(prices or {}, stages)
+    model, draws_each = check_settings(settings, posteriors), sum(chosen.size for _, chosen in posteriors[0].selections)
+    price = Prices.of(prices or {}, stages, size=draws_each, served=served, device=device, seed=seed)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
     check_objective(minimise, bool(fits), target is not None, bool(limits), math.isfinite(loss), price, n)
-    budget = price.log_budget(n, max_tokens, max_flops, max_cost)
+    budgets = read_budgets(price, n, {"flops": max_flops, "hours": max_hours, "cost": max_cost})
+    budget = price.log_budget(n, max_tokens, budgets)
     box = box_of(posteriors, n, replay=replay, atpp=atpp, tokens=tokens, budget=budget)
     if minimise == "replay" and (box.listed_x is None or box.listed_x.size != 1):
         raise BayeslawError("To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8).", code="tokens-not-fixed")
@@ -181,7 +198,8 @@ def plan(
         check_confidence(level, solver.draws.size)
     own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
     base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
-    problem = PlanProblem(own, aimed, base, limits, loss, box, minimise, price, model)
+    limited = price.uncertain_budgets(n, budgets)
+    problem = PlanProblem(own, aimed, base, limits, loss, box, minimise, price, model, limited)
     problem.check_reachable(solver.draws, confidence)
     return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force)
 
@@ -195,8 +213,8 @@ class Plan:
     best, attainable : PlanPoint or None
         The plan at the confidence asked for; where there is none, the place where most draws satisfy every constraint.
     frontier : DataFrame
-        One row per confidence: plan ('feasible' or 'infeasible'), tokens, atpp, r, flops, cost, value, searched, held_out,
-        held_out_se, active, and checks ('passed' or 'FAILED (forced)').
+        One row per confidence: plan ('feasible' or 'infeasible'), tokens, atpp, r, mean costs of the whole life (flops, of which
+        served_flops, hours, cost), value, searched, held_out, held_out_se, active, checks ('passed' or 'FAILED (forced)').
     deterministic, deterministic_by : PlanPoint or None, str
         The deterministic (plug-in) plan, by 'median losses' or 'point fits', and how often it satisfies the constraints.
     losses : DataFrame
@@ -321,7 +339,9 @@ class PlanPoint:
     tokens: float
     replay: float
     atpp: float
-    flops: float
+    flops: float  # mean of the whole life, as are hours and cost
+    served_flops: float  # those of them that serving takes; nan where nothing is served
+    hours: float
     cost: float
     confidence: float  # that it was searched for
     searched: float  # share of the searched draws that satisfy every constraint
@@ -350,7 +370,9 @@ class PlanPoint:
         """Tokens, replay and their cost in words; with the problem, the minimised loss too."""
         parts = [f"ATPP {self.atpp:.4g}"] if math.isfinite(self.atpp) else []
         parts += [f"{self.tokens:.4g} tokens", f"replay {self.replay:.1%}"]
-        parts += [f"{self.flops:.3g} FLOPs"] if math.isfinite(self.flops) else []
+        serving = f" ({self.served_flops / self.flops:.0%} for serving)" if math.isfinite(self.served_flops) else ""
+        parts += [f"{self.flops:.3g} FLOPs{serving}"] if math.isfinite(self.flops) else []
+        parts += [f"{self.hours:.4g} device hours"] if math.isfinite(self.hours) else []
         parts += [f"cost {self.cost:.4g}"] if math.isfinite(self.cost) else []
         if problem is not None and math.isfinite(self.value):
             target = problem.target if problem.minimise == "target-loss" else None
@@ -413,10 +435,11 @@ class _Solver:
             satisfied = np.vstack([satisfied, values_at(problem.objective, self.held_out, optimum.x, r) <= optimum.value])
             value = math.exp(optimum.value) if problem.minimise == "target-loss" else math.expm1(optimum.value)
         share, error = share_with_error(satisfied.all(axis=0))
-        price = problem.prices.token(r, problem.n)
+        flops, hours, cost = (problem.prices.mean(unit, problem.n, tokens, r) for unit in UNITS)
+        served = float(np.mean(problem.prices.serving("flops", problem.n))) if problem.prices.life.serves else math.nan
         return PlanPoint(
-            tokens=tokens, replay=r, atpp=tokens / problem.n, flops=problem.prices.compute * problem.n * tokens,
-            cost=tokens * price if price else math.nan, confidence=confidence, searched=optimum.count / self.draws.size,
+            tokens=tokens, replay=r, atpp=tokens / problem.n, flops=flops, served_flops=served, hours=hours, cost=cost,
+            confidence=confidence, searched=optimum.count / self.draws.size,
             held_out=share, held_out_se=error,
             by_constraint={name: float(holds.mean()) for name, holds in zip(names, satisfied, strict=True)}, value=value,
         )  # fmt: skip
@@ -469,7 +492,13 @@ def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointF
         name: "law" if base.kind == "law" else f"{float(np.exp(np.median(base.log))):.12g}"
         for name, base in problem.base_losses.items()
     }
-    return problem.with_losses(losses, base_losses([s for s in losses if s.name in stated], stated, 0))
+    budgets = tuple(
+        replace(budget, loss=replace(budget.loss, prices=problem.prices.median()), limit=budget.limit[:1])
+        for budget in problem.budgets
+        if isinstance(budget.loss, WholeLifeCost)
+    )
+    base = base_losses([s for s in losses if s.name in stated], stated, 0)
+    return replace(problem.with_losses(losses, base), budgets=budgets)
 
 
 def _frontier(points: Mapping[float, PlanPoint | None]) -> pd.DataFrame:
@@ -479,7 +508,7 @@ def _frontier(points: Mapping[float, PlanPoint | None]) -> pd.DataFrame:
         values = vars(point) | {"r": point.replay, "active": point.active} if point is not None else {}
         rows.append(values | {"confidence": level, "plan": "feasible" if point is not None else "infeasible"})
     table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
-    return table.drop(columns=[c for c in ("atpp", "flops", "cost", "value") if table[c].isna().all()])
+    return table.drop(columns=[c for c in ("atpp", "flops", "served_flops", "hours", "cost", "value") if table[c].isna().all()])
 
 
 def _losses(problem: PlanProblem, shown: PlanPoint | None) -> pd.DataFrame:
@@ -495,6 +524,10 @@ def _losses(problem: PlanProblem, shown: PlanPoint | None) -> pd.DataFrame:
         draws[f"loss of {source.name} ({source.unit})"] = np.exp(log)
         if source.name in problem.base_losses:
             draws[f"forgetting of {source.name} (relative)"] = np.expm1(log - problem.base_losses[source.name].log)
+    for unit, name in UNITS.items():
+        if unit in problem.prices.life.rates and not problem.prices.certain(unit):
+            spent = WholeLifeCost(problem.prices, unit, problem.n)
+            draws[f"whole life ({name})"] = np.exp(values_at(spent, every, x, shown.replay))
     if problem.minimise == "replay" and problem.box.listed_r is None:
         draws["replay that suffices, draw by draw"] = problem.search.along_replay(every).low.min(axis=0)
     quantiles = {name: np.quantile(v, [0.5, 0.05, 0.95], method="nearest") for name, v in draws.items()}
@@ -511,7 +544,7 @@ def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:
             by_source[source.name] = replace(base, log=base.log - source.shift_base)
     by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero) for loss in problem.losses], by_source)
     every, x = np.arange(problem.size), math.log(shown.tokens)
-    return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.constraints}
+    return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.loss_constraints}
 
 
 def _infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: float) -> list[str]:

@@ -14,17 +14,19 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.text import number
+from bayeslaw.core.text import compact, number
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, as_number, check_passed, domain_loss, members, setting
+from bayeslaw.planning.life_costs import RATES, UNITS, Amount, LifeCosts, price_of
 from bayeslaw.planning.search import Box, Constraint, Search, behind, values_at
 from bayeslaw.posterior.fit import Fit
 
-OBJECTIVES = ("tokens", "flops", "cost", "replay", "target-loss", "source-loss")
+OBJECTIVES = ("tokens", "flops", "hours", "cost", "replay", "target-loss", "source-loss")
 CHOSEN = ("D", "r", "atpp")  # by a plan
-PRICES = ("flop", "new-token", "replayed-token")
+TOKEN_PRICES = ("new-token", "replayed-token")
+PRICES = (*RATES, *TOKEN_PRICES)
 EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18)"
 LEAST_DRAWS = 2_000
 RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
@@ -46,6 +48,7 @@ class PlanProblem:
     minimise: str  # one of `OBJECTIVES`
     prices: Prices
     settings: Mapping[str, float]  # the model: N and whatever else the laws need
+    budgets: tuple[Constraint, ...] = ()  # of what is uncertain; certain ones are in the box
 
     @property
     def losses(self) -> tuple[DomainLoss, ...]:
@@ -64,6 +67,11 @@ class PlanProblem:
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
+        """The losses, and uncertain costs, with their limits in each draw."""
+        return (*self.loss_constraints, *self.budgets)
+
+    @cached_property
+    def loss_constraints(self) -> tuple[Constraint, ...]:
         """The losses with their limits in each draw."""
         rows = []
         for source in self.sources:
@@ -80,6 +88,7 @@ class PlanProblem:
         texts = [f"loss of {name} rises by at most {limit} over its base" for name, limit in self.forgetting.items()]
         if self.target is not None and math.isfinite(self.max_loss):
             texts.append(f"target loss at most {self.max_loss:g} {self.target.unit}")
+        texts += [f"{budget.name} at most {compact(math.exp(float(budget.limit[0])))}" for budget in self.budgets]
         return tuple(texts)
 
     @property
@@ -99,7 +108,7 @@ class PlanProblem:
         """Log of the cost of a token at a replay share; 0 where another thing than the cost is minimised."""
         if self.minimise != "cost":
             return 0.0
-        price = self.prices.token(r, self.n)
+        price = float(np.mean(self.prices.token("cost", r, self.n)))
         return math.log(price) if price > 0 else -math.inf
 
     def with_losses(self, losses: Sequence[DomainLoss], base_losses: Mapping[str, BaseLoss]) -> PlanProblem:
@@ -201,52 +210,166 @@ class ForgettingLimit:
 
 @dataclass(frozen=True)
 class Prices:
-    """Money for a FLOP, a new token and a replayed token; and the FLOPs per parameter and token."""
+    """What training takes for each token, and what serving takes, in FLOPs, device hours and money; means and draws.
 
-    flop: float
-    new: float
-    replayed: float
-    compute: float
+    Attributes
+    ----------
+    life : LifeCosts
+        By FLOPs and hours of training and of serving.
+    new, replayed : arrays (S,)
+        Money for a new and for a replayed token.
+    """
+
+    life: LifeCosts
+    new: Array
+    replayed: Array
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], stages: Stages | None) -> Prices:
-        """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}, and stages as `bayeslaw.core.flops` does."""
-        for name, value in given.items():
+    def of(
+        cls,
+        given: Mapping[str, Any],
+        stages: Stages | None,
+        *,
+        size: int = 1,
+        served: Amount = 0.0,
+        device: Mapping[str, Amount] | None = None,
+        seed: int = 0,
+    ) -> Prices:
+        """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}, and stages as `bayeslaw.core.flops` does.
+
+        Parameters
+        ----------
+        given, stages, served, device, seed
+            As in `plan`.
+        size : int
+            Number of draws S.
+        """
+        for name in given:
             if name not in PRICES:
                 raise BayeslawError(
                     f"There is no price {name!r}; there are {', '.join(PRICES)}.{nearest(name, PRICES)}", code="unknown-price"
                 )
-            if not 0 <= as_number(value) < math.inf:
-                raise BayeslawError(f"The price {name} must be a number of 0 or more, not {value!r}.", code="unusable-price")
-        flop, new, replayed = (float(given.get(name, 0.0)) for name in PRICES)
-        return cls(flop, new, replayed, per_token(stages))
+        by_token = [price_of(name, given.get(name, 0.0), size, seed) for name in TOKEN_PRICES]
+        rates = {name: value for name, value in given.items() if name not in TOKEN_PRICES}
+        life = LifeCosts.of(size, served=served, prices=rates, device=device, per_token=per_token(stages), seed=seed)
+        if given and "cost" not in life.rates:
+            life = replace(life, rates={**life.rates, "cost": (np.zeros(size), np.zeros(size))})
+        return cls(life, *by_token)
 
     @property
     def given(self) -> bool:
         """Whether anything has a price."""
-        return bool(self.flop or self.new or self.replayed)
+        return "cost" in self.life.rates and bool(
+            any(values.any() for values in (*self.life.rates["cost"], self.new, self.replayed))
+        )
 
-    def token(self, r: float, n: float) -> float:
-        """Money for a token of a mixture with replay share r in a model of n parameters."""
-        flops = self.flop * self.compute * n if self.flop else 0.0
-        return flops + self.new * (1 - r) + self.replayed * r
+    @property
+    def needs_size(self) -> bool:
+        """Whether money can't be had without the number of parameters."""
+        return self.life.serves or any(values.any() for values in self.life.rates.get("cost", ()))
 
-    def log_budget(
-        self, n: float, max_tokens: float | None, max_flops: float | None, max_cost: float | None
-    ) -> Callable[[float], float]:
-        """Log of the most tokens that the budgets allow in a model of n parameters, as a function of the replay share."""
-        tokens, flops, cost = positive("max-tokens", max_tokens), positive("max-flops", max_flops), positive("max-cost", max_cost)
-        if math.isfinite(flops):
-            _check_size(n, "FLOPs")
-        if math.isfinite(cost) and not self.given:
-            raise BayeslawError(f"To limit cost, give prices {EXAMPLE_PRICE}.", code="missing-price")
-        fixed = min(tokens, flops / (self.compute * n) if math.isfinite(flops) else math.inf)
+    def token(self, unit: str, r: float | Array, n: float, draws: Index | slice = slice(None), axes: int = 0) -> Array:
+        """What a token of a mixture with replay share r takes to train a model of n parameters on, for draws (s,).
+
+        Parameters
+        ----------
+        unit, r, n, draws, axes
+            One of `UNITS`; the others are as in `bayeslaw.planning.search.Quantity`.
+        """
+        training = self.life.training(unit, draws)
+        taken = behind(n * training if training.any() else training, axes)
+        if unit == "cost":
+            taken = taken + behind(self.new[draws], axes) * (1 - r) + behind(self.replayed[draws], axes) * r
+        return np.asarray(taken)
+
+    def serving(self, unit: str, n: float, draws: Index | slice = slice(None)) -> Array:
+        """What serving takes with a model of n parameters, (s,); zeros where nothing is served."""
+        serving = self.life.serving(unit, draws)
+        return np.asarray(n * serving if serving.any() else serving)
+
+    def mean(self, unit: str, n: float, tokens: float, r: float) -> float:
+        """Mean whole-life cost; nan where the unit, or the number of parameters that it needs, is not known."""
+        if unit not in self.life.rates or (unit == "cost" and not self.given):
+            return math.nan
+        return float(np.mean(self.token(unit, r, n)) * tokens + np.mean(self.serving(unit, n)))
+
+    def certain(self, unit: str) -> bool:
+        """Whether all draws have the same costs."""
+        return self.life.certain(unit) and (unit != "cost" or not (np.ptp(self.new) or np.ptp(self.replayed)))
+
+    def median(self) -> Prices:
+        """One draw, in which every amount is at its median."""
+        return Prices(self.life.median(), np.median(self.new, keepdims=True), np.median(self.replayed, keepdims=True))
+
+    def log_budget(self, n: float, max_tokens: float | None, limits: Mapping[str, float]) -> Callable[[float], float]:
+        """Log of the most tokens that the certain budgets allow in a model of n parameters, as a function of the replay share.
+
+        Parameters
+        ----------
+        n, max_tokens
+            As in `plan`.
+        limits : mapping of unit to float
+            Budgets of the whole life, as of `read_budgets`.
+        """
+        tokens, left = positive("max-tokens", max_tokens), dict[str, float]()
+        for unit, limit in limits.items():
+            if self.certain(unit):
+                serving = float(self.serving(unit, n)[0])
+                left[unit] = limit - serving
+                if serving and left[unit] <= 0:
+                    raise BayeslawError(
+                        f"Serving alone takes {compact(serving)} {UNITS[unit]} with {compact(n)} parameters, the whole budget of "
+                        f"{compact(limit)}. Allow more, serve fewer tokens, or adapt a smaller model.",
+                        code="budget-too-small",
+                    )
 
         def budget(r: float) -> float:
-            price = self.token(r, n)
-            return math.log(min(fixed, cost / price if price and math.isfinite(cost) else math.inf))
+            each = {unit: float(self.token(unit, r, n)[0]) for unit in left}
+            return math.log(min([tokens, *(left[unit] / price for unit, price in each.items() if price)]))
 
         return budget
+
+    def uncertain_budgets(self, n: float, limits: Mapping[str, float]) -> tuple[Constraint, ...]:
+        """Budgets that are constraints, because what is spent is uncertain."""
+        size = self.new.size
+        return tuple(
+            Constraint(f"budget of {UNITS[unit]}", WholeLifeCost(self, unit, n), np.full(size, math.log(limit)))
+            for unit, limit in limits.items()
+            if not self.certain(unit)
+        )
+
+
+@dataclass(frozen=True)
+class WholeLifeCost:
+    """The logarithm of the cost of a model's whole life, as a `Quantity` of tokens and replay share."""
+
+    prices: Prices
+    unit: str
+    n: float
+
+    def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
+        spent = self.prices.token(self.unit, r, self.n, draws, axes) * np.exp(x)
+        return np.log(spent + behind(self.prices.serving(self.unit, self.n, draws), axes))
+
+
+def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -> dict[str, float]:
+    """Budgets by unit, as positive numbers, of those that are given; a missing price, device or number of parameters is refused.
+
+    Parameters
+    ----------
+    prices, n
+        As in `PlanProblem`.
+    limits : mapping of unit to float or None
+        Of the whole life, in `UNITS`.
+    """
+    budgets = {unit: positive(f"max-{unit}", limit) for unit, limit in limits.items() if limit is not None}
+    for unit in budgets:
+        if unit == "cost" and not prices.given:
+            raise BayeslawError(f"To limit cost, give prices {EXAMPLE_PRICE}.", code="missing-price")
+        prices.life.require(unit)
+        if unit != "cost" or prices.needs_size:
+            _check_size(n, UNITS[unit])
+    return budgets
 
 
 def positive(name: str, value: float | None) -> float:
@@ -361,7 +484,9 @@ def check_objective(minimise: str, sources: bool, target: bool, forgetting: bool
     for met, message, code in obstacles:
         if met:
             raise BayeslawError(message, code=code)
-    if minimise == "flops" or prices.flop:
+    if minimise == "hours":
+        prices.life.require("hours")
+    if minimise in ("flops", "hours") or prices.needs_size:
         _check_size(n, "FLOPs")
 
 
@@ -393,15 +518,15 @@ def box_of(
         raise BayeslawError("Give limits of ATPP or of tokens, not both.", code="atpp-and-tokens")
     if atpp is not None:
         _check_size(n, "ATPP")
-        (low, high, listed), unit = _range("ATPP", atpp), n
+        (low, high, listed), unit = read_range("ATPP", atpp), n
     elif tokens is not None:
-        (low, high, listed), unit = _range("tokens", tokens), 1.0
+        (low, high, listed), unit = read_range("tokens", tokens), 1.0
     else:
         least, most, per_parameter = logged_tokens(posteriors)
         low, high, listed, unit = least / BEYOND, most * BEYOND, None, n if per_parameter else 1.0
     if low <= 0:
         raise BayeslawError(f"A plan's tokens must be more than 0, not {low:g}; D = 0 is the base checkpoint.", code="no-tokens")
-    first, last, shares = _range("replay", replay) if replay is not None else (0.0, 1.0, None)
+    first, last, shares = read_range("replay", replay) if replay is not None else (0.0, 1.0, None)
     for value in (first, last):
         if not 0 <= value <= 1:
             hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
@@ -422,7 +547,7 @@ def box_of(
     return Box(math.log(low), math.log(high), (first, last), x, shares, budget)
 
 
-def _range(name: str, given: str | float | Sequence[float]) -> tuple[float, float, Array | None]:
+def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, float, Array | None]:
     """Read '1:20' or a tuple (1, 20) as low and high; '5,10,20', another sequence or 8 as the only values allowed, too."""
     try:
         values = None

@@ -4,8 +4,10 @@ from .chain import plot_chain as plot_chain
 from .decisions import plot_anchors as plot_anchors
 from .decisions import plot_frontier as plot_frontier
 from .decisions import plot_isoflops as plot_isoflops
+from .decisions import plot_menu as plot_menu
 from .decisions import plot_plan as plot_plan
 from .decisions import plot_savings as plot_savings
+from .decisions import plot_whole_life as plot_whole_life
 from .fit import plot_comparison as plot_comparison
 from .fit import plot_coverage as plot_coverage
 from .fit import plot_pair as plot_pair

@@ -13,10 +13,15 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.text import compact
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.planning.allocation import Allocation
-from bayeslaw.planning.plan import Plan
-from bayeslaw.planning.search import values_on_grid
+from bayeslaw.planning.life import WholeLife
+from bayeslaw.planning.life_costs import UNITS
+from bayeslaw.planning.menu import PlanMenu
+from bayeslaw.planning.plan import Plan, PlanPoint
+from bayeslaw.planning.problem import WholeLifeCost
+from bayeslaw.planning.search import values_at, values_on_grid
 from bayeslaw.planning.transfer import Transfer
 from bayeslaw.plots.style import (
     COLORMAP,
@@ -316,6 +321,171 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
     y = "FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)"
     title = f"median and {ci_prob * 100:g}% equal-tailed interval{failure(transfer.failed)}"
     return finish(ax, "tokens of continual pre-training", y, title)
+
+
+def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
+    """Draw what each size takes over its whole life for a target loss, or the loss that it reaches within a budget.
+
+    Lines are the choice at the confidence at each size, bands the draws by themselves. The star marks the plan, the diamond the
+    deterministic plan, and the circle what the costs of training alone would choose. A menu has marks with bars instead, and the
+    probability that each size is the best.
+
+    Parameters
+    ----------
+    life : WholeLife
+        Of up to as many budgets or target losses as there are colours; further ones are counted.
+    ax, ci_prob : as in `plot_forecast`
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> life = bayeslaw.planning.whole_life(bayeslaw.load_fit("fit.nc"), compute=1e21, served=1e11)
+    >>> bayeslaw.plots.plot_whole_life(life, Figure().subplots()).get_xlabel()
+    'parameters N'
+    """
+    unit, values = UNITS[life.unit], life.given.tolist()
+    ax = ax or new_axes()
+    for i, (value, search) in enumerate(list(zip(values, life.searches, strict=True))[:MOST_LINES]):
+        n = _shown_sizes(life, i)
+        choices = [search.at_size(size, life.confidence) for size in n.tolist()]
+        line = np.array([math.nan if c is None else c.loss if life.budgeted else c.costs[life.unit] for c in choices])
+        own = np.exp(np.array([search.own(size)[1] for size in n.tolist()]))
+        _, low, high = quantiles(own, ci_prob, axis=1, method="nearest")
+        asked = f"{compact(value)} {unit}" if life.budgeted else f"loss {value:g}"
+        if life.sizes is None:
+            ax.plot(n, line, color=COLOURS[i], lw=2, label=f"{asked}, confidence {life.confidence:.0%}")
+            endless = np.nan if life.budgeted else 1e6 * low  # beyond the picture
+            ax.fill_between(n, low, np.where(np.isfinite(high), high, endless), color=COLOURS[i], alpha=0.2, lw=0)
+        else:
+            _menu_marks(life, ax, i, line, (low, high), f"{asked}, confidence {life.confidence:.0%}")
+        _life_marks(life, ax, i)
+    note_hidden(ax, len(values), "")
+    if life.sizes is None:
+        ax.set_xscale("log")
+    if not life.budgeted:
+        ax.set_yscale("log")
+        finite = [c.costs[life.unit] for c in (*life.best, *life.training_only) if c is not None]
+        if life.sizes is None:  # sizes that barely reach the loss take any amount
+            ax.set_ylim(top=max(finite, default=1.0) * 8, bottom=min(finite, default=1.0) / 4)
+    served = life.costs.served
+    amount = f"{compact(float(np.mean(served)))} served tokens" + ("" if np.ptp(served) == 0 else " in the mean")
+    notes = [f"{'bars' if life.sizes is not None else 'bands'}: {ci_prob * 100:g}% equal-tailed, of the draws by themselves"]
+    if life.sizes is not None and not np.isfinite(life.menu.filter(like="own_").to_numpy()).all():
+        notes.append("bars with an arrow have no end: some draws don't get there with this size")
+    y = f"loss ({life.loss_unit})" if life.budgeted else f"{unit} of the whole life"
+    title = f"{life.name}: {'loss within a whole-life budget' if life.budgeted else f'whole-life {unit} for a loss'}, {amount}"
+    return finish(ax, "parameters N", y, title + failure(life.failed), notes)
+
+
+def _shown_sizes(life: WholeLife, number: int) -> Array:
+    """Return the sizes that a picture shows: those of the menu, or some around the marks."""
+    if life.sizes is not None:
+        return life.sizes
+    marks = [c.N for c in (life.best[number], life.deterministic[number], life.training_only[number]) if c is not None]
+    low, high = life.searches[number].span
+    ends = (max(low, math.log(min(marks) / 5)), min(high, math.log(max(marks) * 5))) if marks else (low, high)
+    return np.exp(np.linspace(*ends, 41))
+
+
+def _menu_marks(life: WholeLife, ax: Axes, number: int, line: Array, ends: tuple[Array, Array], label: str) -> None:
+    """Draw the sizes of a menu with intervals, and the probability that each is the best."""
+    assert life.sizes is not None
+    low, high = ends
+    some = np.isfinite(low)
+    cap = 10 * float(np.fmax(low[some].max(initial=0.0), np.nanmax(line, initial=0.0)))
+    endless = some & ~np.isfinite(high)
+    ax.vlines(life.sizes[some], low[some], np.where(endless, cap, high)[some], color=COLOURS[number], lw=6, alpha=0.25)
+    if endless.any():
+        ax.plot(life.sizes[endless], np.full(endless.sum(), cap), ls="", marker="^", ms=6, color=COLOURS[number], alpha=0.5)
+    ax.plot(life.sizes, line, ls="", marker=MARKERS[number], ms=6, color=COLOURS[number], mec="white", label=label)
+    shares = life.menu["probability_best"].to_numpy().reshape(life.given.size, -1)[number]
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": SMALL}
+    for n, bottom, share in zip(life.sizes[some].tolist(), low[some].tolist(), shares[some].tolist(), strict=True):
+        ax.annotate(f"best {share:.0%}", (n, bottom), xytext=(0, -4), **style)
+    ax.margins(x=0.1, y=0.15)
+    ax.set_xscale("log")
+    ax.set_xticks(life.sizes, [short_number(float(n)) for n in life.sizes], minor=False)
+    ax.set_xticks([], minor=True)
+
+
+def _life_marks(life: WholeLife, ax: Axes, number: int) -> None:
+    """Mark the plan, the deterministic plan, and the choice by the costs of training alone."""
+    style: dict[str, Any] = {"ls": "", "zorder": 5, "color": COLOURS[number]}
+    marks = [(life.best[number], "*", 15, "plan"), (life.deterministic[number], "D", 6, "deterministic plan")]
+    if life.costs.serves:
+        marks.append((life.training_only[number], "o", 7, "by the costs of training alone"))
+    for choice, marker, size, name in marks:
+        if choice is not None:
+            y = choice.loss if life.budgeted else choice.costs[life.unit]
+            held = f": kept with {choice.held_out:.0%}" if name == "deterministic plan" else ""
+            label = f"{name}, N = {short_number(choice.N)}{held}" if number == 0 else None
+            face = {"mfc": "white", "mec": COLOURS[number], "mew": 1.5} if marker == "o" else {"mec": "white"}
+            ax.plot(choice.N, y, marker=marker, ms=size, label=label, **style, **face)
+
+
+def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
+    """Draw the whole-life costs of the plan of each checkpoint of a menu, training and serving, or the loss it guarantees.
+
+    Above each stands the probability that it is the best. Bars of uncertain costs have 90% equal-tailed intervals.
+
+    Parameters
+    ----------
+    menu : PlanMenu
+    ax : as in `plot_forecast`
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> fit, models = bayeslaw.load_fit("target.nc"), [{"N": n, "ptpp": 31} for n in (5e8, 1e9)]
+    >>> menu = bayeslaw.planning.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
+    >>> bayeslaw.plots.plot_menu(menu, Figure().subplots()).get_xlabel()
+    'checkpoint'
+    """
+    ax = ax or new_axes()
+    in_costs, notes = menu.minimise in UNITS, []
+    for i, (own, share) in enumerate(zip(menu.plans, menu.table["probability_best"], strict=True)):
+        if own is None or own.best is None:
+            reason = "over budget" if own is None else "infeasible"
+            place: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": SMALL}
+            ax.text(i, 0.02, reason, transform=ax.get_xaxis_transform(), **place)
+            continue
+        top = own.best.value
+        if in_costs:
+            top = _life_bar(ax, i, own, own.best, menu.minimise, first=not ax.patches)
+        else:
+            ax.plot(i, top, marker="o", ms=7, color=COLOURS[0], ls="")
+        ax.annotate(f"best {share:.0%}", (i, top), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=SMALL)
+        if in_costs and not own.problem.prices.certain(menu.minimise):
+            notes = ["lines: 90% equal-tailed intervals of the cost"]
+    ax.set_xticks(range(len(menu.models)), [short_number(float(model["N"])) for model in menu.models])
+    ax.set_xlim(-0.6, len(menu.models) - 0.4)
+    ax.margins(y=0.12)
+    first = next(own for own in menu.plans if own is not None)
+    if not in_costs:
+        notes = ["marks: the loss that is stayed under with this confidence while the constraints hold"]
+    unit = first.problem.losses[-1].unit if menu.minimise == "target-loss" else "relative rise"
+    y = f"{UNITS[menu.minimise]} of the whole life" if in_costs else f"{menu.minimise.replace('-', ' ')} ({unit})"
+    title = f"plans of each checkpoint at confidence {first.confidence:.0%}"
+    return finish(ax, "checkpoint", y, title + failure(any(own is not None and own.forced for own in menu.plans)), notes)
+
+
+def _life_bar(ax: Axes, place: int, own: Plan, point: PlanPoint, unit: str, *, first: bool) -> float:
+    """Draw training and serving of a plan above each other, with the interval of the whole; return where it ends."""
+    prices, n = own.problem.prices, own.problem.n
+    serving = float(np.mean(prices.serving(unit, n)))
+    total = float(getattr(point, unit))
+    for bottom, height, colour, name in (
+        (0.0, serving, COLOURS[5], "serving"),
+        (serving, total - serving, COLOURS[0], "adaptation"),
+    ):
+        ax.bar(place, height, bottom=bottom, width=0.6, color=colour, label=name if first else None)
+    if prices.certain(unit):
+        return total
+    every = np.arange(own.problem.size)
+    draws = np.exp(values_at(WholeLifeCost(prices, unit, n), every, math.log(point.tokens), point.replay))
+    _, low, high = quantiles(draws, 0.9)
+    ax.vlines(place, low, high, color="black", lw=1.2)
+    return max(total, float(high))
 
 
 def plot_confidence(frontier: pd.DataFrame, ax: Axes | None = None) -> Axes:

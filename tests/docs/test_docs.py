@@ -43,7 +43,7 @@ PLANNING = (
 )  # pages about models of usual sizes
 LANGUAGES = {"sh", "python", "text", "csv", "toml"}
 NEAR = 0.02  # how near numbers come to those that a page shows: draws have other last digits on other machines
-FAR = {"docs/howto/replay-plan.md": 0.1}  # of a page that shows what is chosen by few draws in a tail
+FAR = {"docs/howto/replay-plan.md": 0.1, "docs/howto/compute.md": 0.1}  # of pages that show what few draws in a tail choose
 REFUSED = "# ends with status 2"
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 

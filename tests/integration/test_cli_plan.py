@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ def test_sources_are_named_by_the_user_or_by_the_domains_of_a_fit(command: Comma
         ((*PLAN, "--source", "S.nc"), "given-twice", ("--source", "S")),
         ((*PLAN, "-o", "frontier.txt"), "wrong-ending", ("frontier.txt",)),
         ((*PLAN, "--plot", "plan.gif"), "wrong-ending", ("plan.gif",)),
-        ((*PLAN, "--price", "flop=dear"), "not-a-number", ("'dear'",)),
+        ((*PLAN, "--price", "flop=dear"), "unusable-price", ("'dear'",)),
         (("plan", "--on", "latent", *PROBLEM), "no-posterior", ()),
         (("allocate", "J.nc", "--compute", "much"), "unreadable-compute", ("'much'",)),
         (("allocate", "J.nc", "--compute", "1e20", "--stage", "ctp"), "unknown-stage", ("'ctp'", "'cpt'")),
@@ -198,6 +199,80 @@ def test_an_allocation_with_intervals_powers_and_picture(command: Command, fits:
     assert "equal compute" in picture
     assert command("allocate", "J.nc", "--compute", "1e20", "--stage", "cpt", "--plot", "one.svg").status == 0
     assert "frontier" not in Path("one.svg").read_text(encoding="utf-8")
+
+
+LIFE = ("allocate", "C.nc", "--served", "1e10:1e11:90%")
+GPU = ("--device", "peak=312e12", "--device", "utilisation=0.5", "--price", "hour=1:2:90%")
+
+
+def test_a_target_loss_at_least_whole_life_cost(command: Command, fits: dict[str, Fit]) -> None:
+    done = command(*LIFE, "--max-loss", "2.6", *GPU, "--device", "served-utilisation=Beta(2,40)", "--plot", "life.png")
+    assert (done.status, done.err) == (0, "")
+    assert "least money for a loss of at most 2.6 nats/token" in done.out
+    assert "deterministic (plug-in) plan, by median losses and amounts" in done.out
+    assert "by the costs of training alone" in done.out
+    assert "device hours" in done.out
+    assert Path("life.png").exists()
+
+
+def test_sizes_of_a_menu_as_json(command: Command, fits: dict[str, Fit]) -> None:
+    done = command(*LIFE, "--compute", "1e20", "--sizes", "100M,3e8,1e9", "--level", "0.5", "--json")
+    assert (done.status, done.err) == (0, "")
+    results = json.loads(done.out)["results"]
+    assert [row["N"] for row in results["menu"]] == [1e8, 3e8, 1e9]
+    assert sum(row["probability_best"] for row in results["menu"]) == pytest.approx(1)
+    assert [row["confidence"] for row in results["frontier"]] == [0.5, 0.9]
+    assert results["best"][0]["N"] in (1e8, 3e8, 1e9)
+    assert results["best"][0]["costs"]["flops"] <= 1e20 * (1 + 1e-9)
+    assert results["training_only"] == [None]
+
+
+def test_a_checkpoint_of_a_menu_is_chosen_by_whole_life_cost(command: Command, fits: dict[str, Fit]) -> None:
+    options = ("--max-forgetting", "2%", "--base-loss", "1.57,1.55", "--max-loss", "1.9", "--on", "latent", *FAST)
+    menu = ("plan", "--source", "S.nc", "--target", "T.nc", "--sizes", "3e9,8.1e9", "--set", "ptpp=279", *options)
+    done = command(*menu, "--served", "1e11:1e12:90%", *GPU, "-o", "menu.csv", "--plot", "menu.png")
+    assert (done.status, done.err) == (0, "")
+    assert "2 checkpoints, least mean money of the whole life" in done.out
+    assert "adapt N = 3e9: ATPP " in done.out
+    table = pd.read_csv("menu.csv")
+    assert table["N"].tolist() == [3e9, 8.1e9]
+    assert {"flops", "served_flops", "hours", "cost", "probability_best"} <= set(table)
+    assert Path("menu.png").exists()
+    named = command(*menu[: -len(options)], *options[:2], "--base-loss", "source=1.57,1.55", *options[4:], "--json")
+    assert json.loads(named.out)["results"]["menu"][0]["plan"] == "feasible"
+
+
+def test_a_plan_with_served_tokens_and_hours(command: Command, fits: dict[str, Fit]) -> None:
+    done = command(*PLAN, *FAST, "--served", "1e12", *GPU, "--max-hours", "1e7", "--minimise", "hours")
+    assert (done.status, done.err) == (0, "")
+    assert "for serving)" in done.out
+    assert "device hours" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        (("allocate", "C.nc"), "one-limit-needed", ("--compute",)),
+        (("allocate", "C.nc", "--served", "many", "--compute", "1e21"), "unusable-served", ("'many'",)),
+        (("allocate", "C.nc", "--served", "-1", "--compute", "1e21"), "unusable-served", ("'-1'",)),
+        (("allocate", "C.nc", "--served", "1e11", "--max-loss", "2.6", "--minimise", "days"), "unknown-objective", ("'days'",)),
+        (("allocate", "C.nc", "--hours", "1e6"), "missing-device", ("peak=312e12",)),
+        (("allocate", "C.nc", "--sizes", "3,7", "--compute", "1e21"), "size-out-of-range", ("3B",)),
+        (("allocate", "C.nc", "--device", "peak", "--compute", "1e21"), "not-a-pair", ("--device",)),
+        (("allocate", "C.nc", "--compute", "1e18", "--served", "1e15", "--sizes", "1e9,3e9"), "budget-too-small", ("2e24", "1e9")),
+        ((*PLAN, "--sizes", "3e9,8e9"), "sizes-and-size", ("--set N",)),
+        ((*PLAN, "--max-hours", "1e6"), "missing-device", ("peak=312e12",)),
+        ((*PLAN, "--device", "peak=1e15", "--device", "utilisation=50"), "unusable-device", ("0.5",)),
+    ],
+)
+def test_whole_life_options_that_can_not_be_used_are_refused(
+    command: Command, fits: dict[str, Fit], arguments: tuple[Any, ...], code: str, named: Any
+) -> None:
+    before = snapshot(Path.cwd())
+    done = command(*arguments)
+    for name in (named,) if isinstance(named, str) else named:
+        rejected(done, code, name)
+    assert snapshot(Path.cwd()) == before
 
 
 def test_a_transfer_with_intervals_and_picture(command: Command, fits: dict[str, Fit]) -> None:

@@ -48,7 +48,7 @@ SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
         ({"max_tokens": 1e6}, "budget-too-small", ["1e+06"]),
         ({"max_cost": 5.0}, "missing-price", []),
         ({"minimise": "cost"}, "missing-price", []),
-        ({"prices": {"gpu": 1.0}}, "unknown-price", ["'gpu'", "flop, new-token, replayed-token"]),
+        ({"prices": {"gpu": 1.0}}, "unknown-price", ["'gpu'", "flop, served-flop, hour, served-hour, new-token, replayed-token"]),
         ({"prices": {"flop": -1.0}}, "unusable-price", ["flop", "-1.0"]),
         ({"minimise": "replay"}, "tokens-not-fixed", []),
         ({"max_loss": None, "max_forgetting": None}, "no-constraint", []),

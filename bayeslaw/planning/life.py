@@ -1,0 +1,434 @@
+"""The size and tokens of a model by the costs of its whole life, with a promised probability (Sardana et al. 2024).
+
+Training takes 6 N D FLOPs and serving S tokens 2 N S. With L the loss, C the whole-life cost and c the confidence, the answer is
+
+    least E[C(N, D)]  such that  P(L(N, D) <= tau) >= c,           where a loss tau is the target, or
+    least l           such that  P(L(N, D) <= l  and  C(N, D) <= budget) >= c.
+
+Probabilities and means are over the draws of the posterior and of uncertain amounts. At a given N the draws' losses are swept along
+D as in `bayeslaw.planning.search`; N is searched on a grid that is refined around its best point, or is one of a menu. One half of
+the draws is searched and the other half estimates the probability. Beside it stands the optimum of each draw by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core import html
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.intervals import columns
+from bayeslaw.core.text import compact, short_lines
+from bayeslaw.forecasting.stack import Posterior, require_losses
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.allocation import read_values, stages
+from bayeslaw.planning.domain_loss import PLANNED, check_passed
+from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
+from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
+from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
+from bayeslaw.planning.problem import Range, check_confidence, read_range
+from bayeslaw.planning.search import ROUNDING
+from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
+from bayeslaw.posterior.discrepancy import DrawnErrors
+from bayeslaw.posterior.fit import Fit
+
+ERROR = 3  # kind of random numbers: learnt errors of laws
+COLUMNS = (
+    "given", "confidence", "plan", "N", "D", "tokens_per_parameter", "loss", "flops", "hours", "cost", "serving", "searched",
+    "held_out", "held_out_se",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WholeLife:
+    """Sizes and tokens by whole-life costs, one answer for each budget or target loss.
+
+    Attributes
+    ----------
+    given : array (n,)
+        Budgets, or target losses.
+    unit : str
+        'flops', 'hours' or 'cost': that of the budgets, or of the cost that is minimised.
+    budgeted : bool
+        Whether budgets were given, and not target losses.
+    best, deterministic : tuple of LifeChoice or None
+        The choice at the confidence asked for, and the deterministic (plug-in) one by median losses and median amounts with the
+        probability that it keeps what was asked; None where there is none.
+    training_only : tuple of LifeChoice or None
+        With target losses: the choice by the costs of training alone, and what its whole life costs.
+    frontier : DataFrame
+        One row for each given value and confidence.
+    menu : DataFrame
+        With a menu of sizes: a row for each given value and size, with the probability that it is the best.
+    N, D, loss, cost : arrays (S, n)
+        The optimum of each draw by itself, with its cost in `unit`.
+    costs : LifeCosts
+    confidence, on, sizes, notes, name, failed, loss_unit
+        As asked; the sizes of the menu (m,) or None; the law's name; whether checks failed; the unit of losses.
+    searches : tuple of LifeSearch
+        For pictures: losses, costs, and choices at other sizes, for each given value.
+    extrapolated : bool
+        Whether losses have the law's error beyond the runs, as learnt.
+
+    Examples
+    --------
+    >>> life = bayeslaw.planning.whole_life(bayeslaw.load_fit("fit.nc"), compute=1e21, served=1e11)
+    >>> life.summary()["N_median"].size
+    1
+    """
+
+    given: Array
+    unit: str
+    budgeted: bool
+    best: tuple[LifeChoice | None, ...]
+    deterministic: tuple[LifeChoice | None, ...]
+    training_only: tuple[LifeChoice | None, ...]
+    frontier: pd.DataFrame
+    menu: pd.DataFrame
+    N: Array
+    D: Array
+    loss: Array
+    cost: Array
+    costs: LifeCosts
+    confidence: float
+    on: str
+    sizes: Array | None
+    notes: tuple[str, ...]
+    name: str
+    failed: bool
+    loss_unit: str
+    searches: tuple[LifeSearch, ...]
+    extrapolated: bool
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """One row for each given value: medians and intervals of the draws' own best N, D, tokens_per_parameter, loss and cost."""
+        table = pd.DataFrame({"budget" if self.budgeted else "target_loss": self.given})
+        shown = {"N": self.N, "D": self.D, "tokens_per_parameter": self.D / self.N, "loss": self.loss, self.unit: self.cost}
+        for name, draws in shown.items():
+            table = table.assign(**columns(draws, ci_prob, name, method="nearest"))
+        return table.assign(checks=checks_label(self.failed))
+
+    def lines(self, number: int = 0) -> list[str]:
+        """The answer for one of the given values, in words."""
+        unit, value = UNITS[self.unit], float(self.given[number])
+        spread = "the law's expected losses" if self.on == "latent" else "the losses that the next run logs"
+        if self.extrapolated:
+            spread += ", with the law's error beyond the runs"
+        asked = (
+            f"least loss for {compact(value)} {unit}"
+            if self.budgeted
+            else f"least {unit} for a loss of at most {value:g} {self.loss_unit}"
+        )
+        served = self.costs.served
+        amount = compact(float(served[0])) if np.ptp(served) == 0 else f"{compact(float(served.mean()))} (mean)"
+        lines = [f"{asked}; {amount} served tokens; on {spread}" + failure_suffix(self.failed)]
+        best, plug_in, alone = self.best[number], self.deterministic[number], self.training_only[number]
+        keeps = "the budget and a loss of at most {:.4g} hold" if self.budgeted else "the loss holds"
+        if best is None:
+            lines.append(f"infeasible at confidence {self.confidence:g}")
+        else:
+            lines.append(
+                f"plan: {best.text()}; confidence {self.confidence:g}, {keeps.format(best.loss)} in {best.probability} of the "
+                "held-out draws"
+            )
+        shown = "infeasible"
+        if plug_in is not None:
+            shown = f"{plug_in.text()}; {keeps.format(plug_in.loss)} with probability {plug_in.probability}"
+        lines.append(f"deterministic (plug-in) plan, by median losses and amounts: {shown}")
+        if alone is not None and best is not None and self.costs.serves:
+            more = alone.costs[self.unit] / best.costs[self.unit] - 1
+            lines.append(
+                f"by the costs of training alone: {alone.place}, whose whole life takes {more:.1%} more {unit} than the plan's"
+            )
+        return lines
+
+    def __repr__(self) -> str:
+        return short_lines(f"<WholeLife for {'; '.join(self.lines()[:2])}>")
+
+    def _repr_html_(self) -> str:
+        """Show the first answer, the menu and the frontier in a notebook."""
+        head, *lines = self.lines()
+        frontier = self.frontier[["given", "confidence", "plan", "N", "D", "loss", self.unit, "held_out", "held_out_se"]]
+        return html.fragment(
+            "Whole life", head, *map(html.paragraph, lines),
+            html.grid(self.menu, caption="Sizes of the menu") if len(self.menu) else "",
+            html.grid(frontier, caption="Plans for each confidence"), html.notes(self.notes),
+        )  # fmt: skip
+
+
+def whole_life(
+    fit: Posterior,
+    *,
+    served: Amount = 0.0,
+    compute: str | float | Sequence[float] | None = None,
+    hours: str | float | Sequence[float] | None = None,
+    cost: str | float | Sequence[float] | None = None,
+    max_loss: str | float | Sequence[float] | None = None,
+    minimise: str | None = None,
+    sizes: Range = None,
+    confidence: float = 0.9,
+    levels: Sequence[float] = LEVELS,
+    prices: Mapping[str, Amount] | None = None,
+    device: Mapping[str, Amount] | None = None,
+    stage: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    on: Spread = "latent",
+    discrepancy: Literal["learned", "none"] = "learned",
+    seed: int = 0,
+    force: bool = False,
+) -> WholeLife:
+    """Choose the size and tokens of a model by the costs of training and serving it, with a promised probability.
+
+    Exactly one of `compute`, `hours`, `cost` (budgets of the whole life) and `max_loss` (whose cost is minimised) is given; each
+    may be several values. An amount is a number or, if it is uncertain, an array of draws (S,), a prior ('LogNormal(28, 0.5)'), or
+    an interval such as '1e12:4e12:90%' (log-normal).
+
+    Parameters
+    ----------
+    fit : Fit or Stack
+        Of a law of N and D.
+    served : amount
+        Tokens that the model will read and write for its users.
+    compute, hours, cost : number, sequence or text, optional
+        Budgets in FLOPs, in hours of one device, in money; '1e22:1e24:5' for 5 values evenly in the logarithm.
+    max_loss : number, sequence or text, optional
+        Target losses, in the unit of the fit.
+    minimise : {'flops', 'hours', 'cost'}, optional
+        Which mean cost is least where a loss is the target; 'cost' where there are prices, else 'flops'.
+    sizes : sequence or text, optional
+        A menu of sizes ('1e9,3e9,7e9' or a list), or a range that is searched ('1e9:7e10'). By default, the law's support.
+    confidence : float
+        Probability with which the loss, and the budget, are kept.
+    levels : sequence of float
+        Further confidences of the frontier.
+    prices : mapping, optional
+        Money for a 'flop' and an 'hour' of training, and a 'served-flop' and a 'served-hour', the same unless given: amounts.
+    device : mapping, optional
+        The 'peak' (FLOP/s) and 'utilisation' of the device that trains, and 'served-peak' and 'served-utilisation': amounts.
+    stage, settings, force
+        As in `bayeslaw.allocate`.
+    on : {'latent', 'run'}
+        Whether the loss is the law's expected one, or the one that the next run will log.
+    discrepancy : {'learned', 'none'}
+        Whether the law has the error that it was learnt to have beyond the runs.
+    seed : int
+        Of uncertain amounts, errors of the law and noise of the next run.
+
+    Raises
+    ------
+    BayeslawError
+        If an argument can't be used, no budget allows a size, or no draw reaches a target loss.
+    FitError
+        If checks of the fit failed, unless forced.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> life = bayeslaw.planning.whole_life(fit, max_loss=2.4, served=1e12, sizes=[1e9, 3e9, 1e10])
+    >>> bool(life.menu["probability_best"].sum() > 0.999)
+    True
+    """
+    unit, values, budgeted = _asked(compute, hours, cost, max_loss, minimise, prices)
+    if isinstance(fit, PointFit):
+        raise BayeslawError("Whole-life costs with a confidence need a posterior, not a point fit.", code="not-a-posterior")
+    require_losses([fit], "a choice of sizes")
+    check_passed(fit, force)
+    whole_number("seed", seed, 0)
+    if on not in SPREADS:
+        raise BayeslawError(
+            f"The losses are those on 'latent' or on 'run', not {on!r}.{nearest(str(on), SPREADS)}", code="unknown-spread"
+        )
+    if discrepancy not in ("learned", "none"):
+        raise BayeslawError(f"The discrepancy is learned or none here, not {discrepancy!r}.", code="unknown-discrepancy")
+    losses, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed)
+    draws = np.arange(losses.size)
+    searched = (draws // BLOCK) % 2 == 0 if losses.size >= 2 * BLOCK else draws % 2 == 0
+    for level in (confidence, *levels):
+        check_confidence(level, int(searched.sum()))
+    costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
+    costs.require(unit)
+    span, menu = _sizes(sizes, losses)
+    searches = tuple(
+        _with_error(LifeSearch(losses, costs, value, unit, budgeted, span, menu, draws[searched], draws[~searched]), errors)
+        for value in values.tolist()
+    )
+    every = sorted({*levels, confidence})
+    chosen = [search.frontier(every) for search in searches]
+    best = tuple(row[every.index(confidence)] for row in chosen)
+    alone = tuple(None if budgeted else search.training_only(confidence) for search in searches)
+    optima = [search.each_draw() for search in searches]
+    n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
+    failed, label = not fit.passed, checks_label(not fit.passed)
+    extrapolated = any(drawn is not None for drawn in errors)
+    tables = [] if menu is None else [_menu(search, confidence) for search in searches]
+    sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
+    return WholeLife(
+        values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
+        _frontier(values, every, chosen).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
+        _notes(fit, best, searches, extrapolated) + _unreached(searches, loss), fit.name, failed, fit.unit, searches, extrapolated,
+    )  # fmt: skip
+
+
+def _asked(compute: Any, hours: Any, cost: Any, max_loss: Any, minimise: str | None, prices: Any) -> tuple[str, Array, bool]:
+    """The unit of costs, the given values (n,), and whether they are budgets."""
+    given = {k: v for k, v in {"compute": compute, "hours": hours, "cost": cost, "max_loss": max_loss}.items() if v is not None}
+    if len(given) != 1:
+        what = f"{' and '.join(given)} were given" if given else "none was given"
+        raise BayeslawError(
+            f"Exactly one of compute, hours, cost (budgets) and max_loss (a target) is needed: {what}.", code="one-limit-needed"
+        )
+    name, value = next(iter(given.items()))
+    if name == "max_loss":
+        unit = minimise or ("cost" if prices else "flops")
+        if unit not in UNITS:
+            raise BayeslawError(
+                f"{unit!r} can't be minimised; choose one of {', '.join(UNITS)}.{nearest(unit, UNITS)}", code="unknown-objective"
+            )
+        return unit, read_values(value, "max_loss", "losses"), False
+    unit = {"compute": "flops"}.get(name, name)
+    if minimise is not None:
+        raise BayeslawError("A budget is spent on the least loss: minimise belongs to max_loss.", code="minimise-with-budget")
+    return unit, read_values(value, name, UNITS[unit]), True
+
+
+def _losses(
+    fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int
+) -> tuple[Losses, list[DrawnErrors | None]]:
+    """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
+    pairs, shifts, errors = [], [], list[DrawnErrors | None]()
+    for number, (own, chosen) in enumerate(fit.selections):
+        used = own.extrapolation or own if discrepancy == "learned" else own
+        entropy, learnt = (seed, PLANNED, number), used.discrepancy if discrepancy == "learned" else None
+        pairs.append((used, {name: values[chosen] for name, values in used.draws.items()}))
+        errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, ERROR)))
+        shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
+    return Losses(tuple(stages(fit, settings, stage, pairs)), np.concatenate(shifts)), errors
+
+
+def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None]) -> LifeSearch:
+    """The search with the law's error at the deterministic choice, which all places that are compared share.
+
+    An error that grows with the distance from the runs would make the least loss that can be guaranteed that of the place which
+    leaves the runs least, and not that of the best size.
+    """
+    place = search.deterministic() if any(drawn is not None for drawn in errors) else None
+    if place is None:
+        return search
+    shifts = []
+    for law, drawn in zip(search.losses.laws, errors, strict=True):
+        at = {name: np.array([value]) for name, value in {**law.constants, "N": place.N, "D": place.D}.items()}
+        shifts.append(np.zeros(law.size) if drawn is None else drawn.at(at)[0])
+    return replace(search, losses=Losses(search.losses.laws, search.losses.shift + np.concatenate(shifts)))
+
+
+def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tuple[int, ...]) -> Array:
+    """Effects and noise (S,) of a new run, relative."""
+    group = fit.observed.groups_of(pd.DataFrame(dict(settings), index=[0]))
+    zero = np.zeros(1, dtype=np.int64)
+    return np.asarray(fit.noise.sample({k: v[chosen] for k, v in fit.draws.items()}, zero, zero + 2, entropy, group=group)[0])
+
+
+def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | None]:
+    """The range of log N, and the sizes of a menu (m,)."""
+    support = losses.support[0]
+    if given is None:
+        return support, None
+    low, high, listed = read_range("sizes", given)
+    if low <= 0 or not support[0] - ROUNDING <= math.log(low) <= math.log(high) <= support[1] + ROUNDING:
+        least, most = (math.exp(end) for end in support)
+        wrong = low if low <= 0 or math.log(low) < support[0] else high
+        hint = f": did you mean {wrong:g}B?" if 0 < wrong < 1e4 else ""
+        raise BayeslawError(
+            f"A size of {wrong:g} parameters lies outside those of the law, {least:.3g} to {most:.3g}{hint}",
+            code="size-out-of-range",
+        )
+    return (math.log(low), math.log(high)), None if listed is None else np.unique(listed)
+
+
+def _menu(search: LifeSearch, confidence: float) -> pd.DataFrame:
+    """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best."""
+    assert search.menu is not None
+    sizes = search.menu.tolist()
+    own = np.array([search.own(n)[1] for n in sizes])
+    best, any_is = own.argmin(axis=0), np.isfinite(own).any(axis=0)
+    rows = [
+        _row(search.value, confidence, search.at_size(n, confidence))
+        | {"N": n, "probability_best": float(((best == i) & any_is).mean())}
+        for i, n in enumerate(sizes)
+    ]
+    spread = columns(np.exp(own).T, 0.9, "own_loss" if search.budgeted else f"own_{search.unit}", method="nearest")
+    table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, "probability_best"]).assign(**spread)
+    return table.drop(columns=[c for c in UNITS if c not in search.costs.rates])
+
+
+def _row(value: float, confidence: float, choice: LifeChoice | None) -> dict[str, Any]:
+    """A row of a table of choices."""
+    row: dict[str, Any] = {"given": value, "confidence": confidence, "plan": "infeasible" if choice is None else "feasible"}
+    if choice is None:
+        return row
+    ratio = choice.D / choice.N
+    return (
+        row
+        | {k: v for k, v in vars(choice).items() if k not in ("costs", "confidence", "unit")}
+        | {"tokens_per_parameter": ratio}
+        | dict(choice.costs)
+    )
+
+
+def _frontier(values: Array, levels: Sequence[float], chosen: Sequence[Sequence[LifeChoice | None]]) -> pd.DataFrame:
+    """One row for each value and confidence."""
+    pairs = zip(values.tolist(), chosen, strict=True)
+    rows = [_row(value, level, choice) for value, row in pairs for level, choice in zip(levels, row, strict=True)]
+    table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
+    return table.drop(columns=[c for c in ("hours", "cost") if table[c].isna().all()])
+
+
+def _notes(
+    fit: Posterior, best: Sequence[LifeChoice | None], searches: Sequence[LifeSearch], extrapolated: bool
+) -> tuple[str, ...]:
+    """Notes of places at limits, of sizes and tokens outside the runs, and of uncertain amounts."""
+    notes, search = list[str](), searches[0]
+    for choice, own in zip(best, searches, strict=True):
+        if choice is None:
+            share, n = own.attainable()
+            what = (
+                "the budget pays for a model" if own.budgeted else f"the loss {own.value:g} is reached, with however many tokens,"
+            )
+            notes.append(f"{what} in at most {share:.3f} of the held-out draws, at N = {compact(n)}")
+    shown = [choice for choice in best if choice is not None]
+    fits = [own for own, _ in fit.selections]
+    for name in ("N", "D"):
+        values = [getattr(choice, name) for choice in shown]
+        logged = np.concatenate([own.observed.covariates[name] for own in fits])
+        logged = logged[logged > 0]
+        low, high = float(logged.min()), float(logged.max())
+        if values and (distance := max(math.log(max(values) / high), math.log(low / min(values)))) > 0.1:
+            notes.append(f"the plan's {name} lies up to {distance:.1f} e-folds outside the runs ({low:.3g} to {high:.3g})")
+    if search.menu is None and any(min(abs(math.log(c.N) - end) for end in search.span) < 1e-6 for c in shown):
+        notes.append("the plan's N lies at a limit of the sizes allowed")
+    if extrapolated:
+        notes.append("the losses have the law's error at the plan as learnt (extrapolated); sizes are compared by the law")
+    if not all(search.costs.certain(unit) for unit in search.costs.rates):
+        notes.append(
+            "costs are means over the uncertain amounts"
+            + ("; the budget holds in the draws that are counted" if search.budgeted else "")
+        )
+    return tuple(notes)
+
+
+def _unreached(searches: Sequence[LifeSearch], loss: Array) -> tuple[str, ...]:
+    """A note of draws that reach a target loss at no size; loss (S, n) is that of their own best."""
+    if searches[0].budgeted:
+        return ()
+    shares = [float((loss[:, i] > search.value * (1 + 1e-6)).mean()) for i, search in enumerate(searches)]
+    return tuple(
+        f"{share:.1%} of the draws reach the loss {search.value:g} at no size; their own N and D are limits of the search"
+        for share, search in zip(shares, searches, strict=True)
+        if share > 0
+    )

@@ -1,0 +1,356 @@
+"""The search for the size and tokens of a model by whole-life costs, with a promised probability; see `whole_life`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import compact
+from bayeslaw.planning.allocation import least_along
+from bayeslaw.planning.life_costs import UNITS, LifeCosts
+from bayeslaw.planning.plan import share_with_error
+from bayeslaw.planning.search import ROUNDING
+from bayeslaw.posterior.draws import LawDraws
+
+SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
+# Of refinement of log N: rounds, points around each place that is kept, and places. What a share of draws keeps is jagged in N, so
+# that the least cost, or loss, is found to some 1e-5 of it.
+ROUNDS, NEAR, KEPT = 6, 9, 4
+LIMITS = 17  # quantiles of what the draws can afford that are tried first, and twice as many limits of draws after that
+FINER, NARROW = 3, 17  # of the grid of log D: how often it is made finer around a root, and points of each
+TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # of log D beyond a root of straight lines, which may lie where too few draws reach the loss
+BISECTIONS = 32  # of log D
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses of a posterior's draws at N and D.
+
+    Attributes
+    ----------
+    laws : tuple of LawDraws
+        Functions of N and D.
+    shift : array (S,)
+        Added to log losses: the law's error, which is the same at all places that are compared, and noise of the next run.
+    """
+
+    laws: tuple[LawDraws, ...]
+    shift: Array
+
+    @property
+    def size(self) -> int:
+        """Number of draws."""
+        return self.shift.size
+
+    @property
+    def support(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The ranges of log N and log D that all laws allow, D from one token on."""
+        ends = [[law.law.covariates[name].support for law in self.laws] for name in ("N", "D")]
+        low, high = ([max(low for low, _ in end) for end in ends], [min(high for _, high in end) for end in ends])
+        return (math.log(max(low[0], 1.0)), math.log(high[0])), (math.log(max(low[1], 1.0)), math.log(high[1]))
+
+    def of(self, draws: Index) -> Losses:
+        """Those of some draws (s,), in ascending order."""
+        laws, start = list[LawDraws](), 0
+        for law in self.laws:
+            own = draws[(draws >= start) & (draws < start + law.size)] - start
+            start += law.size
+            if own.size:
+                laws.append(LawDraws(law.law, {name: values[own] for name, values in law.draws.items()}, law.constants))
+        return Losses(tuple(laws), self.shift[draws])
+
+    def log(self, n: float | Array, d: Array, axes: int) -> Array:
+        """Log losses; with `axes=1` at D (m,) as (S, m), with `axes=0` at places of each draw (S,). Not finite is inf."""
+        sizes, out, start = np.broadcast_to(n, d.shape), np.empty((self.size, d.size) if axes else self.size), 0
+        for law in self.laws:
+            here = slice(start, start + law.size)
+            with np.errstate(all="ignore"):
+                out[here] = np.log(law.outcome({"N": sizes, "D": d} if axes else {"N": sizes[here], "D": d[here]}, axes=axes))
+            start += law.size
+        out += self.shift[:, None] if axes else self.shift
+        return np.where(np.isfinite(out), out, np.inf)
+
+
+@dataclass(frozen=True)
+class LifeChoice:
+    """A size and its tokens, with what they cost and the probability with which they keep what was asked.
+
+    Attributes
+    ----------
+    N, D : float
+    loss : float
+        The loss that is stayed under: the target, or the least that can be guaranteed within the budget.
+    costs : mapping of unit to float
+        Mean whole-life costs in every unit that is known.
+    serving, unit : float, str
+        The share of serving in the mean cost, in the unit that is limited or minimised ('flops', 'hours' or 'cost').
+    confidence, searched, held_out, held_out_se : float
+        What was searched for, and the shares of searched and held-out draws that keep it, the latter with its Monte Carlo error.
+    """
+
+    N: float
+    D: float
+    loss: float
+    costs: Mapping[str, float]
+    serving: float
+    unit: str
+    confidence: float
+    searched: float
+    held_out: float
+    held_out_se: float
+
+    @property
+    def probability(self) -> str:
+        """The held-out probability, with its error, in words."""
+        return f"{self.held_out:.3f} ± {self.held_out_se:.3f}"
+
+    @property
+    def place(self) -> str:
+        """Size and tokens in words."""
+        return f"N = {compact(self.N)}, {compact(self.D)} tokens ({compact(self.D / self.N)} per parameter)"
+
+    def text(self) -> str:
+        """Size, tokens and costs in words."""
+        spent = [f"{compact(value)} {UNITS[unit]}" for unit, value in self.costs.items()]
+        return f"{self.place}; whole life {', '.join(spent)}; {self.serving:.0%} of the {UNITS[self.unit]} for serving"
+
+
+type _At = Callable[[float, Sequence[int]], tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class LifeSearch:
+    """Searches one half of the draws, and scores choices by the other half."""
+
+    losses: Losses
+    costs: LifeCosts
+    value: float  # the budget, or the target loss
+    unit: str
+    budgeted: bool
+    span: tuple[float, float]  # of log N
+    menu: Array | None
+    searched: Index
+    held_out: Index
+
+    @cached_property
+    def _in_search(self) -> Losses:
+        return self.losses.of(self.searched)
+
+    def frontier(self, levels: Sequence[float]) -> list[LifeChoice | None]:
+        """The choice for each confidence."""
+        needed = [self._needed(level) for level in levels]
+        at = self._at(self.costs)
+        found = self._search(at, needed)
+        if all(place is None for place in found):
+            self._explain()
+        return [self.scored(place, level) for place, level in zip(found, levels, strict=True)]
+
+    def at_size(self, n: float, confidence: float) -> LifeChoice | None:
+        """The choice at one size."""
+        at = self._at(self.costs)
+        (d,), (objective,) = at(n, [self._needed(confidence)])
+        return self.scored((n, float(d), float(objective)) if np.isfinite(objective) else None, confidence)
+
+    def _needed(self, confidence: float) -> int:
+        return math.ceil(confidence * self.searched.size - 1e-9)
+
+    def deterministic(self) -> LifeChoice | None:
+        """The choice by the median loss over draws and by the median of every amount."""
+        costs = self.costs.median()
+        at = self._at(costs)
+        return self.scored(self._search(at, [math.ceil(self.searched.size / 2)])[0], math.nan)
+
+    def training_only(self, confidence: float) -> LifeChoice | None:
+        """The choice for a target loss by the costs of training alone; None where nothing is served, so that it is the same."""
+        if not self.costs.serves:
+            return None
+        unserved = LifeCosts(np.zeros_like(self.costs.served), self.costs.rates, self.costs.per_token)
+        place = self._search(self._at(unserved), [self._needed(confidence)])[0]
+        return self.scored(place, confidence)
+
+    def _at(self, costs: LifeCosts) -> _At:
+        """The best tokens at a size, by costs."""
+        return self._within_budget(costs) if self.budgeted else self._to_target(costs)
+
+    def _to_target(self, costs: LifeCosts) -> _At:
+        """At a size: the fewest tokens with which enough draws reach the loss, and the log of their mean cost."""
+        x, (training, serving) = np.linspace(*self.losses.support[1], TOKENS), self._means(costs)
+
+        def margins(n: float, places: Array, k: int) -> Array:
+            """By how much at least k draws stay under the loss, (m,)."""
+            logs = self._in_search.log(n, np.exp(places), 1)
+            return np.asarray(math.log(self.value) - np.partition(logs, k - 1, axis=0)[k - 1])
+
+        def least(n: float, k: int) -> float:
+            """Log of the fewest tokens: a grid, finer ones around the first place where enough draws reach the loss, and a line."""
+            places, reached = x, margins(n, x, k)
+            for _ in range(FINER):
+                if not (reached >= 0).any() or reached[0] >= 0:
+                    break
+                i = int((reached >= 0).argmax())
+                places = np.linspace(places[i - 1], places[i], NARROW)
+                reached = margins(n, places, k)
+            if not (reached >= 0).any() or reached[0] >= 0:
+                return float(places[0]) if reached[0] >= 0 else math.inf
+            i = int((reached >= 0).argmax())
+            share = reached[i] / (reached[i] - reached[i - 1]) if np.isfinite(reached[i - 1]) else 0.0
+            ends = np.minimum(places[i] - share * (places[i] - places[i - 1]) + np.array([0.0, *TIGHT]), places[i])
+            return float(ends[(margins(n, ends, k) >= 0).argmax()] if share else places[i])
+
+        def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+            with np.errstate(over="ignore"):
+                tokens = np.exp([least(n, k) for k in needed])
+                return tokens, math.log(n) + np.log(training * tokens + serving)
+
+        return at
+
+    def _means(self, costs: LifeCosts) -> tuple[float, float]:
+        return float(costs.training(self.unit).mean()), float(costs.serving(self.unit).mean())
+
+    def _affordable(self, costs: LifeCosts, n: float | Array, draws: Index) -> Array:
+        """The most tokens (s,) that the budget leaves for training in each draw; not positive where serving alone takes it."""
+        own = draws if costs.size > 1 else np.zeros(draws.size, dtype=np.int64)
+        return np.asarray((self.value / n - costs.serving(self.unit, own)) / costs.training(self.unit, own))
+
+    def _within_budget(self, costs: LifeCosts) -> _At:
+        """At a size: the tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
+        low, high = (math.exp(end) for end in self.losses.support[1])
+
+        def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+            most = self._affordable(costs, n, self.searched)
+            same = np.ptp(most) == 0
+            tokens, values = np.full(len(needed), np.nan), np.full(len(needed), np.inf)
+
+            def losses(d: Array, k: int) -> Array:
+                logs = self._in_search.log(n, d, 1)
+                logs[d[None, :] > most[:, None] * (1 + ROUNDING)] = np.inf
+                return np.asarray(np.partition(logs, k - 1, axis=0)[k - 1])
+
+            for i, k in enumerate(needed):
+                # The loss that k draws stay under jumps where a draw can't pay any more, and falls towards these limits.
+                ends = np.quantile(most, np.linspace(0, 1, 1 if same else LIMITS) * (1 - k / most.size), method="lower")
+                d = np.unique(np.clip(ends, low, high))
+                own = losses(d, k)
+                j = int(own.argmin())
+                if not math.isfinite(own[j]):
+                    continue
+                tokens[i], values[i] = d[j], own[j]
+                first, last = d[max(j - 1, 0)], d[min(j + 1, d.size - 1)]
+                limits = np.unique(most[(most >= first) & (most <= last)])
+                d = np.append(np.linspace(first, last, NEAR), limits[:: -(-limits.size // (2 * LIMITS)) or 1])
+                own = losses(d, k)
+                j = int(own.argmin())
+                if own[j] < values[i]:
+                    tokens[i], values[i] = d[j], own[j]
+            return tokens, values
+
+        return at
+
+    def _search(self, at: _At, needed: Sequence[int]) -> list[tuple[float, float, float] | None]:
+        """For each number of draws needed, N, D and the minimised value; None where there are none."""
+        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        rows = [at(n, needed) for n in sizes.tolist()]
+        found: list[tuple[float, float, float] | None] = []
+        for level, k in enumerate(needed):
+            places = [(float(row[1][level]), n, float(row[0][level])) for n, row in zip(sizes.tolist(), rows, strict=True)]
+            kept, step = sorted(places)[: 1 if self.menu is not None else KEPT], (self.span[1] - self.span[0]) / (SIZES - 1)
+            for _ in range(ROUNDS if self.menu is None and step and math.isfinite(kept[0][0]) else 0):
+                around = step * np.linspace(-1, 1, NEAR)
+                near = {p for _, n, _ in kept for p in np.clip(math.log(n) + around, *self.span).tolist()}
+                tried = [(math.exp(p), *at(math.exp(p), [k])) for p in sorted(near)]
+                kept = sorted({*kept, *((float(value[0]), n, float(d[0])) for n, d, value in tried)})[:KEPT]
+                step *= 2 / (NEAR - 1)
+            value, n, d = kept[0]
+            found.append((n, d, value) if math.isfinite(value) else None)
+        return found
+
+    def scored(self, place: tuple[float, float, float] | None, confidence: float) -> LifeChoice | None:
+        """A place with its mean costs and its probabilities by searched and held-out draws."""
+        if place is None:
+            return None
+        n, d, objective = place
+        loss = math.exp(objective) if self.budgeted else self.value
+        keeps = {name: self._keeps(n, d, loss, draws) for name, draws in (("s", self.searched), ("h", self.held_out))}
+        share, error = share_with_error(keeps["h"])
+        training, serving = self._means(self.costs)
+        return LifeChoice(
+            n, d, loss, self.costs.means(n, d), serving / (training * d + serving), self.unit, confidence,
+            float(keeps["s"].mean()), share, error,
+        )  # fmt: skip
+
+    def _keeps(self, n: float, d: float, loss: float, draws: Index) -> NDArray[np.bool_]:
+        """Which draws stay under the loss, and within the budget."""
+        kept = self.losses.of(draws).log(n, np.array([d]), 1)[:, 0] <= math.log(loss) + ROUNDING
+        if self.budgeted:
+            kept &= d <= self._affordable(self.costs, n, draws) * (1 + ROUNDING)
+        return np.asarray(kept)
+
+    def each_draw(self) -> tuple[Array, Array, Array, Array]:
+        """N, D, loss and cost (S,) of the optimum of each draw by itself."""
+        every = np.arange(self.losses.size)
+        if self.menu is not None:
+            tables = [self.own(n) for n in self.menu.tolist()]
+            best = np.argmin([objective for _, objective in tables], axis=0)
+            n, d = self.menu[best], np.array([tokens for tokens, _ in tables])[best, every]
+        else:
+            n = np.exp(least_along(lambda x: self.own(np.exp(x))[1], *self.span, every.size, SIZES))
+            d = self.own(n)[0]
+        return n, d, np.exp(self.losses.log(n, d, 0)), self.costs.total(self.unit, n, d)
+
+    def own(self, n: float | Array) -> tuple[Array, Array]:
+        """Tokens (S,) of each draw at a size, or sizes (S,), and what is minimised: the log loss or log cost; inf where none is."""
+        every, (low, high) = np.arange(self.losses.size), self.losses.support[1]
+        if self.budgeted:
+            d = self._affordable(self.costs, n, every)
+            payable, d = d >= math.exp(low), np.clip(d, math.exp(low), math.exp(high))
+            return d, np.where(payable, self.losses.log(n, d, 0), np.inf)
+        a, b = np.full(every.size, low), np.full(every.size, high)
+        reached = self.losses.log(n, np.exp(b), 0) <= math.log(self.value)
+        for _ in range(BISECTIONS):
+            middle = (a + b) / 2
+            good = self.losses.log(n, np.exp(middle), 0) <= math.log(self.value)
+            a, b = np.where(good, a, middle), np.where(good, middle, b)
+        d = np.exp(b)
+        return d, np.where(reached, np.log(self.costs.total(self.unit, n, d)), np.inf)
+
+    def attainable(self) -> tuple[float, float]:
+        """The largest share of the held-out draws that a size can keep what was asked in, and that size."""
+        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        losses, (low, high) = self.losses.of(self.held_out), self.losses.support[1]
+        if self.budgeted:
+            shares = [float((self._affordable(self.costs, n, self.held_out) >= math.exp(low)).mean()) for n in sizes.tolist()]
+        else:
+            end = np.array([math.exp(high)])
+            shares = [float((losses.log(n, end, 1) <= math.log(self.value)).mean()) for n in sizes.tolist()]
+        best = int(np.argmax(shares))
+        return shares[best], float(sizes[best])
+
+    def _explain(self) -> None:
+        """Say why no size keeps what was asked: a budget that is too small, or a loss that no draw reaches."""
+        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        least = math.exp(self.losses.support[1][0])
+        if self.budgeted:
+            totals = [float(np.median(self.costs.total(self.unit, n, least))) for n in sizes.tolist()]
+            cheapest, i = min(totals), int(np.argmin(totals))
+            if cheapest > self.value:
+                raise BayeslawError(
+                    f"The budget of {compact(self.value)} {UNITS[self.unit]} is less than the cheapest size takes before it is "
+                    f"trained: {compact(cheapest)} at N = {compact(float(sizes[i]))}. Allow more, or smaller sizes.",
+                    code="budget-too-small",
+                )
+            return
+        most = np.array([math.exp(self.losses.support[1][1])])
+        lowest = min(float(self._in_search.log(n, most, 1).min()) for n in sizes.tolist())
+        if lowest > math.log(self.value):
+            raise BayeslawError(
+                f"max_loss {self.value:g} lies below what any draw reaches with these sizes and however many tokens, "
+                f"{math.exp(lowest):.4g}.",
+                code="unreachable-loss",
+            )

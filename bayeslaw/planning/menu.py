@@ -1,0 +1,254 @@
+"""Which checkpoint of a menu to adapt: a plan for each, compared by what its whole life costs.
+
+Served tokens cost the same in all plans of one checkpoint, but each takes 2 N FLOPs, so that a smaller checkpoint that is adapted
+for longer may cost less over its whole life. Each checkpoint has the plan of `bayeslaw.plan`, whose constraints hold with the
+promised probability; the best is the one with the least mean cost, or with the lowest loss that can be guaranteed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core import html
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.text import compact, short_lines
+from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.planning.domain_loss import setting
+from bayeslaw.planning.life_costs import UNITS
+from bayeslaw.planning.plan import Plan, PlanPoint, plan
+from bayeslaw.planning.problem import WholeLifeCost
+from bayeslaw.planning.search import values_at, values_on_grid
+
+COMPARED = (*UNITS, "target-loss", "source-loss")
+COLUMNS = (
+    "N", "plan", "tokens", "atpp", "r", "flops", "served_flops", "hours", "cost", "value", "held_out", "held_out_se", "active",
+    "probability_best", "checks",
+)  # fmt: skip
+TOO_SMALL = "budget-too-small"
+
+
+@dataclass(frozen=True)
+class PlanMenu:
+    """A plan for each checkpoint of a menu, and which of them is the best.
+
+    Attributes
+    ----------
+    models : tuple of dict
+        The checkpoints: N and whatever else the laws need.
+    plans : tuple of Plan or None
+        None where serving alone takes more than the budget.
+    minimise : str
+        By what they are compared: 'flops', 'hours', 'cost', 'target-loss' or 'source-loss'.
+    table : DataFrame
+        One row per checkpoint: its settings, its plan with whole-life costs, and probability_best, the share of draws in which it
+        is the best of the menu, each checkpoint at the replay of its plan with the fewest tokens that satisfy that draw's
+        constraints (for a loss, at its plan). The shares add up to less than 1 where some draws have no plan at all.
+    number : int or None
+        Of the best checkpoint; None where no plan is feasible.
+    deterministic : int or None
+        Of the checkpoint that the deterministic (plug-in) plans would choose.
+
+    Examples
+    --------
+    >>> fit, models = bayeslaw.load_fit("target.nc"), [{"N": n, "ptpp": 31} for n in (5e8, 1e9)]
+    >>> menu = bayeslaw.planning.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
+    >>> len(menu.table)
+    2
+    """
+
+    models: tuple[Mapping[str, float], ...]
+    plans: tuple[Plan | None, ...]
+    minimise: str
+    table: pd.DataFrame
+    number: int | None
+    deterministic: int | None
+
+    @property
+    def best(self) -> Plan | None:
+        """The plan of the best checkpoint."""
+        return None if self.number is None else self.plans[self.number]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of all plans, each with the size that it is about."""
+        pairs = [(m, p) for m, p in zip(self.models, self.plans, strict=True) if p is not None]
+        return tuple(f"N = {compact(m['N'])}: {note}" for m, p in pairs for note in p.notes)
+
+    def lines(self) -> list[str]:
+        """The answer in words."""
+        first = next(plan for plan in self.plans if plan is not None)
+        limits = "; ".join(first.constraints) or "no other constraint"
+        loss = f"lowest {self.minimise.replace('-', ' ')}"
+        by = f"least mean {UNITS[self.minimise]} of the whole life" if self.minimise in UNITS else loss
+        lines = [f"{len(self.models)} checkpoints, {by}: {limits}"]
+        if self.number is None or self.best is None or self.best.best is None:
+            lines.append(f"infeasible at confidence {first.confidence:g} with every checkpoint")
+        else:
+            share = float(self.table["probability_best"].iloc[self.number])
+            point = self.best.best
+            lines.append(
+                f"adapt N = {compact(self.models[self.number]['N'])}: {point.text(self.best.problem)}; confidence "
+                f"{point.confidence:g}, constraints hold in {point.probability} of the held-out draws; the best checkpoint in "
+                f"{share:.0%} of the draws"
+            )
+        if self.deterministic is None:
+            return [*lines, "deterministic (plug-in) plans: infeasible"]
+        chosen = self.plans[self.deterministic]
+        assert chosen is not None
+        assert chosen.deterministic is not None
+        return [
+            *lines,
+            f"deterministic (plug-in) plans would adapt N = {compact(self.models[self.deterministic]['N'])}: "
+            f"{chosen.deterministic.text(chosen.problem)}; constraints hold with probability {chosen.deterministic.probability}",
+        ]
+
+    def __repr__(self) -> str:
+        return short_lines(f"<PlanMenu of {'; '.join(self.lines()[:2])}>")
+
+    def _repr_html_(self) -> str:
+        """Show the answer and the checkpoints in a notebook."""
+        head, *lines = self.lines()
+        table = self.table.drop(columns=["served_flops", "checks"], errors="ignore")
+        return html.fragment(
+            "Menu of plans", head, *map(html.paragraph, lines), html.grid(table, caption="Checkpoints"), html.notes(self.notes)
+        )
+
+
+def plan_menu(
+    source: Posterior | Mapping[str, Posterior] | None,
+    target: Posterior | None,
+    models: Sequence[Mapping[str, Any]],
+    *,
+    minimise: str | None = None,
+    base_loss: Any = None,
+    **options: Any,
+) -> PlanMenu:
+    """Choose which checkpoint to adapt, with how many tokens and how much replay, by what its whole life costs.
+
+    Parameters
+    ----------
+    source, target
+        As in `bayeslaw.plan`.
+    models : sequence of mappings
+        The checkpoints: N, and whatever else the laws need (ptpp).
+    minimise : {'flops', 'hours', 'cost', 'target-loss', 'source-loss'}, optional
+        The mean cost of the whole life, by which checkpoints are compared, or the loss that can be guaranteed. 'cost' where there
+        are prices, else 'flops'.
+    base_loss : text, float, mapping or list of these, optional
+        As in `bayeslaw.plan`; a list has one for each checkpoint.
+    **options
+        Of `bayeslaw.plan`: `on`, limits, budgets, `served`, `prices`, `device`, `confidence`.
+
+    Raises
+    ------
+    BayeslawError
+        If an argument can't be used, or no checkpoint of the menu fits into the budget.
+    FitError
+        As `bayeslaw.plan` does.
+
+    Examples
+    --------
+    >>> fit, models = bayeslaw.load_fit("target.nc"), [{"N": n, "ptpp": 31} for n in (5e8, 1e9)]
+    >>> menu = bayeslaw.planning.plan_menu(None, fit, models, on="latent", minimise="target-loss", max_flops=1e20, served=1e9)
+    >>> menu.best.problem.n in (5e8, 1e9)
+    True
+    """
+    compared = minimise or ("cost" if options.get("prices") else "flops")
+    if compared not in COMPARED:
+        raise BayeslawError(
+            f"Checkpoints can't be compared by {compared!r}; choose one of {', '.join(COMPARED)}.{nearest(compared, COMPARED)}",
+            code="unknown-objective",
+        )
+    models = [{name: setting(name, value) for name, value in model.items()} for model in models]
+    if len(models) < 2 or any("N" not in m for m in models) or any(m in models[:i] for i, m in enumerate(models)):
+        raise BayeslawError("A menu has two or more checkpoints that differ, each with its N (--sizes 1e9,3e9).", code="no-menu")
+    bases = list(base_loss) if isinstance(base_loss, list) else [base_loss] * len(models)
+    if len(bases) != len(models):
+        raise BayeslawError(f"base_loss has {len(bases)} values for {len(models)} checkpoints.", code="values-of-menu")
+    plans, too_small = list[Plan | None](), list[str]()
+    for model, base in zip(models, bases, strict=True):
+        try:
+            plans.append(plan(source, target, model, minimise=compared, base_loss=base, **options))
+        except BayeslawError as error:
+            if error.code != TOO_SMALL:
+                kind = FitError if isinstance(error, FitError) else BayeslawError
+                raise kind(f"N = {compact(float(model['N']))}: {error}", code=error.code) from None
+            plans.append(None)
+            too_small.append(f"N = {compact(float(model['N']))}: {error}")
+    if not any(plans):
+        cheapest = too_small[int(np.argmin([model["N"] for model in models]))]
+        raise BayeslawError(f"No checkpoint of the menu fits into the budget. {cheapest}", code=TOO_SMALL)
+    shares = _probability_best(plans, compared)
+    each = zip(models, plans, shares.tolist(), strict=True)
+    rows = [dict(model) | _row(own) | {"probability_best": share} for model, own, share in each]
+    others = list(dict.fromkeys(name for model in models for name in model if name not in COLUMNS))
+    table = pd.DataFrame(rows).reindex(columns=[COLUMNS[0], *others, *COLUMNS[1:]])
+    table = table.drop(columns=[c for c in ("served_flops", "hours", "cost", "value") if table[c].isna().all()])
+    best = _least([_value(own, own.best, compared) if own is not None else math.inf for own in plans])
+    plug_in = _least([_value(own, own.deterministic, compared) if own is not None else math.inf for own in plans])
+    return PlanMenu(tuple(models), tuple(plans), compared, table, best, plug_in)
+
+
+def _row(own: Plan | None) -> dict[str, Any]:
+    """The columns of a plan at the confidence asked for."""
+    if own is None:
+        return {"plan": "over budget", "checks": ""}
+    frontier = own.frontier[own.frontier["confidence"] == own.confidence].iloc[0]
+    return {str(k): v for k, v in frontier.items() if k != "confidence"}
+
+
+def _least(values: Sequence[float]) -> int | None:
+    """The number of the least value; None where all are infinite."""
+    best = int(np.argmin(values))
+    return best if math.isfinite(values[best]) else None
+
+
+def _value(own: Plan, point: PlanPoint | None, compared: str) -> float:
+    """What a plan is compared by; inf without a plan. The deterministic plan's loss is a median."""
+    if point is None:
+        return math.inf
+    if compared in UNITS:
+        return float(getattr(point, compared))
+    if math.isfinite(point.value):
+        return point.value
+    assert own.problem.objective is not None
+    return float(np.exp(np.median(values_at(own.problem.objective, own.draws, math.log(point.tokens), point.replay))))
+
+
+def _probability_best(plans: Sequence[Plan | None], compared: str) -> Array:
+    """The share of draws in which each plan is the best."""
+    values = []
+    size = next(own.problem.size for own in plans if own is not None)
+    for own in plans:
+        if own is None or own.shown is None:
+            values.append(np.full(size, np.inf))
+            continue
+        every, r, problem = np.arange(size), own.shown.replay, own.problem
+        if compared not in UNITS:
+            assert problem.objective is not None
+            values.append(values_at(problem.objective, every, math.log(own.shown.tokens), r))
+            continue
+        least = _fewest(own, every, r)
+        spent = WholeLifeCost(problem.prices, compared, problem.n).values(every, np.where(np.isfinite(least), least, 0.0), r, 0)
+        values.append(np.where(np.isfinite(least), spent, np.inf))
+    table = np.array(values)
+    best = table.argmin(axis=0)
+    some = np.isfinite(table).any(axis=0)
+    return np.array([((best == i) & some).mean() for i in range(len(plans))])
+
+
+def _fewest(own: Plan, every: Index, r: float) -> Array:
+    """Log of the fewest tokens with which each draw satisfies the constraints at a replay share; inf where there are none."""
+    search, x = own.problem.search, own.problem.box.log_tokens()
+    if own.problem.box.listed_x is None:
+        return np.asarray(search.intervals(every, x, np.array([r]))[0].low.min(axis=0))
+    good = np.array([margin[0] >= 0 for margin in values_on_grid(search.margins, every, x, np.array([r]))]).all(axis=0)
+    good &= x <= own.problem.box.budget(r)
+    return np.where(good.any(axis=1), x[good.argmax(axis=1)], np.inf)

@@ -1,0 +1,393 @@
+"""Sizes and tokens by whole-life costs: published numbers, and brute force over a fine grid, from fixed draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from bayeslaw.core.errors import FitError
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.domain_loss import PLANNED
+from bayeslaw.planning.life import ERROR, WholeLife, whole_life
+from bayeslaw.plots.decisions import plot_whole_life
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.errors import fails
+from tests.posteriors import law_named, posterior, scattered
+
+# Sardana et al. 2024, appendix A: Chinchilla's coefficients with the exponents before rounding.
+SARDANA = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.336, "beta": 0.283}
+SIZE, LEVEL = 400, 0.9
+UNCERTAIN = "1e12:4e12:90%"
+STEP = 2e-3  # of log N in brute force
+JAGGED = 1e-4  # relative: what a share of draws keeps jumps by less from one N to the next, as other draws decide
+
+
+def chinchilla_optimum(n: float) -> tuple[float, float]:
+    """Tokens and loss of a model of n parameters that is optimal for the compute of its training."""
+    e, a, b, alpha, beta = (SARDANA[k] for k in ("E", "A", "B", "alpha", "beta"))
+    g = (alpha * a / (beta * b)) ** (1 / (alpha + beta))
+    d = (n / g) ** ((alpha + beta) / beta) / n
+    return d, e + a / n**alpha + b / d**beta
+
+
+@pytest.fixture(scope="module")
+def published() -> Fit:
+    """All draws have the published coefficients."""
+    return posterior("chinchilla", {k: np.full(SIZE, v) for k, v in SARDANA.items()})
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return posterior("chinchilla", scattered(SARDANA, SIZE, 1, 0.01))
+
+
+def solve(fit: Fit, **options: Any) -> WholeLife:
+    return whole_life(fit, **({"levels": (LEVEL,)} | options))
+
+
+def losses(fit: Fit, draws: np.ndarray, n: Any, d: Any) -> np.ndarray:
+    return np.asarray(oracles.chinchilla({k: fit.draws[k][draws, None] for k in SARDANA}, {"N": n, "D": d}))
+
+
+def searched(life: WholeLife) -> tuple[np.ndarray, int]:
+    draws = life.searches[0].searched
+    return draws, math.ceil(LEVEL * draws.size - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("quality", "served", "size", "times", "saved"),
+    [
+        (7e9, 1e11, 6e9, 1.18, None),
+        (13e9, 2e12, 7e9, None, 0.17),
+        (30e9, 1e13, 13.6e9, 2.84, 0.28),
+        (70e9, 1e13, 41.6e9, 7.92 / 4.26, 0.12),
+    ],
+)
+def test_published_sizes_tokens_and_savings(
+    published: Fit, quality: float, served: float, size: float, times: float | None, saved: float | None
+) -> None:
+    """Sardana et al. 2024, section 2, figure 1 and table 2: a model of the quality of a Chinchilla-optimal one that serves tokens.
+
+    Their numbers are printed to two or three digits. The choice by the costs of training alone is the Chinchilla-optimal model.
+    """
+    tokens, loss = chinchilla_optimum(quality)
+    life = solve(published, max_loss=loss, served=served)
+    best, alone = life.best[0], life.training_only[0]
+    assert best is not None
+    assert alone is not None
+    assert pytest.approx(quality, rel=2e-3) == alone.N
+    assert pytest.approx(tokens, rel=2e-3) == alone.D
+    assert pytest.approx(size, rel=0.006) == best.N
+    if times is not None:
+        assert best.D / tokens == pytest.approx(times, abs=0.006)
+    if saved is not None:
+        assert 1 - best.costs["flops"] / alone.costs["flops"] == pytest.approx(saved, abs=0.005)
+    if quality == 13e9:  # figure 1 also has the FLOPs saved
+        assert alone.costs["flops"] - best.costs["flops"] == pytest.approx(1.7e22, rel=0.01)
+    np.testing.assert_allclose(life.N, best.N, rtol=1e-3)  # without scatter every draw has the same optimum
+    np.testing.assert_allclose(life.cost, best.costs["flops"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("quality", "requests", "size", "tokens", "saved"),
+    [(30e9, 1.5e9, 16e9, 3.35e12, 0.17), (70e9, 35.1e9, 21.5e9, 27e12, 0.54)],
+)
+def test_published_savings_of_money(
+    published: Fit, quality: float, requests: float, size: float, tokens: float, saved: float
+) -> None:
+    """Sardana et al. 2024, section 6 and table 3: 70 tokens read and 215 written a request, at utilisations of 50% and 1%, devices
+    at 1.50 and 1.10 an hour, served in 8 bits.
+
+    The peaks are those of the device's data sheet, which serves 8 bits at twice the rate; with these the published numbers come out
+    to 8%, and to 2 percentage points of the savings. (They come out to all digits where serving is 10% cheaper.)
+    """
+    _, loss = chinchilla_optimum(quality)
+    device = {
+        "peak": 312e12, "utilisation": 0.5, "served-peak": 624e12, "served-utilisation": 285 / (70 / 0.5 + 215 / 0.01),
+    }  # fmt: skip
+    prices = {"hour": 1.5, "served-hour": 1.1}
+    life = solve(published, max_loss=loss, served=285 * requests, device=device, prices=prices)
+    best, alone = life.best[0], life.training_only[0]
+    assert best is not None
+    assert alone is not None
+    assert life.unit == "cost"
+    assert pytest.approx(size, rel=0.03) == best.N
+    assert pytest.approx(tokens, rel=0.09) == best.D
+    assert 1 - best.costs["cost"] / alone.costs["cost"] == pytest.approx(saved, abs=0.021)
+
+
+def test_served_tokens_make_models_smaller_and_training_longer(fit: Fit) -> None:
+    """Both for a target loss and within a budget."""
+    served = (0.0, 1e12, 1e13)
+    for limit in ({"max_loss": 2.1}, {"compute": 1e24}):
+        choices = [solve(fit, served=s, **limit).best[0] for s in served]
+        sizes = [c.N for c in choices if c is not None]
+        ratios = [c.D / c.N for c in choices if c is not None]
+        assert len(sizes) == len(served)
+        assert (np.diff(sizes) < 0).all(), limit
+        assert (np.diff(ratios) > 0).all(), limit
+
+
+@pytest.mark.parametrize("served", [0.0, 2e12, UNCERTAIN])
+def test_a_target_loss_costs_as_brute_force_says(fit: Fit, served: Any) -> None:
+    """At each N of a fine grid the tokens that a share of the draws needs are a quantile of a closed form."""
+    life = solve(fit, max_loss=2.1, served=served)
+    best = life.best[0]
+    assert best is not None
+    draws, needed = searched(life)
+    p = {k: fit.draws[k][draws] for k in SARDANA}
+    grid = np.exp(math.log(best.N) + np.arange(-1.0, 1.0, STEP))
+    cost = np.full(grid.size, np.inf)
+    for i, n in enumerate(grid.tolist()):
+        left = 2.1 - p["E"] - p["A"] / n ** p["alpha"]
+        tokens = np.where(left > 0, (p["B"] / np.maximum(left, 1e-12)) ** (1 / p["beta"]), np.inf)
+        cost[i] = 6 * n * np.sort(tokens)[needed - 1] + 2 * n * life.costs.served.mean()
+    assert best.costs["flops"] == pytest.approx(cost.min(), rel=JAGGED)
+    near = np.abs(np.log(grid / best.N)) < STEP / 2
+    assert best.costs["flops"] == pytest.approx(cost[near][0], rel=1e-7)
+    assert abs(math.log(grid[cost.argmin()] / best.N)) <= 0.02
+    kept = losses(fit, life.searches[0].held_out, best.N, best.D)[:, 0] <= 2.1
+    assert best.held_out == pytest.approx(kept.mean(), abs=1e-12)
+    assert best.searched >= LEVEL - 1e-12
+
+
+@pytest.mark.parametrize("served", [0.0, 2e12, UNCERTAIN])
+def test_a_budget_buys_the_loss_that_brute_force_says(fit: Fit, served: Any) -> None:
+    """At each N of a fine grid the tokens are those that one of the draws can just pay."""
+    life = solve(fit, compute=1e23, served=served)
+    best = life.best[0]
+    assert best is not None
+    draws, needed = searched(life)
+    grid = np.exp(math.log(best.N) + np.arange(-1.0, 1.0, STEP))
+    lowest = np.full(grid.size, np.inf)
+    for i, n in enumerate(grid.tolist()):
+        most = (1e23 / n - 2 * life.costs.served[draws]) / 6
+        payable = np.unique(most[most > 100])
+        if payable.size:
+            table = losses(fit, draws, n, payable[None, :])
+            table[payable[None, :] > most[:, None] * (1 + 1e-12)] = np.inf
+            lowest[i] = np.sort(table, axis=0)[needed - 1].min()
+    assert best.loss == pytest.approx(lowest.min(), rel=1e-6)
+    held = life.searches[0].held_out
+    kept = (losses(fit, held, best.N, best.D)[:, 0] <= best.loss * (1 + 1e-11)) & (
+        6 * best.N * best.D + 2 * best.N * life.costs.served[held] <= 1e23 * (1 + 1e-11)
+    )
+    assert best.held_out == pytest.approx(kept.mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("limit", [{"max_loss": 2.1}, {"compute": 1e23}])
+def test_each_draw_by_itself_has_the_optimum_of_brute_force(fit: Fit, limit: dict[str, Any]) -> None:
+    life = solve(fit, served=2e12, **limit)
+    grid = np.exp(np.arange(math.log(5e8), math.log(1e11), 0.005))[None, :]
+    every = np.arange(SIZE)
+    p = {k: fit.draws[k][:, None] for k in SARDANA}
+    with np.errstate(all="ignore"):
+        if "compute" in limit:
+            d = (1e23 / grid - 4e12) / 6
+            table = np.where(d > 100, losses(fit, every, grid, np.maximum(d, 100)), np.inf)
+            own = life.loss[:, 0]
+        else:
+            left = 2.1 - p["E"] - p["A"] / grid ** p["alpha"]
+            d = np.where(left > 0, (p["B"] / left) ** (1 / p["beta"]), np.inf)
+            table, own = 6 * grid * d + 4e12 * grid, life.cost[:, 0]
+    assert (own <= table.min(axis=1) * (1 + 1e-7)).all()
+    np.testing.assert_allclose(own, table.min(axis=1), rtol=1e-4)
+    summary = life.summary(0.8)
+    np.testing.assert_allclose(summary["N_median"], np.quantile(life.N, 0.5, axis=0, method="nearest"))
+    assert (summary["tokens_per_parameter_eti80_lb"] < summary["tokens_per_parameter_median"]).all()
+
+
+@pytest.mark.parametrize("limit", [{"max_loss": 2.1}, {"compute": 1e23}])
+def test_a_menu_is_compared_as_brute_force_says(fit: Fit, limit: dict[str, Any]) -> None:
+    sizes = np.array([3e9, 7e9, 1.3e10, 3e10])
+    life = solve(fit, served=UNCERTAIN, sizes=sizes.tolist(), **limit)
+    best, table = life.best[0], life.menu
+    assert best is not None
+    assert best.N in sizes
+    served, (draws, needed) = life.costs.served, searched(life)
+    p = {k: fit.draws[k][:, None] for k in SARDANA}
+    with np.errstate(all="ignore"):
+        if "compute" in limit:
+            d = (1e23 / sizes - 2 * served[:, None]) / 6
+            own = np.where(d > 100, losses(fit, np.arange(SIZE), sizes, np.maximum(d, 100)), np.inf)
+            assert table.loc[table["loss"].idxmin(), "N"] == best.N
+        else:
+            left = 2.1 - p["E"] - p["A"] / sizes ** p["alpha"]
+            d = np.where(left > 0, (p["B"] / left) ** (1 / p["beta"]), np.inf)
+            own = 6 * sizes * d + 2 * sizes * served[:, None]
+            mean = 6 * sizes * np.sort(d[draws], axis=0)[needed - 1] + 2 * sizes * served.mean()
+            np.testing.assert_allclose(table["flops"], mean, rtol=1e-7)
+            assert sizes[mean.argmin()] == best.N
+    shares = [(own.argmin(axis=1) == i).mean() for i in range(sizes.size)]
+    np.testing.assert_allclose(table["probability_best"], shares, atol=1e-12)
+    assert 0 < table["probability_best"].max() <= 1
+    np.testing.assert_allclose(life.N[:, 0], sizes[own.argmin(axis=1)])
+
+
+def test_the_deterministic_plan_goes_by_medians_and_keeps_the_loss_half_the_time(fit: Fit) -> None:
+    life = solve(fit, max_loss=2.1, served=UNCERTAIN)
+    plug_in, best = life.deterministic[0], life.best[0]
+    assert plug_in is not None
+    assert best is not None
+    draws = life.searches[0].searched
+    assert np.median(losses(fit, draws, plug_in.N, plug_in.D)) == pytest.approx(2.1, abs=1e-4)
+    assert plug_in.held_out == pytest.approx(0.5, abs=0.1)
+    assert plug_in.costs["flops"] < best.costs["flops"]
+    grid = np.exp(math.log(plug_in.N) + np.arange(-0.5, 0.5, STEP))
+    p = {k: fit.draws[k][draws][:, None] for k in SARDANA}
+    left = 2.1 - p["E"] - p["A"] / grid ** p["alpha"]
+    with np.errstate(all="ignore"):
+        tokens = np.sort(np.where(left > 0, (p["B"] / left) ** (1 / p["beta"]), np.inf), axis=0)[draws.size // 2 - 1]
+    served = float(np.median(life.costs.served))
+    least = float((6 * grid * tokens + 2 * grid * served).min())
+    assert 6 * plug_in.N * plug_in.D + 2 * plug_in.N * served == pytest.approx(least, rel=JAGGED)
+
+
+def test_more_confidence_costs_more_and_so_does_the_next_run(fit: Fit) -> None:
+    life = whole_life(fit, max_loss=2.1, served=1e12)
+    flops = life.frontier["flops"].to_numpy()
+    assert life.frontier["confidence"].tolist() == [0.5, 0.8, 0.9, 0.95]
+    assert (np.diff(flops) > 0).all()
+    noisy = posterior("chinchilla", {k: fit.draws[k] for k in SARDANA}, sigma=(0.01, 0.01))
+    run, latent = (solve(noisy, max_loss=2.1, served=1e12, on=on).best[0] for on in ("run", "latent"))
+    assert run is not None
+    assert latent is not None
+    assert run.costs["flops"] > 1.02 * latent.costs["flops"]
+
+
+def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> None:
+    """That of the deterministic choice by the law alone, for which each draw has an error of its own."""
+    erring = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "..."}})
+    exact = solve(erring, compute=1e23, served=1e12, discrepancy="none")
+    life = solve(erring, compute=1e23, served=1e12)
+    place, away = exact.deterministic[0], erring.extrapolation
+    assert place is not None
+    assert away is not None
+    assert away.discrepancy is not None
+    at = {"N": np.array([place.N]), "D": np.array([place.D])}
+    expected = away.discrepancy.drawn(np.arange(SIZE), (0, PLANNED, 0, ERROR)).at(at)[0]
+    assert expected.std() > 0.005
+    np.testing.assert_allclose(life.searches[0].losses.shift, expected)
+    assert (life.extrapolated, exact.extrapolated) == (True, False)
+    assert "with the law's error beyond the runs" in life.lines()[0]
+    np.testing.assert_allclose(life.N, exact.N, rtol=1e-5)  # each draw's own best size within a budget is the law's
+    best, without = life.best[0], exact.best[0]
+    assert best is not None
+    assert without is not None
+    assert best.loss > without.loss
+    held = life.searches[0].held_out
+    kept = losses(fit, held, best.N, best.D)[:, 0] * np.exp(expected[held]) <= best.loss * (1 + 1e-11)
+    assert best.held_out == pytest.approx(kept.mean(), abs=1e-12)
+
+
+def test_hours_and_money_are_budgets_too(fit: Fit) -> None:
+    device, prices = {"peak": 1e15, "utilisation": 0.4}, {"hour": 2.0}
+    by_flops = solve(fit, compute=1e23, served=1e12).best[0]
+    hours = 1e23 / (0.4e15 * 3600)
+    by_hours = solve(fit, hours=hours, served=1e12, device=device).best[0]
+    by_cost = solve(fit, cost=2 * hours, served=1e12, device=device, prices=prices).best[0]
+    assert by_flops is not None
+    for other in (by_hours, by_cost):
+        assert other is not None
+        assert (other.N, other.D, other.loss) == pytest.approx((by_flops.N, by_flops.D, by_flops.loss), rel=1e-6)
+    assert by_hours is not None
+    assert by_hours.costs["hours"] == pytest.approx(hours)
+    assert by_cost is not None
+    assert by_cost.costs["cost"] == pytest.approx(2 * hours)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "named"),
+    [
+        ({}, "one-limit-needed", ["none"]),
+        ({"compute": 1e21, "max_loss": 2.0}, "one-limit-needed", ["compute and max_loss"]),
+        ({"compute": "much"}, "unreadable-compute", ["'much'"]),
+        ({"max_loss": "-2"}, "unreadable-max_loss", ["'-2'"]),
+        ({"hours": 1e6}, "missing-device", ["peak=312e12"]),
+        ({"cost": 1e6}, "missing-price", ["--price"]),
+        ({"max_loss": 2.1, "minimise": "days"}, "unknown-objective", ["'days'", "hours"]),
+        ({"compute": 1e23, "minimise": "cost"}, "minimise-with-budget", ["max_loss"]),
+        ({"compute": 1e23, "served": -1.0}, "unusable-served", ["-1"]),
+        ({"compute": 1e23, "sizes": "7,13"}, "size-out-of-range", ["7", "7B"]),
+        ({"compute": 1e23, "sizes": "1e9,1e20"}, "size-out-of-range", ["1e+20"]),
+        ({"compute": 1e23, "sizes": "small"}, "unreadable-range", ["'small'"]),
+        ({"compute": 1e22, "sizes": "3e9,7e9", "served": 1e13}, "budget-too-small", ["1e22", "6e22", "3e9"]),
+        ({"max_loss": 1.5}, "unreachable-loss", ["1.5"]),
+        ({"max_loss": 2.1, "confidence": 90}, "no-probability", ["0.9"]),
+        ({"max_loss": 2.1, "confidence": 0.999}, "confidence-not-resolved", ["200", "0.95"]),
+        ({"max_loss": 2.1, "on": "runs"}, "unknown-spread", ["'runs'"]),
+        ({"max_loss": 2.1, "discrepancy": "1%"}, "unknown-discrepancy", ["'1%'"]),
+        ({"max_loss": 2.1, "settings": {"r": 0.3}}, "unknown-setting", ["chinchilla", "'r'"]),
+    ],
+)
+def test_what_can_not_be_used_is_refused(fit: Fit, options: dict[str, Any], code: str, named: list[str]) -> None:
+    with fails(code, *named):
+        solve(fit, **options)
+
+
+def test_a_loss_that_only_some_draws_reach_is_infeasible_not_an_error(fit: Fit) -> None:
+    life = solve(fit, max_loss=1.71, levels=(0.5,))
+    assert life.best == (None,)
+    assert life.lines()[1] == "infeasible at confidence 0.9"
+    assert life.frontier["plan"].tolist()[-1] == "infeasible"
+    most = losses(fit, life.searches[0].held_out, 1e13, 1e15)[:, 0] <= 1.71
+    assert any(f"in at most {most.mean():.3f} of the held-out draws" in note for note in life.notes)
+    assert any("at no size" in note for note in life.notes)
+    plot_whole_life(life, Figure().subplots())
+
+
+def test_point_fits_and_failed_checks_are_refused(fit: Fit) -> None:
+    point = PointFit(fit.law, SARDANA, 0.0, 1e-3, pd.DataFrame(), fit.observed, np.zeros(len(SARDANA)))
+    with fails("not-a-posterior"):
+        whole_life(point, max_loss=2.1)  # type: ignore[arg-type]
+    failed = replace(fit, checks=(Check("r_hat", False, "largest R-hat 1.2", "sampling", pd.DataFrame()),))
+    with fails("failed-checks", "largest R-hat 1.2", kind=FitError):
+        solve(failed, max_loss=2.1)
+    forced = solve(failed, max_loss=2.1, sizes=[7e9, 1e10], force=True)
+    for table in (forced.frontier, forced.menu, forced.summary()):
+        assert (table["checks"] == "FAILED (forced)").all()
+    assert "CHECKS FAILED" in plot_whole_life(forced, Figure().subplots()).get_title()
+
+
+def test_any_law_of_n_and_d_has_a_whole_life() -> None:
+    """Laws whose tokens stop helping, and laws with two stages."""
+    law = law_named("repeated-epochs")
+    repeated = posterior(law, scattered(oracles.typical(law), 200, 1, 0.01))
+    life = whole_life(repeated, compute=1e22, served=1e11, settings={"U": 1e11}, confidence=0.8, levels=())
+    assert life.best[0] is not None
+    joint = posterior("cpt-joint", scattered(oracles.typical(law_named("cpt-joint")), 200, 2, 0.01))
+    other = whole_life(joint, compute=1e21, served=1e11, stage="cpt", confidence=0.8, levels=())
+    assert other.best[0] is not None
+
+
+def test_pictures_words_and_notebooks(fit: Fit) -> None:
+    life = solve(fit, max_loss=2.1, served=UNCERTAIN)
+    head, best, plug_in, alone = life.lines()
+    assert head.startswith("least FLOPs for a loss of at most 2.1 nats/token; ")
+    assert best.startswith("plan: N = ")
+    assert "confidence 0.9, the loss holds in 0." in best
+    assert plug_in.startswith("deterministic (plug-in) plan, by median losses and amounts: N = ")
+    assert "more FLOPs than the plan's" in alone
+    assert "plan: N = " in repr(life).replace("\n ", "")
+    assert "Plans for each confidence" in life._repr_html_()
+    assert any("outside the runs" in note for note in life.notes)
+    assert any("means over the uncertain amounts" in note for note in life.notes)
+    axes = Figure().subplots()
+    assert plot_whole_life(life, axes) is axes
+    legend = axes.get_legend()
+    assert legend is not None
+    shown = [text.get_text() for text in legend.get_texts()]
+    assert shown[0] == "loss 2.1, confidence 90%"
+    assert any("training alone" in text for text in shown)
+    menu = solve(fit, compute="1e22:1e23:2", served=1e11, sizes="3e9,7e9")
+    assert len(menu.menu) == 4
+    axes = plot_whole_life(menu, Figure().subplots())
+    assert sum(text.get_text().startswith("best ") for text in axes.texts) == 4
