@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
@@ -17,7 +17,6 @@ from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import Reference, read_references
 
-Part = TypeVar("Part")
 RESERVED = frozenset(
     {
         "run", "run_code", "run_effect", "step", "domain", "chain", "draw", "row", "group",
@@ -110,7 +109,7 @@ class Faults:
     def __init__(self) -> None:
         self.found: list[LocatedError] = []
 
-    def of(self, part: Callable[..., Part], *given: Any, **options: Any) -> Part | None:
+    def of[Part](self, part: Callable[..., Part], *given: Any, **options: Any) -> Part | None:
         """Return a part of the card, or None where it has a fault."""
         try:
             return part(*given, **options)
@@ -118,7 +117,7 @@ class Faults:
             self.found.append(error)
             return None
 
-    def each(self, part: Callable[[str, Any], Part], table: Mapping[str, Any]) -> dict[str, Part]:
+    def each[Part](self, part: Callable[[str, Any], Part], table: Mapping[str, Any]) -> dict[str, Part]:
         """Return the parts of a table by name, without those that have a fault."""
         parts = {name: self.of(part, name, value) for name, value in table.items()}
         return {name: made for name, made in parts.items() if made is not None}
