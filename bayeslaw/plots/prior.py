@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LINES = 20  # draws that are shown as lines
 OUTER, INNER = 0.9, 0.5  # probabilities of the bands
+NEAR = 0.05  # e-folds between places along a logarithmic axis
 ROOM = 1.5  # the axis reaches so many times beyond what is measured and the inner band
 
 
@@ -80,7 +81,11 @@ def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: 
         raise BayeslawError(f"{law.name} has no covariate {x!r} to draw along.{nearest(x, axes)}", code="unknown-covariate")
     along = x or max(axes, key=lambda name: frame[name].nunique())
     axis = frame[along].to_numpy(dtype=np.float64)
-    place, where = np.unique(axis, return_inverse=True)
+    logarithmic = law.covariates[along].logarithmic and axis.min() > 0
+    # Runs at nearly the same value, such as rates that were rounded, are one place.
+    near = np.round(np.log(axis) / NEAR) * NEAR if logarithmic else axis
+    _, first, where = np.unique(near, return_index=True, return_inverse=True)
+    place = axis[first]
     bands = {}
     for prob in (OUTER, INNER):
         quantiles = [np.nanquantile(outcomes[:, where == i], tails(prob)) for i in range(place.size)]
@@ -101,7 +106,7 @@ def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: 
     least, most = law.outcome.bounds
     span = (ROOM - 1) * (top - low)
     ax.set_ylim(max(least, low - span), min(most, top + span))
-    if law.covariates[along].logarithmic and place.min() > 0:
+    if logarithmic:
         ax.set_xscale("log")
     ax.legend(fontsize=SMALL, frameon=False)
     label = law.outcome.labelled(law.outcome.unit).replace("_", " ")

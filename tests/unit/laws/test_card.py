@@ -150,7 +150,7 @@ def test_published_numbers_name_parameters_or_scores(law: Law) -> None:
 def test_published_optima_of_the_learning_rate_and_the_batch_come_out() -> None:
     """Li et al. 2025 (Step Law): for 1.07e9 parameters and 1e11 tokens their power laws give a rate of 1.6e-3 and 1.1e6 tokens."""
     law = load_law("lr-batch")
-    numbers = {k: v for k, v in next(iter(law.published.values())).items() if k in law.parameters}
+    numbers: dict[str, Any] = {k: v for k, v in next(iter(law.published.values())).items() if k in law.parameters}
     at = law.with_let(numbers | {"N": 1.07e9, "D": 1e11, "lr": 1e-3, "batch": 1e6, "kappa": 0.5})
     assert at["lr_opt"] == pytest.approx(1.79 * 1.07e9**-0.713 * 1e11**0.307)
     assert at["batch_opt"] == pytest.approx(0.58 * 1e11**0.571)
@@ -169,7 +169,7 @@ def test_the_published_law_of_over_training_has_one_exponent() -> None:
 def test_the_published_law_of_precision_keeps_most_parameters_at_eight_bits() -> None:
     """Kumar et al. 2024: with gamma_w = 2.67, weights of 4 bits are worth 78% of the parameters and those of 8 bits 95%."""
     law = load_law("precision")
-    numbers = next(iter(law.published.values()))
+    numbers: dict[str, Any] = dict(next(iter(law.published.values())))
     scope = law.with_let(numbers | {"N": 1.0, "D": 1e10, "bits_w": np.array([4.0, 8.0]), "bits_a": 64.0, "bits_kv": 64.0})
     np.testing.assert_allclose(scope["N_eff"], [0.776, 0.950], atol=1e-3)
 
@@ -212,7 +212,7 @@ def test_the_published_law_of_vocabulary_prefers_larger_ones_for_larger_models()
 def test_farseer_counted_from_elsewhere_is_the_same_law() -> None:
     """Slopes at 1e9 parameters in place of the source's a1, a2, a3 leave exponentials of powers of N."""
     law = load_law("farseer")
-    p = oracles.typical(law)
+    p: dict[str, Any] = dict(oracles.typical(law))
     n = np.array([1e8, 1e9, 8e9])
     scope = law.with_let(p | {"N": n, "D": 1e10})
     assert scope["rate"][1] == pytest.approx(p["alpha"])
