@@ -73,6 +73,7 @@ def choices(table: pd.DataFrame) -> str:
                     "sampling": "passed" if fit.passed else "FAILED",
                     "error": f"{np.abs(error).mean():.2%}", "in 90%": f"{inside.mean():.0%}",
                     "error, known checkpoints": f"{np.abs(again).mean():.2%}",
+                    "fall of the rate in N": f"{np.median(fit.draws['eta']):.2f}", "rate in D": f"{np.median(fit.draws['xi']):.2f}",
                 }
             )  # fmt: skip
     return markdown_table(rows)
@@ -176,9 +177,7 @@ def main() -> None:
     print("batches too, so the forecast of that least is the fourth column: the least of the same cells' losses, draw by draw.\n")
     print(f"{largest(fits['all but the largest'], table)}\n")
     print("## Losses corrected to the optimum\n")
-    print(
-        "By the fit of all sizes. Rows beyond 2% were not fitted. Spreads are those over rates within one run (grid and batch size).\n"
-    )
+    print("By the fit of all sizes. Rows beyond 2% were not fitted. Spreads are over rates within one run (grid and batch size).\n")
     print(f"{corrections(fits['all sizes'], table)}\n")
     print(f"{time.time() - begun:.0f} s.")
 
