@@ -151,17 +151,14 @@ def main() -> None:
     print(f"{banner('tuning')}\n")
     print(f"{__doc__.split(chr(10) * 2)[2].strip()}\n")
     print("## Which rows and which noise: 537M models forecast from smaller ones\n")
-    print(
-        "Errors are mean absolute relative errors over the rows within 1% of the least loss of their grid, all of them new runs.\n"
-    )
+    print("Errors are mean absolute relative errors of new runs, over the rows within 1% of the least loss of their grid.\n")
     print(f"{choices(table)}\n")
     spread = {k: np.median(fits["all but the largest"].draws[k]) for k in ("sigma_run", "sigma_checkpoint")}
+    shared, own = (f"{spread[k]:.2%}" for k in ("sigma_checkpoint", "sigma_run"))
     print(
-        f"Rows within {WITHIN:.0%} were chosen. Where sizes share D and batch size, as at D = 5e10, the fit of all but the largest finds"
+        f"Rows within {WITHIN:.0%} were chosen. Where sizes share D and batch size, as at D = 5e10, the fit of all but the largest"
     )
-    print(
-        f"effects of {spread['sigma_checkpoint']:.2%} that they share and {spread['sigma_run']:.2%} that they don't, so both are in the noise below.\n"
-    )
+    print(f"finds effects of {shared} that they share and {own} that they don't, so both are in the noise below.\n")
     print("## Exponents\n")
     print(f"Medians and 90% equal-tailed intervals; inside: the median lies in the published interval. {states}.\n")
     print(f"{exponents(fits)}\n")
