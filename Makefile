@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders discrepancy cpt docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders discrepancy cpt tuning docs wheel notebooks
 
 setup: $(READY)
 
@@ -111,6 +111,11 @@ conditioning: $(READY)
 choice: $(READY)
 	@$(PY) benchmarks/choice.py > benchmarks/results/.choice.tmp
 	@mv benchmarks/results/.choice.tmp benchmarks/results/choice.md
+
+# Learning rates and batch sizes of public grids, the largest size held out; needs ../shared/data. Ten minutes on two cores.
+tuning: $(READY)
+	@$(PY) benchmarks/tuning.py > benchmarks/results/.tuning.tmp
+	@mv benchmarks/results/.tuning.tmp benchmarks/results/tuning.md
 
 # Samples independently written models for long, for tests/references. Ten minutes of one core; resumes where it stopped.
 references: $(READY)

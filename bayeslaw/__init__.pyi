@@ -37,6 +37,7 @@ from .noise.model import pymc_model as pymc_model
 from .planning.allocation import allocate as allocate
 from .planning.plan import plan as plan
 from .planning.transfer import transfer as transfer
+from .planning.tuning import tuning as tuning
 from .posterior.fit import Fit as Fit
 from .reporting.cite import cite as cite
 from .reporting.report import report as report

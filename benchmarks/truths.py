@@ -51,8 +51,12 @@ RANKED = 100  # draws among which a truth is ranked
 MOST_REFUSED = 200
 ADAPTATION = {"r", "ptpp", "cpt"}
 LEVELS: dict[str, tuple[float, ...]] = {"r": (0.1, 0.25, 0.5), "ptpp": (15.0, 31.0), "cpt": (0.0, 1.0), "P": (1.0, 2.0, 4.0)}
+LEVELS |= {"lr": (3e-4, 1e-3, 3e-3), "batch": (6.4e4, 2.6e5, 1e6), "G": (1.0, 4.0, 16.0), "active": (0.05, 0.25, 1.0)}
+LEVELS |= {"bits_w": (3.0, 5.0, 16.0), "bits_a": (4.0, 16.0), "bits_kv": (3.0, 16.0), "Nv": (6e6, 5e7, 4e8)}
 UNSEEN = {"r": 0.25, "ptpp": 279.0, "cpt": 1.0, "P": 8.0}
+UNSEEN |= {"lr": 5e-4, "batch": 5e5, "G": 32.0, "active": 0.1, "bits_w": 8.0, "bits_a": 8.0, "bits_kv": 8.0, "Nv": 1e8}
 SEEN = {"r": 0.25, "ptpp": 31.0, "cpt": 1.0, "P": 2.0}
+SEEN |= {name: LEVELS[name][1] for name in UNSEEN if name not in SEEN}
 EPOCHS = (1.0, 4.0, 16.0)  # of the unique tokens, for laws that have them
 CORPORA = ("web", "code", "books")
 NONE: Mapping[str, Any] = MappingProxyType({})
@@ -104,11 +108,12 @@ def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame,
     if unknown := [name for name in others if name not in LEVELS and "token" not in law.covariates[name].unit]:
         raise BayeslawError(f"There is no design for the covariate {unknown[0]} of {law.name}; add its levels to LEVELS.")
     curves = bool(ADAPTATION & set(others))
-    sizes = (241e6, 517e6, 1.4e9, 2.8e9) if curves else tuple(np.geomspace(7e7, 3e9, 9))
-    budgets = np.geomspace(0.5, 20, 8) if curves else np.geomspace(5, 100, 9 if "D" in law.covariates else 1)
     combinations: list[dict[str, float]] = [{}]
     for name in others:
         combinations = [c | {name: v} for c in combinations for v in LEVELS.get(name, EPOCHS)]
+    each = 9 if len(combinations) < 4 else 4  # sizes, and budgets of tokens: fewer where each has many combinations
+    sizes = (241e6, 517e6, 1.4e9, 2.8e9) if curves else tuple(np.geomspace(7e7, 3e9, each))
+    budgets = np.geomspace(0.5, 20, 8) if curves else np.geomspace(5, 100, each if "D" in law.covariates else 1)
     rows = [{"N": n, "D": a * n, **_tokens(c, a * n)} for n in sizes for c in combinations for a in budgets]
     frame = pd.DataFrame(rows)
     if curves:

@@ -38,6 +38,7 @@ DRAWS = 2000
 ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0), "loss": (1.5, 4.0), "S1": (-2.5, 2.5)}
 STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0}
 STAND |= {"L_source": 2.5, "L_target": 2.5, "base_loss": 2.5, "chance": 0.25, "items": 1000.0, "S2": 0.0, "S3": 0.0}
+STAND |= {"lr": 1e-3, "batch": 5e5, "bits_w": 8.0, "bits_a": 8.0, "bits_kv": 8.0, "G": 8.0, "active": 0.1, "Nv": 5e7}
 PRETRAIN, ADAPT = schedules.wsd(10_000, 3e-4, warmup=200), schedules.cosine(5_000, 1.5e-4, warmup=100)
 GROUPS = {
     "Pre-training": "Losses at the end of runs from scratch.",
@@ -82,7 +83,7 @@ def group_of(law: Law) -> str:
     """The group of the gallery in which a law stands, by its covariates."""
     if "lr_peak" in law.covariates:
         return "Training curves"
-    if not law.outcome.is_loss:
+    if not law.outcome.is_loss and law.outcome.kind != "real":  # a difference of losses is one too
         return "Tasks"
     return "Continual pre-training" if {"r", "ptpp", "cpt", "L_source"} & set(law.covariates) else "Pre-training"
 
@@ -173,7 +174,8 @@ def prior_picture(law: Law, path: Path) -> None:
     unit = "of pre-training, and adaptation after it" if axis == "step" else law.covariates[axis].unit
     ax.set_xlabel(f"{axis} ({unit})")
     ax.set_ylabel(law.outcome.labelled(law.outcome.unit).replace("_", " "))
-    ax.set_ylim(0, min(law.outcome.bounds[1], 15.0, 1.1 * float(np.nanpercentile(losses, 95))))
+    low = 0.0 if law.outcome.kind != "real" else float(np.nanpercentile(losses, 5))
+    ax.set_ylim(low, min(law.outcome.bounds[1], 15.0, 1.1 * float(np.nanpercentile(losses, 95))))
     ax.legend(fontsize=8, frameon=False)
     figure.savefig(path, dpi=110)
 

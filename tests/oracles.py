@@ -60,6 +60,59 @@ def kaplan(p: Values, x: Values) -> Any:
     return np.exp(p["beta"] * np.logaddexp(p["alpha"] / p["beta"] * log_n, log_d))
 
 
+def overtraining(p: Values, x: Values) -> Any:
+    """Gadre et al. 2024, eq. 4, by logarithms of compute and of tokens per parameter."""
+    log_c, log_m = np.log(6) + np.log(x["N"]) + np.log(x["D"]), np.log(x["D"]) - np.log(x["N"])
+    return p["E"] + p["a"] * np.exp(p["eta"] * (log_m - log_c)) + p["b"] * np.exp(-p["eta"] * (log_m + log_c))
+
+
+def farseer(p: Values, x: Values) -> Any:
+    """Li et al. 2025 (Farseer) in their own a1, a2, a3 and b1, b2, b3."""
+    unit = 1e9
+    a3 = -p["e"] / p["gamma"] * unit ** -p["gamma"]
+    b3 = np.log(p["E"]) + p["e"] / p["gamma"]
+    f = p["g"] + p["h"] * p["alpha"] * 10 * np.log(10)
+    a2 = f / p["beta"] * unit ** p["beta"]
+    b2 = np.log(p["B"]) - f / p["beta"]
+    a1 = -p["h"] / p["delta"] * unit ** -p["delta"]
+    b1 = np.log(p["alpha"]) + p["h"] / p["delta"]
+    rate = np.exp(a1 * x["N"] ** p["delta"] + b1)
+    return np.exp(a3 * x["N"] ** p["gamma"] + b3) + np.exp(a2 * x["N"] ** -p["beta"] + b2 - rate * np.log(x["D"]))
+
+
+def lr_batch(p: Values, x: Values) -> Any:
+    """Chinchilla, and what a learning rate and a batch size cost that are not the best of Li et al. 2025 (Step Law)."""
+    log_lr = np.log(p["c"]) + p["xi"] * np.log(x["D"]) - p["eta"] * np.log(x["N"])
+    more = np.log(x["batch"]) - np.log(p["b"]) - p["nu"] * np.log(x["D"])
+    off = np.log(x["lr"]) - log_lr - p["kappa"] * more
+    return chinchilla(p, x) + p["U"] * (np.exp(p["s"] * off) - 1 - p["s"] * off) / p["s"] ** 2 + p["W"] / 2 * more**2
+
+
+def precision(p: Values, x: Values) -> Any:
+    """Kumar et al. 2024, eqs. 3 and 4."""
+    kept = [-np.expm1(-x[f"bits_{of}"] / p[f"gamma_{of}"]) for of in ("w", "a", "kv")]
+    return chinchilla(p, {**x, "N": x["N"] * kept[0] * kept[1] * kept[2]})
+
+
+def granular_experts(p: Values, x: Values) -> Any:
+    """Krajewski et al. 2024, eq. 5: the model-size term's scale falls with granularity."""
+    scale = p["A"] + p["F"] * _power(x["G"], -p["gamma"])
+    return chinchilla({**p, "A": scale}, x)
+
+
+def sparse_experts(p: Values, x: Values) -> Any:
+    """Abnar et al. 2025, eq. 6, with the share of active parameters in place of the sparsity."""
+    both = p["G"] * np.exp(-p["delta"] * np.log(x["active"]) - p["gamma"] * np.log(x["N"]))
+    return chinchilla(p, x) + p["F"] * _power(x["active"], p["lam"]) + both
+
+
+def vocabulary(p: Values, x: Values) -> Any:
+    """Tao et al. 2024, eq. 6, in millions of parameters and billions of tokens."""
+    n, v, d = np.log(x["N"]) - 6 * np.log(10), np.log(x["Nv"]) - 6 * np.log(10), np.log(x["D"]) - 9 * np.log(10)
+    terms = p["A1"] * np.exp(-p["alpha1"] * n) + p["A2"] * np.exp(-p["alpha2"] * v) + p["B"] * np.exp(-p["beta"] * d)
+    return p["E"] + terms
+
+
 def _worth(once: Any, times: Any, star: Any) -> Any:
     """Muennighoff et al. 2023, eq. 5: what `once`, had `times` over, is worth."""
     return once - once * star * np.expm1(-(times - 1) / star)
@@ -307,6 +360,13 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "d-cpt": d_cpt,
     "from-base-source": from_base_source,
     "injection": injection,
+    "vocabulary": vocabulary,
+    "sparse-experts": sparse_experts,
+    "granular-experts": granular_experts,
+    "precision": precision,
+    "overtraining": overtraining,
+    "lr-batch": lr_batch,
+    "farseer": farseer,
     "kaplan": kaplan,
     "midtraining": midtraining,
     "multi-power": multi_power,
@@ -365,6 +425,13 @@ OWN: dict[str, dict[str, float]] = {
     "task-exp": {"eps": 0.85, "k": 1.6, "gamma": 0.7},
     "task-loss": {"E": 0.6},
     "task-sigmoid": {"L0": 2.6, "k": 2.5, "top": 0.9},
+    "farseer": {"E": 1.7, "e": 0.1, "gamma": 0.17, "B": 300.0, "g": 0.0, "beta": 0.1, "alpha": 0.32, "h": 0.15, "delta": 0.12},
+    "lr-batch": {"c": 1.79, "eta": 0.713, "xi": 0.307, "b": 0.58, "nu": 0.571, "kappa": 0.5, "U": 0.03, "s": 0.5, "W": 0.02},
+    "overtraining": {"a": 212.0, "b": 367.0, "eta": 0.136},
+    "precision": {"gamma_w": 2.67, "gamma_a": 2.2, "gamma_kv": 1.0},
+    "granular-experts": {"E": 0.5, "A": 18.0, "alpha": 0.115, "F": 2.1, "gamma": 0.58, "B": 30.0, "beta": 0.147},
+    "sparse-experts": {"E": 0.9, "F": 0.46, "lam": 0.17, "G": 17.0, "delta": 0.16, "gamma": 0.16},
+    "vocabulary": {"E": -5.5, "A1": 1.8, "alpha1": 0.45, "A2": 0.2, "alpha2": 0.67, "B": 2.1, "beta": 0.46},
     "kaplan": {"A": 11.2, "alpha": 0.076, "B": 23.19, "beta": 0.103},
 }
 """Parameters that have another meaning in a law."""
@@ -391,6 +458,14 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         "cpt": (run % 2).astype(np.float64),
         "U": np.array([1e8, 1e9, 2e10])[(run + run // 3) % 3],
         "P": np.array([1.0, 2.0, 8.0])[(run + run // 3) % 3],
+        "lr": 1e-3 * 2.0 ** (np.arange(run.size) % 5 - 2),
+        "batch": 2e5 * 2.0 ** (np.arange(run.size) * 3 % 7 - 3),
+        "bits_w": np.array([3.0, 4.0, 8.0, 16.0])[(run + run // 4) % 4],
+        "bits_a": np.array([16.0, 4.0, 6.0])[(run + run // 3) % 3],
+        "bits_kv": np.array([4.0, 16.0, 3.0, 8.0, 16.0])[run % 5],
+        "G": np.array([1.0, 4.0, 16.0, 8.0])[(run + run // 4) % 4],
+        "active": np.array([1.0, 0.25, 0.1, 0.03])[(run + run // 4) % 4],
+        "Nv": np.array([4e6, 3e7, 2e8, 1e8])[(run + run // 4) % 4],
         "base_loss": np.array([3.0, 2.5, 2.8, 2.2, 2.6])[run % 5],
         "L_source": 2.5 + np.tile(np.linspace(0.0, 0.3, checkpoints), runs) * (1 + run % 3),
         "L_target": 3.0 - np.tile(np.linspace(0.0, 0.4, checkpoints), runs) * (1 + run % 4),

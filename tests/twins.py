@@ -60,6 +60,24 @@ TRUTHS["task-direct"] = {"A": 300.0, "alpha": 0.35, "B": 500.0, "beta": 0.3}
 TRUTHS["task-exp"] = {"eps": 0.85, "k": 1.6, "gamma": 0.7}
 TRUTHS["task-loss"] = {"E": 0.6, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28}
 TRUTHS["task-sigmoid"] = {"L0": 2.6, "k": 2.5, "top": 0.9}
+TRUTHS["farseer"] = {"E": 1.7, "e": 0.12, "gamma": 0.17, "B": 300.0, "g": 0.1, "beta": 0.1, "alpha": 0.32, "h": 0.12, "delta": 0.15}
+TRUTHS["lr-batch"] = TRUTHS["chinchilla"] | {"c": 1.79, "eta": 0.713, "xi": 0.307, "b": 0.58, "nu": 0.571}
+TRUTHS["lr-batch"] |= {"kappa": 0.5, "U": 0.03, "s": 0.5, "W": 0.02}
+TRUTHS["overtraining"] = {"E": 1.84, "a": 212.0, "b": 367.0, "eta": 0.136}
+TRUTHS["precision"] = {
+    "E": 2.0,
+    "A": 900.0,
+    "alpha": 0.36,
+    "B": 2100.0,
+    "beta": 0.37,
+    "gamma_w": 2.67,
+    "gamma_a": 2.2,
+    "gamma_kv": 1.0,
+}
+TRUTHS["granular-experts"] = {"E": 0.8, "A": 18.1, "alpha": 0.115, "F": 2.1, "gamma": 0.58, "B": 30.8, "beta": 0.147}
+TRUTHS["sparse-experts"] = {"E": 0.94, "A": 900.0, "alpha": 0.4, "B": 2100.0, "beta": 0.37, "F": 0.46, "lam": 0.17}
+TRUTHS["sparse-experts"] |= {"G": 17.26, "delta": 0.16, "gamma": 0.16}
+TRUTHS["vocabulary"] = {"E": -5.5, "A1": 1.83, "alpha1": 0.45, "A2": 0.4, "alpha2": 0.5, "B": 2.1, "beta": 0.46}
 TRUTHS["injection"] = {"A": 2.0, "alpha": 0.4, "beta": 0.3, "B": 300.0}
 
 
@@ -88,11 +106,25 @@ def settings(
                     own = {"cpt": float(stage == stages[-1]), "U": 0.4 * r * stage * n, "P": 20 * r}
                     own |= {"base_loss": 1.5 + 90 / n**0.23 + 3 / stage**0.4}
                     own |= {"L_source": 2.5 + 0.01 * atpp / r, "L_target": 3.0 - 0.3 * np.log(atpp + 1) * (1 - r)}
-                    rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, **own})
+                    rows.append({"N": n, "D": atpp * n, "r": r, "ptpp": stage, **own, **recipe(len(rows))})
     frame = pd.DataFrame(rows)
     runs = frame[["N", "r", "ptpp"]].astype(str).agg("-".join, axis=1)
     frame["r"] = frame["r"].where(frame["r"] > 0, 0.25)  # of no consequence at D = 0
     return frame[list(law.covariates)].assign(run=runs)
+
+
+def recipe(row: int) -> dict[str, float]:
+    """How the model of a row was built and trained: covariates that turn at paces of their own."""
+    return {
+        "lr": 2e-4 * 2.0 ** (row % 5),
+        "batch": 6e4 * 2.0 ** (row % 7),
+        "bits_w": (3.0, 4.0, 6.0, 16.0)[row % 4],
+        "bits_a": (16.0, 4.0, 6.0)[row % 3],
+        "bits_kv": (2.0, 3.0, 16.0, 4.0, 16.0)[row % 5],
+        "G": 2.0 ** (row % 7),
+        "active": 0.5 ** (row % 7),
+        "Nv": 2e6 * 3.0 ** (row % 7),
+    }
 
 
 TASKS = {"items", "loss"}
@@ -116,7 +148,7 @@ def tasks(law: Law) -> pd.DataFrame:
 
 def noise(law: Law) -> dict[str, float]:
     """The noise of simulated tables: relative to a loss, or of an accuracy in logits."""
-    if law.outcome.kind == "positive":
+    if law.outcome.kind in ("positive", "real"):
         return {"sigma_point": POINT, "sigma_run": RUN}
     return {"sigma_point": 0.03, "sigma_run": 0.06}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -19,9 +20,24 @@ if TYPE_CHECKING:
 def laws(
     name: Annotated[str | None, Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
     schema: Annotated[bool, Option("--schema", help="Print the JSON schema of cards, by which editors complete them.")] = False,
+    prior: Annotated[
+        bool, Option("--prior", help="Show the outcomes that the law's priors allow, at --runs or at values given by --set.")
+    ] = False,
+    runs: Annotated[Path | None, Option(help="Runs, at whose settings outcomes are drawn from the prior.")] = None,
+    column: options.Columns = None,
+    where: options.Where = None,
+    set_: options.Ranges = None,
+    x: Annotated[str, Option(help="The covariate along the picture's axis.")] = "",
+    plot: options.Picture = None,
 ) -> Answer:
-    """List the laws, one in each line, or show one law in full."""
+    """List the laws, one in each line, or show one law in full, or what its priors allow before any loss is seen."""
     answer = Answer()
+    if prior:
+        if name is None:
+            raise BayeslawError("--prior is of one law: bayeslaw laws CARD --prior.", code="no-law")
+        return _prior(answer, bayeslaw.load_law(name), runs, options.columns_of(column), where, set_, x, plot)
+    if runs is not None or set_ or plot is not None or x:
+        raise BayeslawError("--runs, --set, --x and --plot belong to --prior.", code="without-prior")
     if schema:
         from bayeslaw.laws.schema import FILE, card_schema
 
@@ -58,6 +74,43 @@ def laws(
         answer.say("", f"published: {title}", "  " + ", ".join(f"{k} {v:g}" for k, v in numbers.items()))
     if law.note:
         answer.say("", f"note: {law.note}")
+    return answer
+
+
+def _prior(
+    answer: Answer, law: Law, runs: Path | None, columns: dict[str, str], where: str | None, ranges: list[str] | None, x: str,
+    plot: Path | None,
+) -> Answer:  # fmt: skip
+    """Add the outcomes that a law's priors allow at runs or on a grid, and measured ones that lie outside."""
+    import numpy as np
+
+    from bayeslaw.laws.pooling import levels_of, with_levels
+    from bayeslaw.plots.prior import prior_outcomes
+
+    if (runs is None) == (not ranges):
+        raise BayeslawError("Say where: either --runs RUNS.csv or --set N=1e9 --set D=1e9:1e12:30.", code="nothing-asked")
+    options.check_outputs("", None, plot, [runs])
+    if runs is not None:
+        at = bayeslaw.read_runs(runs, where, columns=columns).frame
+    else:
+        at = bayeslaw.grid(law, options.pairs_of("--set", ranges, "NAME=VALUES, such as N=1e9 or D=1e9:1e12:30"))
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_prior(law, at, ax, x=x))
+    law, name = with_levels(law, levels_of(law, at)), law.outcome.name
+    outcomes = prior_outcomes(law, at)
+    low, middle, high = np.nanquantile(outcomes, [0.05, 0.5, 0.95])
+    answer.results["prior"] = {
+        "median": middle,
+        "eti90_lb": low,
+        "eti90_ub": high,
+        "impossible": np.mean(~law.outcome.possible(outcomes)),
+    }
+    answer.say(f"{law.outcome.plural} that the priors of {law.name} allow at {len(at):,} settings")
+    answer.say(f"  median {middle:.4g}, 90% equal-tailed interval [{low:.4g}, {high:.4g}]")
+    if name in at:
+        measured = at[name].to_numpy(dtype=np.float64)
+        outside = (measured < np.nanquantile(outcomes, 0.05, axis=0)) | (measured > np.nanquantile(outcomes, 0.95, axis=0))
+        answer.results["prior"]["outside"] = outside.mean()
+        answer.say(f"  {outside.mean():.0%} of the measured ones lie outside the interval at their setting")
     return answer
 
 

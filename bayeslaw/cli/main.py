@@ -33,6 +33,7 @@ app = application(
     "Scaling laws as Bayesian models: from a table of logged losses to a forecast with honest intervals.",
     laws.laws, laws.check, fits.fit, fits.show, forecasts.forecast, chain.chain, forecasts.score, forecasts.compare,
     backtest.backtest, anchors.anchors, report.report, report.cite, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer,
+    plan.tuning,
     logs.import_,
     logs.convert,
     completion=True,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayeslaw.planning.life import WholeLife
     from bayeslaw.planning.menu import PlanMenu
 
+MOST_ROWS = 10  # of undertuned runs that a terminal shows
 LEVEL = "COLUMN=VALUE, such as domain=web"
 
 
@@ -297,4 +298,44 @@ def transfer(
     panels = [lambda ax, of=of: bayeslaw.plots.plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
     answer.save_picture(plot, *panels)
     answer.save_table("transfer", table, output, f"{len(table)} settings", joined=True)
+    return answer
+
+
+def tuning(
+    fit: Annotated[Path, Argument(help="A fit or a stack of a law with tuned covariates, such as lr-batch.")],
+    set_: options.Ranges = None,
+    runs: Annotated[Path | None, Option(help="Runs with the tuned covariates: what each loses by its tuning.")] = None,
+    column: options.Columns = None,
+    where: options.Where = None,
+    corrected: Annotated[
+        Path | None, Option(help="CSV file for the runs with losses as they would be at the optimum, for `bayeslaw fit`.")
+    ] = None,
+    ci: options.Ci = 0.9,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    force: options.Force = False,
+) -> Answer:
+    """Find the best learning rate and batch size at settings, with bands, and by how much runs are undertuned."""
+    options.check_outputs("A table of best values", output, plot, [fit, runs])
+    options.check_outputs("A table of corrected runs", corrected, None, [fit, runs])
+    if corrected is not None and runs is None:
+        raise BayeslawError("--corrected needs the runs to correct: --runs RUNS.csv.", code="no-runs")
+    if plot is not None and not set_:
+        raise BayeslawError(
+            "--plot shows the cost around the best values at a setting: give --set N=…, --set D=….", code="nothing-to-draw"
+        )
+    settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e10:1e12:5")
+    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)) if runs is not None else None
+    tuned, answer = bayeslaw.tuning(bayeslaw.load_fit(fit), settings, table, force=force), Answer()
+    answer.save_picture(plot, *(lambda ax, of=of: bayeslaw.plots.plot_tuning(tuned, ax, of=of, ci_prob=ci) for of in tuned.optimum))
+    if len(tuned.settings):
+        best = tuned.summary(ci)
+        answer.save_table("best", best, output, f"{len(best)} settings", joined=True)
+    if tuned.runs is not None:
+        rows = tuned.undertuned(ci).sort_values("undertuned_median", ascending=False)
+        answer.say("", f"undertuned by, of {len(rows)} rows those that lose most")
+        answer.show("undertuned", rows.head(MOST_ROWS), joined=True)
+        if corrected is not None:
+            answer.save_table("corrected", tuned.corrected(), corrected, f"{len(rows)} rows at the optimum")
+    answer.note(tuned.notes)
     return answer

@@ -33,6 +33,11 @@ class BayeslawError(ValueError):
 class CardError(BayeslawError):
     """A law card can't be used.
 
+    Attributes
+    ----------
+    faults : tuple of BayeslawError
+        All faults of the card, each with its code, in the order in which they were found; the error has the code of the first.
+
     Examples
     --------
     >>> try:
@@ -41,6 +46,10 @@ class CardError(BayeslawError):
     ...     print(error.code)
     unknown-law
     """
+
+    def __init__(self, message: str, *, code: str = "", faults: Sequence[BayeslawError] = ()) -> None:
+        super().__init__(message, code=code)
+        self.faults = tuple(faults)
 
 
 class FitError(BayeslawError):

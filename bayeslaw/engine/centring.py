@@ -22,7 +22,10 @@ from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, root_of_in
 from bayeslaw.laws.prior import Prior
 
 MANY = 100  # coordinates; a ridge map samples some tens of tasks' values and run effects well
-NEARLY: dict[str, Any] = {"maxfun": 3_000, "ftol": 1e-9}  # of the search for the mode, from where curvature and draws of a first run go on
+NEARLY: dict[str, Any] = {
+    "maxfun": 3_000,
+    "ftol": 1e-9,
+}  # of the search for the mode, from where curvature and draws of a first run go on
 SPAN = 6.0  # e-folds of spreads on either side of the prior median among which the likely one is sought
 UNLIKELY = 0.02  # quantile of the spread that powers count with
 LEAST = 0.1  # eigenvalue of a curvature below which a direction counts as flat

@@ -7,10 +7,15 @@ gives the same losses where the runs are. Two changes of variable straighten mos
 - the scale of each term is replaced by the term's spread over those settings, which the losses determine.
 
 Both are shears, so their Jacobian is one but for a softplus that keeps E positive.
+
+Sums inside a formula are treated alike: in exp(a N^g + b), where b has any sign, the mean of the sum over those settings replaces b
+and the spread of its term a (`nested_sums`). A card may so be written around any value of N.
 """
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +25,7 @@ import numpy as np
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
+from bayeslaw.laws.formula import Expression
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
@@ -76,6 +82,94 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
     return {name: np.array([p[name] for p in points]) for name in law.covariates}
 
 
+@dataclass(frozen=True)
+class NestedSum:
+    """A sum inside a formula with a parameter by itself, such as b in exp(a*N**g + b).
+
+    Attributes
+    ----------
+    level, sign
+        That parameter, and its sign in the sum.
+    terms : tuple of (str, int, Expression)
+        The other terms: the parameter that is a factor of it, or '', its sign, and the term.
+    """
+
+    level: str
+    sign: int
+    terms: tuple[tuple[str, int, Expression], ...]
+
+
+def nested_sums(law: Law) -> tuple[NestedSum, ...]:
+    """Return the sums inside a law's formula and let-expressions in which a parameter of any sign stands by itself.
+
+    The parameter may stand nowhere else, and has no `on`; what the other terms depend on has neither. Laws of series and laws
+    whose parameters differ by a column have none.
+    """
+    if law.series or law.members:
+        return ()
+    expressions = [law.formula, *law.let.values()]
+    seen = Counter(n.id for e in expressions for n in ast.walk(e.tree) if isinstance(n, ast.Name))
+    free = {n for n, p in law.parameters.items() if p.prior.support == "real" and p.prior.on is None and seen[n] == 1}
+    free -= {*law.amplitudes, law.floor}
+    behind: dict[str, frozenset[str]] = {}
+    for name, expression in law.let.items():
+        behind[name] = expression.names.union(*(behind[other] for other in expression.names & behind.keys()))
+    found = []
+    for expression in expressions:
+        inside = [n for n in ast.walk(expression.tree) if not (expression is law.formula and _in_top_sum(n, expression.tree))]
+        parts = {id(child) for n in inside if _is_sum(n) for child in ast.iter_child_nodes(n)}
+        for node in (n for n in inside if _is_sum(n) and id(n) not in parts):
+            terms = Expression(ast.unparse(node), node).terms  # type: ignore[arg-type]
+            levels = [(sign, t.text) for sign, t in terms if t.text in free]
+            others = [(sign, t) for sign, t in terms if t.text not in free]
+            names = frozenset[str]().union(*(t.names.union(*(behind.get(n, ()) for n in t.names)) for _, t in others))
+            needed = {n for n in names if n in law.parameters}
+            moved = {n for n in needed if law.parameters[n].prior.on is not None} | (needed & {*law.amplitudes, law.floor})
+            if len(levels) == 1 and needed and not moved and names & law.covariates.keys():
+                factors = tuple((_factor(t.tree, free), sign, t) for sign, t in others)
+                found.append(NestedSum(levels[0][1], levels[0][0], factors))
+    levels_of_all = {s.level for s in found} | {a for s in found for a, _, _ in s.terms}
+    own = [(s, {n for _, _, t in s.terms for n in t.names.union(*(behind.get(m, ()) for m in t.names))}) for s in found]
+    return tuple(s for s, names in own if not names & (levels_of_all - {a for a, _, _ in s.terms}))
+
+
+def _is_sum(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub))
+
+
+def _in_top_sum(node: ast.AST, top: ast.AST) -> bool:
+    """Whether a node is the formula's own sum or a part of that sum which is one too."""
+    while _is_sum(top):
+        assert isinstance(top, ast.BinOp)
+        if node is top or (_is_sum(top.right) and node is top.right):
+            return True
+        top = top.left
+    return False
+
+
+def _factor(tree: ast.AST, free: set[str]) -> str:
+    """The name of a parameter that is a factor of a term as it is written, or empty."""
+    match tree:
+        case ast.BinOp(left=ast.Name(id=name), op=(ast.Mult() | ast.Div())) if name in free:
+            return name
+        case ast.BinOp(left=left, op=(ast.Mult() | ast.Div()), right=right):
+            other = right.id if isinstance(tree.op, ast.Mult) and isinstance(right, ast.Name) else ""
+            return other if other in free else _factor(left, free)
+    return ""
+
+
+def _that_vary(
+    terms: tuple[tuple[str, int, Expression], ...], law: Law, scope: Mapping[str, Any]
+) -> tuple[tuple[str, int, Expression], ...]:
+    """The terms of a nested sum, without the factors of those that have one value over the settings."""
+    found = []
+    for name, sign, term in terms:
+        values = np.asarray(term.evaluate(law.with_let({**scope, **({name: np.ones((1, 1))} if name else {})})))
+        varies = name and np.isfinite(values).all() and np.std(values) > 1e-9 * np.abs(values).mean()
+        found.append((name if varies else "", sign, term))
+    return tuple(found)
+
+
 class Arrays:
     """Draws (S, 1) of single numbers, (S, levels) of the values of a column's levels, and (S, m) at settings."""
 
@@ -92,7 +186,7 @@ class Arrays:
 
     def over_settings(self, value: Any, column: str) -> Any:
         """The values of a column's levels at the settings."""
-        return value if np.shape(value)[-1:] in ((), (1,)) else value[..., self._levels[column]]
+        return value if not column or np.shape(value)[-1:] in ((), (1,)) else value[..., self._levels[column]]
 
     def mean(self, value: Any, column: str = "") -> Any:
         """Mean over the settings, or over those in each level of a column."""
@@ -166,6 +260,8 @@ class Coordinates:
         powers m. Values that the data tell little about, as those of tasks without a signal, form a funnel with their spread
         unless they are counted in spreads from the typical value (m = 1); values that the data tell are best left as they are
         (m = 0). See `centring`.
+    sums : tuple of NestedSum
+        Sums inside the formula whose level and factors are replaced by mean and spreads.
     """
 
     law: Law
@@ -176,6 +272,7 @@ class Coordinates:
     by_mean: frozenset[str]
     softplus_scale: Any
     apart: Mapping[str, Any] = field(default_factory=dict)
+    sums: tuple[NestedSum, ...] = ()
 
     @property
     def scaled(self) -> frozenset[str]:
@@ -223,6 +320,7 @@ class Coordinates:
         standard = standard if observed.outcome.kind == "count" else set()
         return replace(
             new,
+            sums=tuple(replace(s, terms=_that_vary(s.terms, law, scope)) for s in nested_sums(law)),
             by_spread=frozenset(varying),
             by_mean=frozenset(constant),
             apart={name: np.ones(len(law.members[name])) for name in standard},
@@ -267,6 +365,7 @@ class Coordinates:
             return {**dict.fromkeys(values, 1.0), **stay}
 
         typical = {name for name in law.members if name in law.parameters}  # shapes, whatever the formula's name is
+        jacobian = jacobian + self._centre(found.single, ones(found.single, typical), functions, on)
         unit = Places(ones(found.single, typical), ones(found.by_level))
         units = self._units(unit, functions)
         # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: terms need the scale itself.
@@ -301,6 +400,24 @@ class Coordinates:
             else:
                 of[law.floor] = of[law.floor] - rest
         return found, jacobian
+
+    def _centre(self, single: dict[str, Any], values: Mapping[str, Any], functions: Functions, on: Arrays | Variables) -> Any:
+        """Replace means and spreads of nested sums by their parameters, in place; returns the log Jacobian."""
+        jacobian = 0.0
+        scope = self.law.with_let({**values, **self.settings}, functions) if self.sums else {}
+        for nested in self.sums:
+            total = 0.0
+            for name, sign, term in nested.terms:
+                share = on.over_settings(term.evaluate({**scope, **({name: 1.0} if name else {})}, functions), "")
+                centre = on.mean(share)
+                if name:
+                    off = share - on.over_settings(centre, "")
+                    height = functions["sqrt"](on.mean(off * off))
+                    single[name] = single[name] / height
+                    jacobian = jacobian - functions["log"](height)
+                total = total + float(sign) * (single[name] * centre if name else centre)
+            single[nested.level] = single[nested.level] - float(nested.sign) * total
+        return jacobian
 
     def on_graph(self, graph: Graph, x: Mapping[str, Any]) -> tuple[Places, Places, Any]:
         """Write the change on a graph; returns the law's parameters, the model's variables and the log Jacobian as its values."""

@@ -55,7 +55,7 @@ class Stack(Verdicts):
     turns: int = 1
 
     forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
-    allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
+    allocate, transfer, tuning, report = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
         return short_lines(f"<Stack of {', '.join(f'{name} ({weight:.3g})' for name, weight in self.weights.items())}>")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
-from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, check_on
+from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, faults_of_on
 from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
 from bayeslaw.laws.prior import Prior
-from bayeslaw.laws.references import read_references
+from bayeslaw.laws.references import Reference, read_references
 
 RESERVED = frozenset(
     {
@@ -36,8 +36,11 @@ MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
     "name", "title", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "covariates", "parameters",
-    "published",
+    "tuning", "published",
 )  # fmt: skip
+TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
+NEEDED = {"covariates": "N", "parameters": "E"}
+"""Tables of a card, and those that a law can't be without, each with a usual name in it."""
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
 OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items", "run_shifts")
 OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread", "pooled")
@@ -89,14 +92,45 @@ def parse_card(text: str, origin: str = "card") -> Law:
     except BayeslawError as error:
         raise CardError(str(error), code=error.code) from None
     try:
-        return _build(card, text)
-    except LocatedError as error:
-        line = _line(text, error.section, error.key)
-        raise CardError(f"{origin}, line {line}: {error}" if line else f"{origin}: {error}", code=error.code) from None
+        faults = Faults()
+        law = _build(card, text, faults)
+        if law is not None and not faults.found:
+            return law
     except OverflowError:
         raise CardError(f"{origin}: a number in it is too large.", code="huge-number") from None
     except RecursionError:
         raise CardError(f"{origin}: its [let] or its tables are nested too deeply.", code="nested-too-deeply") from None
+    raise _all_faults(faults.found, text, origin)
+
+
+class Faults:
+    """Faults of a card, collected so that a person sees all of them at once; a part with a fault is left out."""
+
+    def __init__(self) -> None:
+        self.found: list[LocatedError] = []
+
+    def of[Part](self, part: Callable[..., Part], *given: Any, **options: Any) -> Part | None:
+        """Return a part of the card, or None where it has a fault."""
+        try:
+            return part(*given, **options)
+        except LocatedError as error:
+            self.found.append(error)
+            return None
+
+    def each[Part](self, part: Callable[[str, Any], Part], table: Mapping[str, Any]) -> dict[str, Part]:
+        """Return the parts of a table by name, without those that have a fault."""
+        parts = {name: self.of(part, name, value) for name, value in table.items()}
+        return {name: made for name, made in parts.items() if made is not None}
+
+
+def _all_faults(faults: Sequence[LocatedError], text: str, origin: str) -> CardError:
+    """Return the error that names every fault with its line; it has the code of the first."""
+    lines = [_line(text, fault.section, fault.key) for fault in faults]
+    if len(faults) == 1:
+        where = f"{origin}, line {lines[0]}" if lines[0] else origin
+        return CardError(f"{where}: {faults[0]}", code=faults[0].code, faults=faults)
+    shown = [f"  line {line}: {fault}" if line else f"  {fault}" for line, fault in zip(lines, faults, strict=True)]
+    return CardError("\n".join([f"{origin} has {len(faults)} faults:", *shown]), code=faults[0].code, faults=faults)
 
 
 def _line(text: str, section: str, key: str) -> int | None:
@@ -125,66 +159,128 @@ def _text(card: Mapping[str, Any], key: str, section: str = "", default: str | N
     return line
 
 
-def _build(card: Mapping[str, Any], text: str) -> Law:
-    for key in card:
-        if key not in TOP:
-            known = f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}"
-            raise LocatedError(f"a card has no {key!r}; it has {known}", "", key, code="unknown-key")
-    for section in ("outcome", "let", "covariates", "parameters", "published"):
+def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
+    """Return the law, or None where the card has faults, which are collected."""
+    for key in (key for key in card if key not in TOP):
+        known = f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}"
+        faults.found.append(LocatedError(f"a card has no {key!r}; it has {known}", "", key, code="unknown-key"))
+    for section in TABLES:
         if not isinstance(card.get(section, {}), dict):
-            raise LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table")
-    for section, example in (("covariates", "N"), ("parameters", "E")):
-        if not card.get(section):
-            raise LocatedError(f"a law needs at least one of [{section}], such as {example}.", "", section, code="empty-section")
-    given = {k: _covariate(k, v) for k, v in card["covariates"].items()}
-    series = {k: v["nodes"] for k, v in card["covariates"].items() if "nodes" in v}
-    for name, number in series.items():
-        if type(number) is not int or not 2 <= number <= MOST_NODES:
-            message = f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}."
-            raise LocatedError(message, "covariates", name, code="not-a-whole-number")
-    parameters = {k: _parameter(k, v) for k, v in card["parameters"].items()}
-    let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
-    outcome, key = _outcome(card), "formula" if "outcome" in card else "loss"
-    formula = _expression(_text(card, key), "", key)
-    _check_names({key: formula}, let, given, parameters, outcome)
-    _check_totals({key: formula}, let, series)
+            faults.found.append(LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table"))
+        elif section in NEEDED and not card.get(section):
+            message = f"a law needs at least one of [{section}], such as {NEEDED[section]}."
+            faults.found.append(LocatedError(message, "", section, code="empty-section"))
+    if any(fault.code in ("not-a-table", "empty-section") for fault in faults.found):
+        return None
+    nodes = {k: v["nodes"] for k, v in card["covariates"].items() if isinstance(v, dict) and "nodes" in v}
+    series = faults.each(_nodes, nodes)
+    given = faults.each(_covariate, card["covariates"])
+    parameters = faults.each(_parameter, card["parameters"])
+    let = faults.each(lambda k, v: _expression(v, "let", k), card.get("let", {}))
+    outcome, key = faults.of(_outcome, card), "formula" if "outcome" in card else "loss"
+    formula = faults.of(lambda: _expression(_text(card, key), "", key)) if outcome is not None else None
+    tuning = faults.each(_tuned, card.get("tuning", {}))
+    published = faults.each(_published, card.get("published", {}))
+    references = faults.of(_references, card.get("references", []))
+    delta = faults.of(_delta, card.get("huber_delta", 1e-3))
+    misspelt = bool({*card} - {*TOP})  # the misspelt key may be the one that is missing
+    texts = {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
+    note = faults.of(_text, card, "note", default="")
+    # A table of covariates, parameters or expressions of which some have a fault can't say which names are known or in use.
+    whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (parameters, "parameters"), (let, "let"))]
+    if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
+        return None
+    before = len(faults.found)
+    _check_names({key: formula}, let, given, parameters, outcome, faults)
+    faults.of(_check_totals, {key: formula}, let, series)
+    covariates = faults.of(_with_nodes, given, series, {*let, *parameters}) or given
+    ordered = faults.of(_ordered, let)
+    if ordered is not None and len(faults.found) == before:
+        faults.of(_check_tuning, tuning, ordered, given)
+    if faults.found or ordered is None or references is None or delta is None:
+        return None
+    law = Law(
+        name=texts["name"] or "",
+        title=texts["title"] or "",
+        source=texts["source"] or "",
+        note=note or "",
+        references=references,
+        formula=formula,
+        let=ordered,
+        covariates=covariates,
+        parameters=parameters,
+        published=published,
+        huber_delta=delta,
+        card=text,
+        outcome=outcome,
+        tuning=tuning,
+    )
+    faults.found += faults_of_on(law)
+    return law
+
+
+def _nodes(name: str, number: Any) -> int:
+    if type(number) is not int or not 2 <= number <= MOST_NODES:
+        message = f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}."
+        raise LocatedError(message, "covariates", name, code="not-a-whole-number")
+    return number
+
+
+def _with_nodes(given: Mapping[str, Covariate], series: Mapping[str, int], others: Collection[str]) -> dict[str, Covariate]:
+    """Return the covariates with each series written out as its columns."""
     covariates: dict[str, Covariate] = {}
     for k, c in given.items():
         columns = {column_of(k, node): k for node in range(1, series[k] + 1)} if k in series else {k: ""}
-        if twice := [name for name, of in columns.items() if of and name in {*given, *let, *parameters}]:
+        if twice := [name for name, of in columns.items() if of and name in {*given, *others}]:
             raise LocatedError(f"{twice[0]!r} is a column of a series: use another name.", "", twice[0], code="name-used-twice")
         covariates |= {name: replace(c, name=name, series=of) for name, of in columns.items()}
-    published = card.get("published", {})
-    for name, table in published.items():
-        if not all(key.isprintable() for key in (name, *(table if isinstance(table, dict) else ()))):
-            message = f"[published.{name!r}] holds characters that can't be shown."
-            raise LocatedError(message, "", "published", code="control-characters")
-        if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
-            raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", code="not-numbers")
+    return covariates
+
+
+def _published(name: str, table: Any) -> dict[str, float]:
+    if not all(key.isprintable() for key in (name, *(table if isinstance(table, dict) else ()))):
+        message = f"[published.{name!r}] holds characters that can't be shown."
+        raise LocatedError(message, "", "published", code="control-characters")
+    if not isinstance(table, dict) or not all(type(v) in (int, float) for v in table.values()):
+        raise LocatedError(f"[published.{name!r}] must be a table of numbers.", f"published.{name}", code="not-numbers")
+    return {k: float(v) for k, v in table.items()}
+
+
+def _references(given: object) -> tuple[Reference, ...]:
     try:
-        references = read_references(card.get("references", []))
+        return read_references(given)
     except BayeslawError as error:
         raise LocatedError(str(error), "", "references", code=error.code) from None
-    delta = card.get("huber_delta", 1e-3)
+
+
+def _delta(delta: Any) -> float:
     if type(delta) not in (int, float) or not 0 < delta < math.inf:
         raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta", code="not-positive")
-    law = Law(
-        name=_text(card, "name"),
-        title=_text(card, "title"),
-        source=_text(card, "source"),
-        references=references,
-        formula=formula,
-        let=_ordered(let),
-        covariates=covariates,
-        parameters=parameters,
-        published={name: {k: float(v) for k, v in table.items()} for name, table in published.items()},
-        note=_text(card, "note", default=""),
-        huber_delta=float(delta),
-        card=text,
-        outcome=outcome,
-    )
-    check_on(law)
-    return law
+    return float(delta)
+
+
+def _tuned(name: str, optimum: Any) -> str:
+    if not isinstance(optimum, str):
+        message = f"[tuning] says by which expression of [let] a covariate is best: {name} = {shortened(repr(optimum))} names none."
+        raise LocatedError(message, "tuning", name, code="not-a-text")
+    return optimum
+
+
+def _check_tuning(tuning: Mapping[str, str], let: Mapping[str, Expression], covariates: Mapping[str, Covariate]) -> None:
+    """Check that tuned covariates are in the formula, and that their optima are expressions of [let] that use none of them."""
+    used: dict[str, frozenset[str]] = {}
+    for name, expression in let.items():
+        used[name] = expression.names.union(*(used[other] for other in expression.names & used.keys()))
+    for name, optimum in tuning.items():
+        if name not in covariates or covariates[name].context:
+            message = f"{name!r} is no covariate of the formula, so it has no optimum.{nearest(name, covariates)}"
+            raise LocatedError(message, "tuning", name, code="unknown-name")
+        if optimum not in let:
+            message = f"the optimum of {name}, {optimum!r}, is no expression of [let].{nearest(optimum, let)}"
+            raise LocatedError(message, "tuning", name, code="unknown-name")
+        if tuned := sorted(used[optimum] & tuning.keys()):
+            message = f"the optimum of {name}, {optimum!r}, depends on {tuned[0]}, which is tuned itself."
+            raise LocatedError(message, "tuning", name, code="tuned-by-tuned")
 
 
 def _expression(text: Any, section: str, key: str) -> Expression:
@@ -344,6 +440,7 @@ def _check_names(
     covariates: Mapping[str, Covariate],
     parameters: Mapping[str, Parameter],
     outcome: Outcome,
+    faults: Faults,
 ) -> None:
     """Check that every name is allowed, is given once, is known where it is used, and is used.
 
@@ -353,35 +450,41 @@ def _check_names(
         The formula by its key in the card.
     let, covariates, parameters, outcome
         Of the card.
+    faults
+        To which those of names are added.
     """
+    add = faults.found.append
     reserved = RESERVED | {outcome.name, outcome.error, outcome.observed}
     groups: Sequence[tuple[str, Mapping[str, Any]]] = (("let", let), ("covariates", covariates), ("parameters", parameters))
     seen: dict[str, str] = {}
     for section, name in [(section, name) for section, group in groups for name in group]:
         if not name.isidentifier() or name.startswith("_") or name in reserved:
             message = f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(reserved))}."
-            raise LocatedError(message, section, name, code="invalid-name")
+            add(LocatedError(message, section, name, code="invalid-name"))
         if name in seen:
             message = f"{name!r} stands both under [{seen[name]}] and under [{section}]."
-            raise LocatedError(message, section, name, code="name-used-twice")
+            add(LocatedError(message, section, name, code="name-used-twice"))
         seen[name] = section
     for name in (n for n, p in parameters.items() if p.prior.on):
         if (level := f"{name}_level") in seen:
             message = f"{level!r} is what the value of {name}'s `on` is called: use another name."
-            raise LocatedError(message, seen[level], level, code="name-used-twice")
+            add(LocatedError(message, seen[level], level, code="name-used-twice"))
+    invalid = any(fault.code == "invalid-name" for fault in faults.found)  # and then a formula can't name it
     for section, key, expression in [*(("", k, e) for k, e in formula.items()), *(("let", k, e) for k, e in let.items())]:
-        if unknown := sorted(expression.names - seen.keys()):
-            known = f"{', '.join(seen) or 'none'}.{nearest(unknown[0], seen)}"
-            raise LocatedError(f"unknown name {unknown[0]!r} in {key!r}; known are {known}", section, key, code="unknown-name")
+        for name in () if invalid else sorted(expression.names - seen.keys()):
+            known = f"{', '.join(seen) or 'none'}.{nearest(name, seen)}"
+            add(LocatedError(f"unknown name {name!r} in {key!r}; known are {known}", section, key, code="unknown-name"))
+    if invalid or any(fault.code == "unknown-name" for fault in faults.found):
+        return  # a misspelt name would be called unused too
     used = frozenset[str]().union(*(e.names for e in (*formula.values(), *let.values())))
-    _check_facts(outcome, covariates, used)
+    faults.of(_check_facts, outcome, covariates, used)
     for name, section in seen.items():
         context = section == "covariates" and covariates[name].context
         if name not in used and not context:
-            raise LocatedError(f"{name!r} is not used by the formula.", section, name, code="unused-name")
+            add(LocatedError(f"{name!r} is not used by the formula.", section, name, code="unused-name"))
         if name in used and context:
             message = f"{name!r} is context, and the formula uses it: leave `context` out."
-            raise LocatedError(message, section, name, code="context-in-formula")
+            add(LocatedError(message, section, name, code="context-in-formula"))
 
 
 def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:

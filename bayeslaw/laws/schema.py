@@ -15,7 +15,7 @@ from bayeslaw.laws.outcome import KINDS
 from bayeslaw.laws.prior import ANY_SIGN, ARGUMENTS
 from bayeslaw.laws.references import bibliography
 
-VERSION = "1.1"
+VERSION = "1.2"
 """Of the format of cards. The second number counts keys that were added, the first changes that older cards don't survive."""
 FILE = Path(__file__).with_name("card.schema.json")
 
@@ -112,6 +112,10 @@ def card_schema() -> dict[str, Any]:
             _object({key: _COVARIATE[key] for key in OF_COVARIATES}, "unit", "support"), "Quantities that the loss depends on.", 1
         ),
         "parameters": _table(_object(parameter, "meaning", "prior"), "Quantities to be inferred, with their priors.", 1),
+        "tuning": _table(
+            _TEXT | {"description": "The expression of [let] that is its best value."},
+            "Covariates that have an optimum, such as lr = \"lr_opt\", for `bayeslaw tuning`.",
+        ),
         "published": {
             "type": "object", "additionalProperties": numbers, "description": "Numbers of the source, for comparison only.",
         },

@@ -1,4 +1,4 @@
-"""Decisions about tokens and replay: plans that keep limits with a probability, compute allocation, and transfer."""
+"""Decisions about tokens and replay: plans that keep limits with a probability, compute allocation, transfer, tuning."""
 
 import lazy_loader
 

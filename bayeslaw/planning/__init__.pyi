@@ -5,3 +5,4 @@ from .menu import PlanMenu as PlanMenu
 from .menu import plan_menu as plan_menu
 from .plan import Plan as Plan
 from .transfer import Transfer as Transfer
+from .tuning import Tuning as Tuning

@@ -7,6 +7,7 @@ from .decisions import plot_isoflops as plot_isoflops
 from .decisions import plot_menu as plot_menu
 from .decisions import plot_plan as plot_plan
 from .decisions import plot_savings as plot_savings
+from .decisions import plot_tuning as plot_tuning
 from .decisions import plot_whole_life as plot_whole_life
 from .fit import plot_comparison as plot_comparison
 from .fit import plot_coverage as plot_coverage
@@ -18,6 +19,7 @@ from .fit import plot_transforms as plot_transforms
 from .forecast import plot_forecast as plot_forecast
 from .predictive import plot_loo_pit as plot_loo_pit
 from .predictive import plot_predictive as plot_predictive
+from .prior import plot_prior as plot_prior
 from .schedules import plot_schedules as plot_schedules
 from .training import plot_optimum as plot_optimum
 from .training import plot_surface as plot_surface

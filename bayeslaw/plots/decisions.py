@@ -14,6 +14,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import compact
+from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.life import WholeLife
@@ -23,6 +24,7 @@ from bayeslaw.planning.plan import Plan, PlanPoint
 from bayeslaw.planning.problem import WholeLifeCost
 from bayeslaw.planning.search import values_at, values_on_grid
 from bayeslaw.planning.transfer import Transfer
+from bayeslaw.planning.tuning import Tuning
 from bayeslaw.plots.style import (
     COLORMAP,
     COLOURS,
@@ -40,6 +42,7 @@ from bayeslaw.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+AWAY, POINTS = 8.0, 81  # factor beyond the interval of the best value in which costs are drawn, and at how many values
 GRID = (61, 81)  # replay shares, log tokens
 AROUND = 12.0  # factor about the best N in which losses at equal compute are drawn
 THINNED = 400  # draws whose median is drawn as a landscape
@@ -486,6 +489,64 @@ def _life_bar(ax: Axes, place: int, own: Plan, point: PlanPoint, unit: str, *, f
     _, low, high = quantiles(draws, 0.9)
     ax.vlines(place, low, high, color="black", lw=1.2)
     return max(total, float(high))
+
+
+def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: int = 0, ci_prob: float = 0.9) -> Axes:
+    """Draw what a tuned covariate away from its best value costs, with the others at theirs, and where the best value lies.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        With settings.
+    ax : as in `plot_forecast`
+    of : str
+        The covariate, by default the first that is tuned.
+    row : int
+        The setting, by its place.
+    ci_prob : float
+        Of the bands.
+
+    Raises
+    ------
+    BayeslawError
+        If there are no settings, or the covariate is not tuned.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> tuned = bayeslaw.tuning(bayeslaw.load_fit("lr.nc"), {"N": 1e9, "D": 2e10})
+    >>> bayeslaw.plots.plot_tuning(tuned, Figure().subplots(), of="batch").get_xscale()
+    'log'
+    """
+    of = of or next(iter(tuning.optimum))
+    if of not in tuning.optimum:
+        known = ", ".join(tuning.optimum)
+        raise BayeslawError(f"{of!r} is not tuned by {tuning.name}; tuned are {known}.", code="unknown-covariate")
+    if not -len(tuning.settings) <= row < len(tuning.settings):
+        message = f"There is no setting {row} among {len(tuning.settings)}: ask for the best values at settings."
+        raise BayeslawError(message, code="nothing-to-draw")
+    setting, best = tuning.settings.iloc[[row]], tuning.optimum[of][:, row]
+    middle, low, high = quantiles(best, ci_prob)
+    across, ends = np.geomspace(low / AWAY, high * AWAY, POINTS), np.cumsum([0, *(law.size for law in tuning.laws)])
+    costs = []
+    for law, start, end in zip(tuning.laws, ends[:-1], ends[1:], strict=True):
+        others = {name: values[start:end, [row]] for name, values in tuning.optimum.items()}
+        whole = complete(setting.assign(**dict.fromkeys(tuning.optimum, 1.0)), law.law)
+        at = {c: whole[c].to_numpy(dtype=np.float64) for c in law.law.covariates} | others
+        costs.append(100 * (law.outcome({**at, of: across[None, :]}, axes=1) / tuning.loss[start:end, [row]] - 1))
+    cost = np.concatenate(costs)
+    ax = ax or new_axes()
+    centre, lower, upper = quantiles(cost, ci_prob, axis=0)
+    ax.fill_between(across, lower, upper, color=COLOURS[0], alpha=0.25, lw=0, label=f"{ci_prob:.0%} equal-tailed interval")
+    ax.plot(across, centre, color=COLOURS[0], label="median")
+    ax.axvspan(low, high, color=COLOURS[1], alpha=0.2, lw=0, label=f"best {of}, {ci_prob:.0%}")
+    ax.axvline(middle, color=COLOURS[1], lw=1.2)
+    ax.set_xscale("log")
+    ax.set_ylim(0, max(1.0, 1.2 * float(centre.max())))
+    ax.legend(fontsize=SMALL, frameon=False)
+    where = ", ".join(f"{name} = {short_number(value)}" for name, value in setting.iloc[0].items() if not isinstance(value, str))
+    unit = tuning.laws[0].law.covariates[of].unit
+    return finish(ax, f"{of} ({unit})", "loss above the least (%)", f"{where}{failure(tuning.failed)}")
 
 
 def plot_confidence(frontier: pd.DataFrame, ax: Axes | None = None) -> Axes:

@@ -80,7 +80,7 @@ class Fit(Verdicts):
     discrepancy: Discrepancy | None = None
 
     forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
-    allocate, transfer, report = PublicFunction(), PublicFunction(), PublicFunction()
+    allocate, transfer, tuning, report = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
 
     def __repr__(self) -> str:
         size = self.tree["posterior"].sizes

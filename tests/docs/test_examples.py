@@ -51,6 +51,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shares = np.random.default_rng(1).binomial(500, 0.25 + 0.65 / (1 + np.exp(2.5 * (loss - 2.8)))) / 500
     accuracies = pd.DataFrame({"loss": loss, "chance": 0.25, "items": 500, "accuracy": shares})
     bayeslaw.fit("task-sigmoid", accuracies, draws=500, progress=False).save(folder / "accuracy.nc")
+    tried = oracles.table(bayeslaw.load_law("lr-batch"), runs=18)
+    tried.to_csv(folder / "lr.csv", index=False)
+    bayeslaw.fit("lr-batch", tried, draws=500, discrepancy="none", progress=False).save(folder / "lr.nc")
     for name, factor in (("source", 0.9), ("target", 1.0)):
         fit = bayeslaw.fit("ptpp-floor", table.assign(loss=factor * table["loss"]), progress=False)
         assert fit.passed

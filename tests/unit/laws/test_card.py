@@ -34,6 +34,12 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
             columns[name] = (np.arange(rows) % 2).astype(np.float64)
         elif name == "base_loss":
             columns[name] = rng.uniform(1.0, 5.0, rows)
+        elif name == "lr":
+            columns[name] = 1e-3 * 10 ** rng.uniform(-0.6, 0.6, rows)
+        elif name == "batch":
+            columns[name] = 10 ** (rng.uniform(4, 7) + rng.uniform(-0.6, 0.6, rows))
+        elif name.startswith("bits_"):
+            columns[name] = rng.uniform(3.0, 16.0, rows)
         elif name == "loss":
             columns[name] = rng.uniform(2.0, 4.0) + rng.uniform(-1.0, 1.0, rows)
         elif name == "chance":
@@ -90,6 +96,7 @@ LEAST = {"task-loss": 0.1}  # correct answers may be nearly certain
 def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
     symbols = {"loss": "L", "task_loss": r"\mathrm{task}_{\mathrm{loss}}", "error_rate": r"\mathrm{error}_{\mathrm{rate}}"}
+    symbols |= {"normalised_loss": r"\mathrm{normalised}_{\mathrm{loss}}"}
     assert text.startswith(symbols.get(law.outcome.name, rf"\mathrm{{{law.outcome.name}}}") + " = ")
     assert all(f" {law.parameters[floor].latex} + " in text for floor in law.floors)
     assert all(p.latex in text for n, p in law.parameters.items() if n in law.formula.names)
@@ -100,7 +107,7 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
 
 def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
     floor = {"from-base-source": "J"}.get(law.name, "L0" if "lr_peak" in law.covariates else "E")
-    without = {"kaplan", "combination", "injection", "task-sigmoid", "task-exp", "task-direct", "observational-skill"}
+    without = {"kaplan", "combination", "injection", "task-sigmoid", "task-exp", "task-direct", "observational-skill", "farseer"}
     assert law.floors == (() if law.name in without else (floor,))
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
     scales |= {
@@ -116,6 +123,7 @@ def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
     scales |= {
         "combination": {"k"},
         "kaplan": set(),
+        "lr-batch": {"A", "B", "U", "W"},
         "task-direct": set(),
         "repeated-epochs": {"B"},
     }  # these are not sums of terms proportional to a parameter
@@ -137,6 +145,80 @@ def test_published_numbers_name_parameters_or_scores(law: Law) -> None:
     scores = {"mae", "huber_log", "rmse_log", "mae_rel", "intercept", "slope", "cover_eti90"}
     for numbers in law.published.values():
         assert {re.sub("_(lo|hi)$", "", k) for k in numbers} <= scores | set(law.parameters)
+
+
+def test_published_optima_of_the_learning_rate_and_the_batch_come_out() -> None:
+    """Li et al. 2025 (Step Law): for 1.07e9 parameters and 1e11 tokens their power laws give a rate of 1.6e-3 and 1.1e6 tokens."""
+    law = load_law("lr-batch")
+    numbers: dict[str, Any] = {k: v for k, v in next(iter(law.published.values())).items() if k in law.parameters}
+    at = law.with_let(numbers | {"N": 1.07e9, "D": 1e11, "lr": 1e-3, "batch": 1e6, "kappa": 0.5})
+    assert at["lr_opt"] == pytest.approx(1.79 * 1.07e9**-0.713 * 1e11**0.307)
+    assert at["batch_opt"] == pytest.approx(0.58 * 1e11**0.571)
+
+
+def test_the_published_law_of_over_training_has_one_exponent() -> None:
+    """Gadre et al. 2024: the reducible loss of RedPajama falls with C^-eta at each M, by the same share for every M."""
+    law = load_law("overtraining")
+    numbers = law.published["Gadre et al. 2024, RedPajama"]
+    n, m = np.array([1e8, 1e9]), np.array([[20.0], [640.0]])
+    loss = np.stack([law.predict({k: np.array([v]) for k, v in numbers.items()}, {"N": n, "D": row * n})[0] for row in m])
+    left = loss - numbers["E"]
+    np.testing.assert_allclose(left[:, 1] / left[:, 0], (1e2) ** -numbers["eta"], rtol=1e-10)
+
+
+def test_the_published_law_of_precision_keeps_most_parameters_at_eight_bits() -> None:
+    """Kumar et al. 2024: with gamma_w = 2.67, weights of 4 bits are worth 78% of the parameters and those of 8 bits 95%."""
+    law = load_law("precision")
+    numbers: dict[str, Any] = dict(next(iter(law.published.values())))
+    scope = law.with_let(numbers | {"N": 1.0, "D": 1e10, "bits_w": np.array([4.0, 8.0]), "bits_a": 64.0, "bits_kv": 64.0})
+    np.testing.assert_allclose(scope["N_eff"], [0.776, 0.950], atol=1e-3)
+
+
+def test_the_published_law_of_sparse_experts_has_a_best_sparsity_that_grows_with_size() -> None:
+    """Abnar et al. 2025: with more parameters the loss is least at fewer active ones."""
+    law = load_law("sparse-experts")
+    draws = {k: np.array([v]) for k, v in next(iter(law.published.values())).items()}
+    active = np.geomspace(1e-3, 1, 400)
+    best = []
+    for n in (1e9, 1e11):
+        at = {"N": np.full(400, n), "D": np.full(400, 1e11), "active": active}
+        best.append(active[np.argmin(law.predict(draws, at)[0])])
+    assert best[1] < best[0] <= 1.0
+
+
+def test_the_published_law_of_granularity_gains_by_finer_experts_the_less_the_finer() -> None:
+    """Krajewski et al. 2024."""
+    law = load_law("granular-experts")
+    draws = {k: np.array([v]) for k, v in next(iter(law.published.values())).items()}
+    g = np.array([1.0, 2.0, 4.0, 8.0])
+    loss = law.predict(draws, {"N": np.full(4, 1e9), "D": np.full(4, 2e10), "G": g})[0]
+    gained = -np.diff(loss)
+    np.testing.assert_allclose(gained[1:] / gained[:-1], 2.0**-0.58, rtol=1e-9)
+    assert 2.0 < loss[0] < 4.0
+
+
+def test_the_published_law_of_vocabulary_prefers_larger_ones_for_larger_models() -> None:
+    """Tao et al. 2024, with C = 6 (N + Nv) D fixed: larger models have a larger best vocabulary, by a smaller power."""
+    law = load_law("vocabulary")
+    draws = {k: np.array([v]) for k, v in next(iter(law.published.values())).items()}
+    nv = np.geomspace(1e6, 1e10, 2000)
+    best = []
+    for n in (1e9, 1e10):
+        tokens = 20 * n * n / (n + nv)
+        best.append(nv[np.argmin(law.predict(draws, {"N": np.full(2000, n), "Nv": nv, "D": tokens})[0])])
+    assert 0 < np.log10(best[1] / best[0]) < 1
+
+
+def test_farseer_counted_from_elsewhere_is_the_same_law() -> None:
+    """Slopes at 1e9 parameters in place of the source's a1, a2, a3 leave exponentials of powers of N."""
+    law = load_law("farseer")
+    p: dict[str, Any] = dict(oracles.typical(law))
+    n = np.array([1e8, 1e9, 8e9])
+    scope = law.with_let(p | {"N": n, "D": 1e10})
+    assert scope["rate"][1] == pytest.approx(p["alpha"])
+    powers = np.log(scope["rate"] / p["alpha"])
+    np.testing.assert_allclose(powers, -p["h"] * ((n / 1e9) ** p["delta"] - 1) / p["delta"], rtol=1e-10, atol=1e-14)
+    assert (np.diff(scope["rate"]) < 0).all()
 
 
 def test_the_digest_differs_between_cards_and_priors() -> None:

@@ -119,9 +119,69 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
 }  # fmt: skip
 
 
+def test_all_faults_of_a_card_are_named_at_once() -> None:
+    card = changed('"Normal", mu = 0, sigma = 1', '"Norml", mu = 0, sigma = 1').replace("[1e4, 1e13]", "[1e13, 1e4]")
+    card = card.replace('title = "A law of one\'s own"', 'title = ""').replace("E = 1.5", 'E = "1.5"')
+    with pytest.raises(CardError) as caught:
+        parse_card(card, "own.toml")
+    found = caught.value.faults
+    assert [fault.code for fault in found] == ["invalid-support", "unknown-distribution", "not-numbers", "not-a-text"]
+    assert caught.value.code == "invalid-support"
+    assert str(caught.value).splitlines()[0] == "own.toml has 4 faults:"
+    assert [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:]] == [
+        "line 12",
+        "line 31",
+        "line 33",
+        "line 2",
+    ]
+
+
+def test_faults_of_names_and_of_priors_stand_together() -> None:
+    unknown = changed("A/scale", "A/scael").replace('on = "A/scael"', 'on = "A/scale"').replace("+ K*r", "+ K*replay")
+    assert codes_in(unknown) == ["unknown-name", "unknown-name"]
+    priors = (
+        changed('on = "A/scale"', 'on = "A/scale + 1"')
+        .replace('"Normal", mu = 0', '"HalfNormal"')
+        .replace("sigma = 1 }", 'sigma = 1, on = "K*A" }')
+    )
+    assert codes_in(priors) == ["on-not-proportional", "on-uses-on"]
+    idle = changed(" + K*r", "").replace('scale = "N**alpha"', 'scale = "N**alpha"\nidle = "N"')
+    assert codes_in(idle) == ["unused-name"] * 3
+
+
+def codes_in(card: str) -> list[str]:
+    """Codes of the faults of a card."""
+    with pytest.raises(CardError) as caught:
+        parse_card(card)
+    return [fault.code for fault in caught.value.faults]
+
+
+TUNED = changed("+ K*r", "+ K*log(r/best)**2").replace('scale = "N**alpha"', 'scale = "N**alpha"\nbest = "alpha*N**(-0.3)"')
+
+
+def test_a_card_names_its_tuned_covariates() -> None:
+    law = parse_card(TUNED + '\n[tuning]\nr = "best"\n')
+    assert law.tuning == {"r": "best"}
+    assert parse_card(TUNED).tuning == {}
+
+
+@pytest.mark.parametrize(
+    ("table", "code", "value"),
+    [
+        ('R = "best"', "unknown-name", "Did you mean 'r'?"),
+        ('r = "bets"', "unknown-name", "Did you mean 'best'?"),
+        ("r = 3", "not-a-text", "3"),
+        ('r = "best"\nN = "scale"', "tuned-by-tuned", "N"),
+    ],
+)
+def test_faults_of_tuning(table: str, code: str, value: str) -> None:
+    with fails(code, "line 39: " if "N =" not in table else "line ", value, kind=CardError):
+        parse_card(f"{TUNED}\n[tuning]\n{table}\n")
+
+
 @pytest.mark.parametrize(("code", "line", "card"), [(code, *fault) for code, faults in FAULTS.items() for fault in faults])
 def test_faults_of_cards_are_named_with_their_lines(code: str, line: int | None, card: str) -> None:
-    with fails(code, f"card, line {line}: " if line else "card", kind=CardError):
+    with fails(code, f"line {line}: " if line else "card", kind=CardError):
         parse_card(card)
 
 

@@ -84,12 +84,17 @@ def test_faults_of_references_name_their_line(given: object, code: str, values: 
         parse_card(LINE.replace('source = "a test"', f'source = "a test"\nreferences = {json.dumps(given)}'))
 
 
+def plain(key: str) -> str:
+    """A key without the letter that tells papers of one author and year apart."""
+    return re.sub(r"(?<=\d)[a-z]$", "", key)
+
+
 def test_every_card_has_the_references_that_its_source_names(law: Law) -> None:
     """First author and year, as the sources have them."""
     keys = [r.key for r in law.references]
     assert keys
     named = re.findall(r"\b([A-Z][a-z]+)(?: et al\.| and [A-Z][a-z]+) (\d{4})", law.source)
-    assert {f"{author.lower()}{year}" for author, year in named} <= set(keys)
+    assert {f"{author.lower()}{year}" for author, year in named} <= {plain(key) for key in keys}
     assert len(keys) == len(set(named)) or law.name in ("midtraining", "replay-source", "replay-target")
 
 
@@ -99,7 +104,7 @@ def test_every_entry_is_complete_and_in_use() -> None:
     assert used | programs == set(bibliography())
     for key, entry in bibliography().items():
         assert {"author", "title", "year"} <= entry.fields.keys()
-        assert key.endswith(entry.fields["year"])
+        assert plain(key).endswith(entry.fields["year"])
         assert {"doi", "eprint", "journal", "url"} & entry.fields.keys()
         assert re.fullmatch(r"10\.\d{4,}/\S+", entry.fields.get("doi", "10.1234/x"))
         assert re.fullmatch(r"\d{4}\.\d{4,5}", entry.fields.get("eprint", "2001.08361"))

@@ -1,0 +1,301 @@
+"""The best values of tuned covariates, such as learning rate and batch size, and what runs lose that were not tuned.
+
+A card names the covariates that have an optimum, and the expression of [let] that is their best value (`Law.tuning`). Draw by draw
+
+    undertuned by x = L(run) / L(the same run at the optimum) - 1,
+
+from the law's expected losses. Ladders that were not tuned alike can be compared, or fitted by a law without learning rates, once
+their losses are divided by 1 + x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core import html
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.intervals import columns
+from bayeslaw.core.text import short_lines
+from bayeslaw.core.units import NATS
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import check, complete
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.stack import Posterior, require_losses
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
+from bayeslaw.planning.domain_loss import check_passed, members
+from bayeslaw.posterior.diagnostics import checks_label
+from bayeslaw.posterior.draws import LawDraws, check_values
+
+FAR = 0.1  # e-folds outside the runs from which a note is written
+BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The best values of tuned covariates at settings, and how far runs are from theirs, draw by draw.
+
+    Attributes
+    ----------
+    settings : DataFrame
+        The covariates that are not tuned, one row each; empty unless settings were asked for.
+    optimum : dict of covariate to array (S, m)
+        The best values there.
+    loss : array (S, m)
+        Expected losses with them.
+    runs : Runs or None
+        The runs that were given.
+    best : dict of covariate to array (S, n)
+        The best values for each of their rows.
+    excess : array (S, n)
+        What each row's expected loss is above that at its best values, as a share: "undertuned by x".
+    laws : tuple of LawDraws
+        The laws at their draws, for pictures.
+    notes : tuple of str
+    name, unit : str
+        Of the posterior, and of the losses.
+    failed : bool
+        Whether checks of the fit failed.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("lr.nc")
+    >>> tuned = bayeslaw.tuning(fit, {"N": 1e9, "D": 2e10}, "lr.csv")
+    >>> list(tuned.optimum), len(tuned.corrected()) == len(tuned.runs)
+    (['lr', 'batch'], True)
+    """
+
+    settings: pd.DataFrame
+    optimum: Mapping[str, Array]
+    loss: Array
+    runs: Runs | None
+    best: Mapping[str, Array]
+    excess: Array
+    laws: tuple[LawDraws, ...]
+    notes: tuple[str, ...]
+    name: str
+    unit: str = NATS
+    failed: bool = False
+
+    def __repr__(self) -> str:
+        of = f" and {len(self.runs):,} rows of runs" if self.runs is not None else ""
+        return short_lines(f"<Tuning of {', '.join(self.optimum)} by {self.name}: {len(self.settings):,} settings{of}>")
+
+    def _repr_html_(self) -> str:
+        """Show the best values and the runs that lose most in a notebook."""
+        grids = [html.grid(self.summary(), caption="Best values")] if len(self.settings) else []
+        if self.runs is not None:
+            rows = self.undertuned().sort_values("undertuned_median", ascending=False)
+            grids.append(html.grid(rows.head(html.ROWS), len(rows), caption="Runs that lose most by their tuning"))
+        failed = html.alarm("Sampling FAILED (forced): do not trust these intervals.") if self.failed else ""
+        return html.fragment(f"Tuning by {self.name}", ", ".join(self.optimum), failed, *grids, html.notes(self.notes))
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """One row for each setting: medians and equal-tailed intervals of the best values and of their loss, and `checks`."""
+        table = self.settings
+        for name, draws in {**self.optimum, "loss": self.loss}.items():
+            table = table.assign(**columns(draws, ci_prob, name))
+        return table.assign(checks=checks_label(self.failed))
+
+    def undertuned(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """One row for each row of the runs: their settings and loss, by what share it is undertuned, and `checks`.
+
+        `lr_times_best_median` and its interval say how many times the best value a row's value is, for each tuned covariate.
+        """
+        runs = self._runs()
+        kept = [c for c in ("run", *self.settings.columns, *self.best, "loss") if c in runs.frame]
+        table = runs.frame[kept].reset_index(drop=True)
+        table = table.assign(**columns(self.excess, ci_prob, "undertuned"))
+        for name, best in self.best.items():
+            table = table.assign(**columns(table[name].to_numpy(dtype=np.float64) / best, ci_prob, f"{name}_times_best"))
+        return table.assign(checks=checks_label(self.failed))
+
+    def corrected(self) -> pd.DataFrame:
+        """The table of the runs with losses as they would be at the optimum, and with standard errors, as `fit` takes it.
+
+        Returns
+        -------
+        DataFrame
+            All columns of the runs. `loss` is the measured loss times the mean of 1/(1 + x), x the share by which its row is
+            undertuned; `loss_se` has the standard deviation of that product and, where it was known, the error of the measured
+            loss; `loss_as_run` is the measured loss. Errors of the corrections are shared by rows, since they come from the same
+            parameters of the law; `loss_se` takes them for independent. A point fit knows no errors and adds none.
+
+        Raises
+        ------
+        BayeslawError
+            If no runs were given ('no-runs').
+        """
+        runs, ratio = self._runs(), 1 / (1 + self.excess)
+        frame = runs.frame.reset_index(drop=True)
+        measured, mean = frame["loss"].to_numpy(dtype=np.float64), ratio.mean(axis=0)
+        known = frame["loss_se"].fillna(0.0).to_numpy(dtype=np.float64) if "loss_se" in frame else np.zeros(len(frame))
+        se = np.hypot(measured * ratio.std(axis=0), known * mean)
+        errors = {"loss_se": se} if se.any() else {}
+        return frame.assign(loss=measured * mean, loss_as_run=measured, **errors)
+
+    def _runs(self) -> Runs:
+        if self.runs is None:
+            raise BayeslawError("No runs were given: tuning(fit, runs=…), or --runs RUNS.csv.", code="no-runs")
+        return self.runs
+
+
+def tuning(
+    fit: Posterior | PointFit,
+    settings: Mapping[str, Any] | None = None,
+    runs: Runs | pd.DataFrame | str | Path | None = None,
+    *,
+    force: bool = False,
+) -> Tuning:
+    """Find the best values of tuned covariates with their uncertainty, and what runs lose that do not have them.
+
+    Parameters
+    ----------
+    fit : Fit, Stack or PointFit
+        Of laws whose cards have a table [tuning], such as `lr-batch`.
+    settings : mapping, optional
+        The covariates that are not tuned, such as N and D, at which the best values are wanted; texts such as '1e9:1e11:5' as in
+        `bayeslaw.grid`.
+    runs : Runs, DataFrame or path, optional
+        Runs with all covariates of the law, whose excess over the optimum is wanted.
+    force : bool
+        In spite of failed checks; rows are marked.
+
+    Raises
+    ------
+    BayeslawError
+        If the law has no tuned covariates ('law-without-tuning'), if neither settings nor runs are given ('nothing-asked'), or if a
+        setting is one of a tuned covariate ('tuned-setting').
+    TableError
+        If the runs can't be used.
+    FitError
+        If checks of the fit failed, unless forced, or losses are not finite.
+
+    Examples
+    --------
+    >>> tuned = bayeslaw.tuning(bayeslaw.load_fit("lr.nc"), {"N": 1e9, "D": "1e10:1e11:3"})
+    >>> tuned.summary()["lr_median"].shape
+    (3,)
+    """
+    require_losses([fit], "the best learning rate", positive=True)
+    check_passed(fit, force)
+    pairs = members(fit)
+    laws = [own.law for own, _ in pairs]
+    tuned = _tuned(laws)
+    if not settings and runs is None:
+        raise BayeslawError("Say where: settings such as N and D (--set N=1e9), or runs (--runs RUNS.csv).", code="nothing-asked")
+    table = _table(fit, settings or {}, tuned)
+    given = read_runs(runs) if runs is not None and not isinstance(runs, Runs) else runs
+    draws = tuple(LawDraws(law, {k: own[k] for k in law.parameters}) for law, (_, own) in zip(laws, pairs, strict=True))
+    at = [best_values(law, table) for law in draws] if len(table) else []
+    of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
+    excess = (
+        np.concatenate([_excess(law, given.frame, best) for law, best in zip(draws, of_runs, strict=True)])
+        if given
+        else _none(draws)
+    )
+    optimum = {n: np.concatenate([best[n] for best, _ in at]) if at else _none(draws) for n in tuned}
+    observed = [own.observed.covariates for own, _ in pairs]
+    ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in laws[0].axes if c in observed[0]}
+    name, failed = (fit.law.name, False) if isinstance(fit, PointFit) else (fit.name, not fit.passed)
+    return Tuning(
+        settings=table.drop(columns=list(tuned)),
+        optimum=optimum,
+        loss=np.concatenate([loss for _, loss in at]) if at else _none(draws),
+        runs=given,
+        best={n: np.concatenate([best[n] for best, _ in of_runs]) if of_runs else _none(draws) for n in tuned},
+        excess=excess,
+        laws=draws,
+        notes=tuple(_notes(table, optimum, excess, ranges)),
+        name=name,
+        unit=fit.unit,
+        failed=failed,
+    )
+
+
+def _none(laws: Sequence[LawDraws]) -> Array:
+    """An array (S, 0)."""
+    return np.empty((sum(law.size for law in laws), 0))
+
+
+def _tuned(laws: Sequence[Law]) -> tuple[str, ...]:
+    """The covariates that have an optimum in all laws."""
+    for law in laws:
+        if not law.tuning:
+            message = f'The card of {law.name} names no tuned covariates: give it a table [tuning], such as lr = "lr_opt".'
+            raise BayeslawError(message, code="law-without-tuning")
+        if {*law.tuning} != {*laws[0].tuning}:
+            shown = f"{laws[0].name} {', '.join(laws[0].tuning)}; {law.name} {', '.join(law.tuning)}"
+            raise BayeslawError(f"The laws tune different covariates: {shown}.", code="different-tuning")
+    return tuple(laws[0].tuning)
+
+
+def _table(posterior: Posterior | PointFit, settings: Mapping[str, Any], tuned: Sequence[str]) -> pd.DataFrame:
+    """The settings, one row each, with a place for the tuned covariates; empty where there are none."""
+    law: Any = posterior.law if isinstance(posterior, PointFit) else posterior
+    if wrong := [name for name in settings if name in tuned]:
+        raise BayeslawError(f"{wrong[0]} is what is tuned here, so it can't be set; leave it out.", code="tuned-setting")
+    support = {name: law.measured[name].support for name in tuned}
+    places = {name: float(np.sqrt(max(low, 1e-12) * high)) for name, (low, high) in support.items()}
+    if not settings:
+        return pd.DataFrame(columns=[*law.measured])
+    return grid(law, {**settings, **places})
+
+
+def _checked(runs: Runs, law: Law) -> pd.DataFrame:
+    """The table of runs, with the faults that it has for a law raised."""
+    if faults := check(runs, law):
+        raise TableError(faults, runs.name)
+    return runs.frame
+
+
+def best_values(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], Array]:
+    """Return the best values of tuned covariates at the rows of a table, arrays (S, n), and the expected loss with them, (S, n)."""
+    given = _columns(law.law, table)
+    scope, shape = law.scope(given, axes=1), (law.size, len(table))
+    best = {name: np.broadcast_to(np.asarray(scope[let], dtype=np.float64), shape) for name, let in law.law.tuning.items()}
+    loss = np.broadcast_to(law.outcome({**given, **best}, axes=1), shape)
+    check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes if c not in best})
+    return best, loss
+
+
+def _columns(law: Law, table: pd.DataFrame) -> dict[str, Array]:
+    """The covariates of a law at the rows of a table, arrays (n,)."""
+    whole = complete(table, law)
+    return {c: whole[c].to_numpy(dtype=np.float64) for c in law.covariates}
+
+
+def _excess(law: LawDraws, table: pd.DataFrame, best: tuple[dict[str, Array], Array]) -> Array:
+    """Expected losses of the rows of a table above those at the optimum, as shares (S, n)."""
+    loss = law.outcome(_columns(law.law, table), axes=1)
+    check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes})
+    return np.asarray(loss / best[1] - 1)
+
+
+def _notes(
+    table: pd.DataFrame, optimum: Mapping[str, Array], excess: Array, ranges: Mapping[str, tuple[float, float]]
+) -> list[str]:
+    """Notes on settings and optima outside the fitted runs, and on runs that the law has below their optimum."""
+    notes = []
+    medians = {name: np.median(v, axis=0) for name, v in optimum.items() if v.size}
+    asked = {c: table[c].to_numpy(dtype=np.float64) for c in ranges if c in table and c not in optimum and len(table)}
+    for name, values in {**asked, **medians}.items():
+        low, high = ranges.get(name, (-np.inf, np.inf))
+        if low <= 0 or not np.isfinite(high):
+            continue
+        distance = max(float(np.log(values.max() / high)), float(np.log(low / values.min())))
+        if distance > FAR:
+            what = f"the best {name}" if name in medians else name
+            notes.append(f"{what} lies up to {distance:.1f} e-folds outside the fitted runs ({low:.3g} to {high:.3g})")
+    if excess.size and (below := float((excess < -BELOW).mean())) > 0:
+        notes.append(f"in {below:.1%} of draws and rows the law's loss at the declared optimum is not the least: look at [tuning]")
+    if excess.size and (worst := float(np.median(excess, axis=0).max())) > 0.1:
+        notes.append(f"the most undertuned row loses {worst:.0%}: so far from the optimum its correction is an extrapolation")
+    return notes

@@ -1,0 +1,113 @@
+"""Pictures of what the priors of a card allow, before any loss is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.intervals import tails
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import complete
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, with_levels
+from bayeslaw.plots.style import COLOURS, SMALL, finish, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LINES = 20  # draws that are shown as lines
+OUTER, INNER = 0.9, 0.5  # probabilities of the bands
+NEAR = 0.05  # e-folds between places along a logarithmic axis
+ROOM = 1.5  # the axis reaches so many times beyond what is measured and the inner band
+
+
+def prior_outcomes(law: Law, frame: pd.DataFrame, draws: int = 1000, seed: int = 0) -> Array:
+    """Return the outcomes (draws, n) that draws of the priors give at the n settings of a table; priors with `on` are those there.
+
+    Parameters
+    ----------
+    law : Law
+        With its levels, if parameters differ by a column.
+    frame, draws, seed
+        As in `plot_prior`.
+    """
+    whole_number("draws", draws, 1)
+    if missing := [c for c in law.measured if c not in frame]:
+        raise BayeslawError(f"The settings lack the covariate {missing[0]} of {law.name}.", code="missing-column")
+    table = complete(frame, law)
+    values = {c: table[c].to_numpy(dtype=np.float64) for c in law.covariates}
+    with np.errstate(all="ignore"):
+        return law.predict(law.sample_prior(draws, law.reference(table), np.random.default_rng(seed)), values)
+
+
+def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: str = "", draws: int = 1000, seed: int = 0) -> Axes:
+    """Draw the outcomes that the priors of a law allow at settings, as bands, and the measured outcomes where there are any.
+
+    Priors with `on` are stated at the middle of the settings, as they are in a fit to them.
+
+    Parameters
+    ----------
+    law : Law
+    at : Runs or DataFrame
+        Settings: runs, whose outcomes are drawn as points if they have any, or a grid of `bayeslaw.grid`.
+    ax : as in `plot_forecast`
+    x : str
+        The covariate along the axis, by default the one that has most different values.
+    draws, seed : int
+        How many draws of the prior, and their seed.
+
+    Raises
+    ------
+    BayeslawError
+        If settings lack a covariate ('missing-column'), or `x` is none ('unknown-covariate').
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> law = bayeslaw.load_law("chinchilla")
+    >>> at = bayeslaw.grid(law, {"N": 1e9, "D": "1e9:1e12:30"})
+    >>> bayeslaw.plots.plot_prior(law, at, Figure().subplots()).get_xlabel()
+    'D (training tokens)'
+    """
+    frame = at.frame if isinstance(at, Runs) else at
+    law = with_levels(law, levels_of(law, frame))
+    outcomes = prior_outcomes(law, frame, draws, seed)
+    axes = [name for name in law.axes if not law.axes[name].context] or [*law.measured]
+    if x and x not in axes:
+        raise BayeslawError(f"{law.name} has no covariate {x!r} to draw along.{nearest(x, axes)}", code="unknown-covariate")
+    along = x or max(axes, key=lambda name: frame[name].nunique())
+    axis = frame[along].to_numpy(dtype=np.float64)
+    logarithmic = law.covariates[along].logarithmic and axis.min() > 0
+    # Runs at nearly the same value, such as rates that were rounded, are one place.
+    near = np.round(np.log(axis) / NEAR) * NEAR if logarithmic else axis
+    _, first, where = np.unique(near, return_index=True, return_inverse=True)
+    place = axis[first]
+    bands = {}
+    for prob in (OUTER, INNER):
+        quantiles = [np.nanquantile(outcomes[:, where == i], tails(prob)) for i in range(place.size)]
+        bands[prob] = np.array(quantiles).T
+    ax = ax or new_axes()
+    for prob, (_, low, high) in bands.items():
+        shade = 0.15 if prob == OUTER else 0.3
+        ax.fill_between(place, low, high, color=COLOURS[0], alpha=shade, lw=0, label=f"{prob:.0%} equal-tailed interval")
+    ax.plot(place, bands[OUTER][0], color=COLOURS[0], label="median")
+    if place.size == axis.size:
+        ax.plot(place, outcomes[:LINES, np.argsort(axis)].T, color=COLOURS[0], lw=0.4)
+    name, top = law.outcome.name, float(np.nanmax(bands[INNER]))
+    low = float(np.nanmin(bands[INNER]))
+    if name in frame:
+        measured = frame[name].to_numpy(dtype=np.float64)
+        ax.plot(axis, measured, ls="", marker="o", ms=3, color="black", label="measured", zorder=3)
+        top, low = max(top, float(np.nanmax(measured))), min(low, float(np.nanmin(measured)))
+    least, most = law.outcome.bounds
+    span = (ROOM - 1) * (top - low)
+    ax.set_ylim(max(least, low - span), min(most, top + span))
+    if logarithmic:
+        ax.set_xscale("log")
+    ax.legend(fontsize=SMALL, frameon=False)
+    label = law.outcome.labelled(law.outcome.unit).replace("_", " ")
+    return finish(ax, f"{along} ({law.covariates[along].unit})", label, f"what the priors of {law.name} allow")

@@ -1,0 +1,155 @@
+"""Best values of tuned covariates and what undertuned runs lose, against the oracle and closed forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import bayeslaw
+from bayeslaw.core.errors import TableError
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.inference.point import point_fit
+from bayeslaw.planning.tuning import Tuning, tuning
+from bayeslaw.plots.decisions import plot_tuning
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.errors import fails
+from tests.posteriors import law_named, posterior, scattered
+
+LAW = law_named("lr-batch")
+TRUTH = oracles.typical(LAW)
+SIZE = 500
+AT = {"N": "1e8,1e9", "D": 2e10}
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return posterior(LAW, scattered(TRUTH, SIZE, 3, 0.01), seed=3)
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    return oracles.table(LAW, seed=4)
+
+
+@pytest.fixture(scope="module")
+def tuned(fit: Fit, runs: pd.DataFrame) -> Tuning:
+    return tuning(fit, AT, runs)
+
+
+def test_best_values_are_the_laws_and_least(fit: Fit, tuned: Tuning) -> None:
+    draws = {k: v[:, None] for k, v in fit.draws.items()}
+    n, d = np.array([[1e8, 1e9]]), 2e10
+    np.testing.assert_allclose(tuned.optimum["lr"], draws["c"] * d ** draws["xi"] * n ** -draws["eta"], rtol=1e-10)
+    np.testing.assert_allclose(tuned.optimum["batch"], draws["b"] * d ** draws["nu"] + 0 * n, rtol=1e-10)
+    np.testing.assert_allclose(tuned.loss, oracles.chinchilla(draws, {"N": n, "D": d}), rtol=1e-10)
+    for name, factor in (("lr", 1.2), ("lr", 0.8), ("batch", 1.3), ("batch", 0.7)):
+        moved = {**tuned.optimum, name: factor * tuned.optimum[name]}
+        assert (oracles.lr_batch(draws, {"N": n, "D": d, **moved}) > tuned.loss).all()
+
+
+def test_a_run_is_undertuned_by_what_the_oracle_says(fit: Fit, tuned: Tuning, runs: pd.DataFrame) -> None:
+    draws = {k: v[:, None] for k, v in fit.draws.items()}
+    at = {c: runs[c].to_numpy()[None, :] for c in LAW.covariates}
+    expected = oracles.lr_batch(draws, at) / oracles.chinchilla(draws, at) - 1
+    np.testing.assert_allclose(tuned.excess, expected, rtol=1e-6, atol=1e-12)
+    table = tuned.undertuned()
+    np.testing.assert_allclose(table["undertuned_median"], np.median(expected, axis=0), rtol=1e-6)
+    times = runs["lr"].to_numpy() / (draws["c"] * at["D"] ** draws["xi"] * at["N"] ** -draws["eta"])
+    np.testing.assert_allclose(table["lr_times_best_eti90_ub"], np.quantile(times, 0.95, axis=0), rtol=1e-9)
+    assert (tuned.excess >= 0).all()
+
+
+def test_corrected_runs_have_the_losses_of_the_optimum_and_their_errors(tuned: Tuning, runs: pd.DataFrame) -> None:
+    table, ratio = tuned.corrected(), 1 / (1 + tuned.excess)
+    np.testing.assert_allclose(table["loss"], runs["loss"] * ratio.mean(axis=0))
+    np.testing.assert_allclose(table["loss_se"], runs["loss"] * ratio.std(axis=0))
+    assert table["loss_as_run"].tolist() == runs["loss"].tolist()
+    known = tuning(posterior(LAW, scattered(TRUTH, SIZE, 3, 0.01), seed=3), runs=runs.assign(loss_se=0.01)).corrected()
+    np.testing.assert_allclose(known["loss_se"], np.hypot(table["loss_se"], 0.01 * ratio.mean(axis=0)))
+
+
+def test_a_ladder_without_tuning_is_corrected_to_the_law_it_would_have_followed() -> None:
+    """With the true law, losses of badly tuned runs become those of Chinchilla, which a fit of it then takes."""
+    exact = posterior(LAW, {k: np.full(SIZE, v) for k, v in TRUTH.items()})
+    runs = oracles.table(LAW, sigma_point=0.0, sigma_run=0.0)
+    best = oracles.chinchilla(TRUTH, {c: runs[c].to_numpy() for c in ("N", "D")})
+    assert (runs["loss"] / best > 1.001).any()
+    table = tuning(exact, runs=runs).corrected()
+    np.testing.assert_allclose(table["loss"], best, rtol=1e-9)
+    assert bayeslaw.data.check(bayeslaw.read_runs(table), law_named("chinchilla")) == []
+
+
+def test_settings_and_runs_may_be_asked_for_alone(fit: Fit, tuned: Tuning, runs: pd.DataFrame, tmp_path: Path) -> None:
+    alone = fit.tuning(AT)
+    assert alone.summary().equals(tuned.summary())
+    with fails("no-runs"):
+        alone.corrected()
+    runs.to_csv(tmp_path / "runs.csv", index=False)
+    only = tuning(fit, runs=tmp_path / "runs.csv")
+    assert only.summary().empty
+    np.testing.assert_allclose(only.excess, tuned.excess)
+
+
+def test_a_stack_has_the_draws_of_its_members(fit: Fit, runs: pd.DataFrame) -> None:
+    other = posterior(LAW, scattered(TRUTH | {"c": 2 * TRUTH["c"]}, SIZE, 5, 0.01), seed=5)
+    both = tuning(Stack({"one": fit, "two": other}, {"one": 0.5, "two": 0.5}), {"N": 1e9, "D": 2e10}, runs)
+    assert both.optimum["lr"].shape == (SIZE, 1)
+    low, high = np.quantile(both.optimum["lr"], [0.2, 0.8])
+    assert high / low > 1.7
+    assert both.excess.shape == (SIZE, len(runs))
+
+
+def test_a_point_fit_adds_no_errors(runs: pd.DataFrame) -> None:
+    table = tuning(point_fit(LAW, runs, starts=4), runs=runs).corrected()
+    assert "loss_se" not in table
+
+
+def test_notes_say_where_it_is_an_extrapolation(fit: Fit, runs: pd.DataFrame) -> None:
+    assert not tuning(fit, {"N": 1e8, "D": 1e9}).notes
+    far = tuning(fit, {"N": 1e12, "D": 1e13}, runs.assign(lr=runs["lr"] * 1e3))
+    assert any(note.startswith("N lies up to") for note in far.notes)
+    assert any(note.startswith("the best lr lies up to") for note in far.notes)
+    assert any(note.startswith("the most undertuned row loses") for note in far.notes)
+
+
+def test_what_cannot_be_answered_is_refused(fit: Fit, runs: pd.DataFrame) -> None:
+    with fails("nothing-asked"):
+        tuning(fit)
+    with fails("tuned-setting", "lr"):
+        tuning(fit, {"N": 1e9, "D": 1e10, "lr": 1e-3})
+    with fails("law-without-tuning", "chinchilla", "[tuning]"):
+        tuning(posterior("chinchilla", {k: np.ones(4) for k in law_named("chinchilla").parameters}), {"N": 1e9, "D": 1e10})
+    with fails("missing-column", "batch", kind=TableError):
+        tuning(fit, runs=runs.drop(columns="batch"))
+    with fails("missing-covariate", "D"):
+        tuning(fit, {"N": 1e9})
+
+
+def test_the_cost_around_the_best_value_is_drawn(fit: Fit, tuned: Tuning) -> None:
+    for name in ("lr", "batch"):
+        ax = plot_tuning(tuned, Figure().subplots(), of=name, row=1)
+        median = next(line for line in ax.lines if line.get_label() == "median")
+        x, y = np.asarray(median.get_xdata()), np.asarray(median.get_ydata())
+        best = np.median(tuned.optimum[name][:, 1])
+        assert x[np.argmin(y)] == pytest.approx(best, rel=0.15)
+        others = {k: v[:, [1]] for k, v in tuned.optimum.items()}
+        draws = {k: v[:, None] for k, v in fit.draws.items()}
+        cost = oracles.lr_batch(draws, {"N": 1e9, "D": 2e10, **others, name: x[None, :]}) / tuned.loss[:, [1]] - 1
+        np.testing.assert_allclose(y, 100 * np.median(cost, axis=0), rtol=1e-6, atol=1e-9)
+        assert ax.get_title() == "N = 1B, D = 20B"
+    with fails("unknown-covariate", "N"):
+        plot_tuning(tuned, Figure().subplots(), of="N")
+    with fails("nothing-to-draw"):
+        plot_tuning(tuned, Figure().subplots(), row=2)
+
+
+def test_a_notebook_shows_best_values_and_the_runs_that_lose_most(tuned: Tuning) -> None:
+    shown = tuned._repr_html_()
+    assert "Best values" in shown
+    assert "Runs that lose most by their tuning" in shown
+    assert repr(tuned) == f"<Tuning of lr, batch by lr-batch: 2 settings and {len(tuned.runs or [])} rows of runs>"

@@ -1,0 +1,53 @@
+"""Pictures of what priors allow, against draws of the prior."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import bayeslaw
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.plots.prior import plot_prior, prior_outcomes
+from tests import oracles
+from tests.errors import fails
+
+CHINCHILLA = load_law("chinchilla")
+GRID = bayeslaw.grid(CHINCHILLA, {"N": 1e9, "D": "1e9:1e12:20"})
+
+
+def test_bands_are_those_of_the_prior_at_the_middle_of_the_settings() -> None:
+    ax = plot_prior(CHINCHILLA, GRID, Figure().subplots(), draws=400, seed=2)
+    draws = CHINCHILLA.sample_prior(400, CHINCHILLA.reference(GRID), np.random.default_rng(2))
+    losses = oracles.chinchilla({k: v[:, None] for k, v in draws.items()}, {c: GRID[c].to_numpy()[None, :] for c in ("N", "D")})
+    median = next(line for line in ax.lines if line.get_label() == "median")
+    np.testing.assert_allclose(np.asarray(median.get_ydata()), np.median(losses, axis=0), rtol=1e-10)
+    np.testing.assert_allclose(prior_outcomes(CHINCHILLA, GRID, 400, 2), losses, rtol=1e-10)
+    assert ax.get_xlabel() == "D (training tokens)"
+    assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == [  # type: ignore[union-attr]
+        "90% equal-tailed interval",
+        "50% equal-tailed interval",
+    ]
+
+
+def test_measured_losses_are_drawn_over_the_bands() -> None:
+    runs = bayeslaw.read_runs(oracles.table(CHINCHILLA))
+    ax = plot_prior(CHINCHILLA, runs, Figure().subplots(), x="N")
+    points = next(line for line in ax.lines if line.get_label() == "measured")
+    assert sorted(np.asarray(points.get_ydata())) == pytest.approx(sorted(runs.frame["loss"]))
+    assert ax.get_xlabel() == "N (parameters)"
+
+
+def test_the_priors_of_every_card_can_be_drawn(law: Law) -> None:
+    ax = plot_prior(law, oracles.table(law), Figure().subplots(), draws=50)
+    low, high = ax.get_ylim()
+    assert np.isfinite([low, high]).all()
+    assert low < high
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    with fails("missing-column", "D"):
+        plot_prior(CHINCHILLA, GRID[["N"]], Figure().subplots())
+    with fails("unknown-covariate", "M"):
+        plot_prior(CHINCHILLA, GRID, Figure().subplots(), x="M")
