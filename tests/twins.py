@@ -60,6 +60,10 @@ TRUTHS["task-direct"] = {"A": 300.0, "alpha": 0.35, "B": 500.0, "beta": 0.3}
 TRUTHS["task-exp"] = {"eps": 0.85, "k": 1.6, "gamma": 0.7}
 TRUTHS["task-loss"] = {"E": 0.6, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28}
 TRUTHS["task-sigmoid"] = {"L0": 2.6, "k": 2.5, "top": 0.9}
+OF_SHARES = {"u_web": 0.3, "u_code": -2.0, "u_books": 1.5}
+TRUTHS["data-mixing"] = {"c": 2.2, "k": 0.5, "t_web": -0.5, "t_code": 0.8, "t_books": -1.5}
+TRUTHS["bimix"] = OF_SHARES | {"C": 2.5, "alpha": 0.1, "B": 300.0, "beta": 0.3}
+TRUTHS["mixture-scaling"] = TRUTHS["chinchilla"] | OF_SHARES | {"K": 0.4, "gamma": 0.5}
 TRUTHS["injection"] = {"A": 2.0, "alpha": 0.4, "beta": 0.3, "B": 300.0}
 
 
@@ -77,6 +81,8 @@ def settings(
         return frame[[*law.covariates, "run"]].reset_index(drop=True)
     if TASKS & set(law.covariates):
         return tasks(law)
+    if law.shares:
+        return mixtures(law, sizes)
     rows = []
     base = "D" in law.covariates and law.covariates["D"].support[0] == 0
     for n in sizes:
@@ -93,6 +99,18 @@ def settings(
     runs = frame[["N", "r", "ptpp"]].astype(str).agg("-".join, axis=1)
     frame["r"] = frame["r"].where(frame["r"] > 0, 0.25)  # of no consequence at D = 0
     return frame[list(law.covariates)].assign(run=runs)
+
+
+def mixtures(law: Law, sizes: tuple[float, ...]) -> pd.DataFrame:
+    """12 mixtures x 4 N, one run each, logged at 5 D; laws without N and D see runs that end at equal settings."""
+    shares = np.random.default_rng(0).dirichlet(np.ones(len(law.shares)), 12)
+    rows = [
+        {"N": n, "D": atpp * n, **dict(zip(law.shares, mixture, strict=True)), "run": f"{n:g}-{i}"}
+        for n in sizes
+        for i, mixture in enumerate(shares)
+        for atpp in np.geomspace(2, 40, 5)
+    ]
+    return pd.DataFrame(rows)[[*law.covariates, "run"]]
 
 
 TASKS = {"items", "loss"}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def laws(
     name: Annotated[str | None, Argument(help="Show this law: its formula, parameters, priors and source.")] = None,
     schema: Annotated[bool, Option("--schema", help="Print the JSON schema of cards, by which editors complete them.")] = False,
+    shares: options.Shares = None,
 ) -> Answer:
     """List the laws, one in each line, or show one law in full."""
     answer = Answer()
@@ -36,7 +37,7 @@ def laws(
         answer.results["laws"] = [{"name": known, "title": title} for known, title in titles.items()]
         answer.say(*(f"{known:<{width}}  {title}" for known, title in titles.items()))
         return answer
-    law = bayeslaw.load_law(name)
+    law = bayeslaw.load_law(name, shares=shares)
     answer.results["law"] = _described(law)
     answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"{law.outcome.name} = {law.formula.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
@@ -67,13 +68,14 @@ def check(
     column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
+    shares: options.Shares = None,
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.data.observations import Observations
     from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    card, answer = bayeslaw.load_law(law), Answer()
+    card, answer = bayeslaw.load_law(law, shares=shares), Answer()
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
     card = with_levels(card, levels_of(card, table.frame))
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))

@@ -11,8 +11,9 @@ from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
-from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
+from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, symbol_fault
 from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, check_on
+from bayeslaw.laws.mixture import Mixture, read_mixture, with_shares
 from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import read_references
@@ -35,12 +36,12 @@ OF_RESULTS = frozenset(
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
-    "name", "title", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "covariates", "parameters",
-    "published",
+    "name", "title", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "mixture", "covariates",
+    "parameters", "published",
 )  # fmt: skip
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
 OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items", "run_shifts")
-OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread")
+OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread", "over")
 
 
 def card_folder() -> Path:
@@ -61,13 +62,23 @@ def law_names() -> list[str]:
     return sorted(p.stem for p in card_folder().glob("*.toml"))
 
 
-def load_law(name: str | Path) -> Law:
+def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, reference: str | None = None) -> Law:
     """Load a law that comes with bayeslaw by its name, or your own card by its path; a faulty card raises CardError.
+
+    Parameters
+    ----------
+    name : str or path
+    shares : sequence of str, or text with commas, optional
+        The columns that are the shares of your mixture, in place of those in the card's section [mixture].
+    reference : str, optional
+        The share whose coefficients are 0, or '' for none, in place of the card's.
 
     Examples
     --------
     >>> bayeslaw.load_law("chinchilla")
     <Law chinchilla: loss = E + A/N**alpha + B/D**beta>
+    >>> bayeslaw.load_law("data-mixing", shares=["wiki", "code"])
+    <Law data-mixing: loss = c + k*exp(t_wiki * wiki + t_code * code)>
     """
     path = Path(name)
     if path.suffix != ".toml" and not path.is_file():
@@ -79,6 +90,9 @@ def load_law(name: str | Path) -> Law:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # not UTF-8, or no path at all
         raise CardError(f"The card {path} can't be read: {error}.", code="unreadable-card") from None
+    if shares is not None or reference is not None:
+        parse_card(text, str(path))
+        text = with_shares(text, shares, reference, str(name))
     return parse_card(text, str(path))
 
 
@@ -134,19 +148,21 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         if not isinstance(card.get(section, {}), dict):
             raise LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table")
     for section, example in (("covariates", "N"), ("parameters", "E")):
-        if not card.get(section):
+        if not card.get(section) and not (section == "covariates" and "mixture" in card):
             raise LocatedError(f"a law needs at least one of [{section}], such as {example}.", "", section, code="empty-section")
-    given = {k: _covariate(k, v) for k, v in card["covariates"].items()}
-    series = {k: v["nodes"] for k, v in card["covariates"].items() if "nodes" in v}
+    mixture = read_mixture(card)
+    given = {k: _covariate(k, v) for k, v in card.get("covariates", {}).items()}
+    series = {k: v["nodes"] for k, v in card.get("covariates", {}).items() if "nodes" in v}
     for name, number in series.items():
         if type(number) is not int or not 2 <= number <= MOST_NODES:
             message = f"nodes of {name} must be a whole number from 2 to {MOST_NODES}, not {number!r}."
             raise LocatedError(message, "covariates", name, code="not-a-whole-number")
-    parameters = {k: _parameter(k, v) for k, v in card["parameters"].items()}
-    let = {k: _expression(v, "let", k) for k, v in card.get("let", {}).items()}
+    parameters = {name: p for k, v in card["parameters"].items() for name, p in _parameters(k, v, mixture).items()}
+    let = {k: mixture.expression(v, "let", k) for k, v in card.get("let", {}).items()}
     outcome, key = _outcome(card), "formula" if "outcome" in card else "loss"
-    formula = _expression(_text(card, key), "", key)
-    _check_names({key: formula}, let, given, parameters, outcome)
+    formula = mixture.expression(_text(card, key), "", key)
+    _check_names({key: formula}, let, given | mixture.covariates, parameters, outcome, mixture.shares)
+    given |= mixture.covariates
     _check_totals({key: formula}, let, series)
     covariates: dict[str, Covariate] = {}
     for k, c in given.items():
@@ -182,16 +198,23 @@ def _build(card: Mapping[str, Any], text: str) -> Law:
         huber_delta=float(delta),
         card=text,
         outcome=outcome,
+        shares=mixture.shares,
     )
     check_on(law)
     return law
 
 
-def _expression(text: Any, section: str, key: str) -> Expression:
-    try:
-        return Expression.parse(text)
-    except FormulaError as error:
-        raise LocatedError(str(error), section, key, code=error.code) from None
+def _parameters(name: str, table: Any, mixture: Mixture) -> dict[str, Parameter]:
+    """Return the parameter of a section, or those for the shares of a mixture."""
+    parameter, on = _parameter(name, table, mixture), table["prior"].get("on")
+    if name not in mixture.over:
+        return {name: parameter}
+    if on is None:
+        return mixture.members(parameter)
+    return {
+        key: replace(p, prior=replace(p.prior, on=mixture.expression(on, f"parameters.{name}", "prior", key.removeprefix(f"{name}_"))))
+        for key, p in mixture.members(parameter).items()
+    }
 
 
 def _covariate(name: str, table: Any) -> Covariate:
@@ -304,7 +327,7 @@ def _check_totals(formula: Mapping[str, Expression], let: Mapping[str, Expressio
         raise LocatedError(f"series must have equally many nodes ({shown}).", "covariates", min(series), code="unequal-series")
 
 
-def _parameter(name: str, table: Any) -> Parameter:
+def _parameter(name: str, table: Any, mixture: Mixture) -> Parameter:
     section = f"parameters.{name}"
     if not isinstance(table, dict):
         message = f"parameter {name} must be a table with meaning and prior."
@@ -318,7 +341,12 @@ def _parameter(name: str, table: Any) -> Parameter:
         message = f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.'
         raise LocatedError(message, "parameters", name, code="missing-prior")
     try:
-        prior = Prior.from_card(table["prior"])
+        numbers, on = {k: v for k, v in table["prior"].items() if k != "on"}, table["prior"].get("on")
+        prior = Prior.from_card(numbers)
+        if on is not None and name not in mixture.over:
+            prior = replace(prior, on=mixture.expression(on, section, "prior"))
+    except LocatedError:
+        raise
     except BayeslawError as error:
         raise LocatedError(f"the prior of {name}: {error}", section, "prior", code=error.code) from None
     latex = _text(table, "latex", section, default_symbol(name))
@@ -339,6 +367,7 @@ def _check_names(
     covariates: Mapping[str, Covariate],
     parameters: Mapping[str, Parameter],
     outcome: Outcome,
+    shares: Sequence[str],
 ) -> None:
     """Check that every name is allowed, is given once, is known where it is used, and is used.
 
@@ -348,6 +377,8 @@ def _check_names(
         The formula by its key in the card.
     let, covariates, parameters, outcome
         Of the card.
+    shares
+        Of its mixture: the reference's need not be used.
     """
     reserved = RESERVED | {outcome.name, outcome.error, outcome.observed}
     groups: Sequence[tuple[str, Mapping[str, Any]]] = (("let", let), ("covariates", covariates), ("parameters", parameters))
@@ -372,7 +403,7 @@ def _check_names(
     _check_facts(outcome, covariates, used)
     for name, section in seen.items():
         context = section == "covariates" and covariates[name].context
-        if name not in used and not context:
+        if name not in used and not context and name not in shares:
             raise LocatedError(f"{name!r} is not used by the formula.", section, name, code="unused-name")
         if name in used and context:
             message = f"{name!r} is context, and the formula uses it: leave `context` out."
