@@ -228,9 +228,7 @@ def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:
     off = frame.index[(abs(total - 1) > SUM) & ((shares >= 0) & (shares <= 1)).all(axis=1)]
     suggestion = "shares of a mixture sum to one: correct them, or name all shares by --shares"
     sums = ((int(row), f"{total[row]:.6g}") for row in off)
-    return [
-        Fault(row, law.shares[0], value, f"{names} sum to {value}", suggestion, "shares-sum") for row, value in sums
-    ], False
+    return [Fault(row, law.shares[0], value, f"{names} sum to {value}", suggestion, "shares-sum") for row, value in sums], False
 
 
 def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:

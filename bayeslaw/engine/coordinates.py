@@ -67,8 +67,8 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
         for name in (n for n, c in law.measured.items() if not c.context):
             values = observed.covariates[name]
             if name in law.shares:
-                rows = (int(values.argmin()), int(values.argmax()))
-                points += [{**points[0], **{s: float(observed.covariates[s][row]) for s in law.shares}} for row in rows]
+                ends = (int(values.argmin()), int(values.argmax()))
+                points += [{**points[0], **{s: float(observed.covariates[s][row]) for s in law.shares}} for row in ends]
             else:
                 points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
     marks = {name: observed.covariates[name] for name in law.indicators}

@@ -212,7 +212,9 @@ def _parameters(name: str, table: Any, mixture: Mixture) -> dict[str, Parameter]
     if on is None:
         return mixture.members(parameter)
     return {
-        key: replace(p, prior=replace(p.prior, on=mixture.expression(on, f"parameters.{name}", "prior", key.removeprefix(f"{name}_"))))
+        key: replace(
+            p, prior=replace(p.prior, on=mixture.expression(on, f"parameters.{name}", "prior", key.removeprefix(f"{name}_")))
+        )
         for key, p in mixture.members(parameter).items()
     }
 

@@ -105,7 +105,9 @@ def read_mixture(card: Mapping[str, Any]) -> Mixture:
     if "mixture" not in card:
         if over:
             name = min(over)
-            raise LocatedError(f"`over` of {name} needs a section [mixture] with shares.", f"parameters.{name}", "over", code="no-mixture")
+            raise LocatedError(
+                f"`over` of {name} needs a section [mixture] with shares.", f"parameters.{name}", "over", code="no-mixture"
+            )
         return Mixture()
     table = card["mixture"]
 
@@ -130,7 +132,9 @@ def read_mixture(card: Mapping[str, Any]) -> Mixture:
             message = f'`over` of {name} is "{SHARES}", not {shortened(repr(value))}.'
             raise LocatedError(message, f"parameters.{name}", "over", code="unknown-over")
     if clash := sorted({*shares, SHARES, "dot"} & {*parameters, *covariates, *card.get("let", {})}):
-        raise fault(f"{clash[0]!r} belongs to the mixture and stands elsewhere in the card too: rename it.", "shares", "name-used-twice")
+        raise fault(
+            f"{clash[0]!r} belongs to the mixture and stands elsewhere in the card too: rename it.", "shares", "name-used-twice"
+        )
     return Mixture(shares, reference, over)
 
 
@@ -141,10 +145,14 @@ def checked_shares(shares: Any) -> tuple[str, ...]:
         raise CardError(f"Shares are names such as web, code, books, not {shortened(repr(shares))}.", code="not-names")
     names = tuple(name.strip() for text in given for name in text.split(","))
     if not 2 <= len(names) <= MOST_SHARES:
-        raise CardError(f"A mixture has 2 to {MOST_SHARES} shares, not {len(names)} ({', '.join(names[:3])}).", code="number-of-shares")
+        raise CardError(
+            f"A mixture has 2 to {MOST_SHARES} shares, not {len(names)} ({', '.join(names[:3])}).", code="number-of-shares"
+        )
     for name in names:
         if not name.isidentifier() or name.startswith("_") or name == SHARES:
-            message = f"{name!r} can't be the name of a share: use letters, digits and _; rename the column, or `--column web=NAME`."
+            message = (
+                f"{name!r} can't be the name of a share: use letters, digits and _; rename the column, or `--column web=NAME`."
+            )
             raise CardError(message, code="invalid-name")
     if twice := [name for name in names if names.count(name) > 1]:
         raise CardError(f"The share {twice[0]!r} is given twice.", code="name-used-twice")
@@ -168,7 +176,11 @@ def with_shares(text: str, shares: Sequence[str] | str | None, reference: str | 
     old = read_mixture(card)
     names = old.shares if shares is None else checked_shares(shares)
     chosen = (old.reference if old.reference in names else "") if reference is None else reference
-    lines = ["[mixture]", f"shares = [{', '.join(f'"{name}"' for name in names)}]", *([f'reference = "{chosen}"'] if chosen else [])]
+    lines = [
+        "[mixture]",
+        f"shares = [{', '.join(f'"{name}"' for name in names)}]",
+        *([f'reference = "{chosen}"'] if chosen else []),
+    ]
     new = re.sub(r"(?ms)^[ \t]*\[mixture\].*?(?=^[ \t]*\[[A-Za-z_]|\Z)", "\n".join(lines) + "\n\n", text, count=1)
     if parse_toml(new, name) != card | {"mixture": {"shares": list(names)} | ({"reference": chosen} if chosen else {})}:
         message = f"The section [mixture] of {name} can't be replaced: write the shares into the card."
@@ -214,8 +226,12 @@ class _Expansion(ast.NodeTransformer):
     def _sum(self, argument: ast.expr, names: set[str]) -> ast.expr:
         if not names & {SHARES, *self.mixture.over}:
             text = ast.unparse(argument)
-            raise FormulaError(f"a sum over the shares needs shares, or a parameter over them: {text!r} has none.", code="total-without-shares")
-        if any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ("dot", "total") for n in ast.walk(argument)):
+            raise FormulaError(
+                f"a sum over the shares needs shares, or a parameter over them: {text!r} has none.", code="total-without-shares"
+            )
+        if any(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ("dot", "total") for n in ast.walk(argument)
+        ):
             raise FormulaError(f"{ast.unparse(argument)!r} has a total within a total.", code="nested-total")
         terms = [_named(self.mixture, share)(argument) for share in self.mixture.shares]
         # A product with the reference's 0 is left out, so that formulas stay short.
