@@ -309,7 +309,7 @@ def bimix(p: Values, x: Values) -> Any:
 
 def mixture_scaling(p: Values, x: Values) -> Any:
     """Chinchilla and a power of what the mixture's tokens are worth."""
-    return chinchilla(p, x) + p["K"] * _power(_worth_of_mixture(p, x), -p["gamma"])
+    return chinchilla(p, x) + p["C"] * _power(_worth_of_mixture(p, x), -p["gamma"])
 
 
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
@@ -370,7 +370,7 @@ OWN: dict[str, dict[str, float]] = {
     "cpt-joint": {"gamma": 0.05},
     "bimix": {"C": 2.5, "alpha": 0.1},
     "data-mixing": {"c": 2.2},
-    "mixture-scaling": {"K": 0.4},
+    "mixture-scaling": {"C": 0.4},
     "combination": {"k": 1.05, "q": 0.6},
     "annealing": ANNEALING,
     "annealing-lr-weighted": ANNEALING | {"C": 1.0},
