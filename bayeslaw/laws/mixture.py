@@ -80,6 +80,8 @@ class Mixture:
             tree = ast.parse(text.strip(), mode="eval").body
             tree = _Expansion(self).visit(_named(self, share)(tree) if share else tree)
             return re.sub(r" (\*\*?|/) ", r"\1", ast.unparse(tree))  # as cards are written; formulas hold no texts
+        except FormulaError:
+            raise
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return text  # whose fault `Expression.parse` names
 

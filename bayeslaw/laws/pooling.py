@@ -110,6 +110,7 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
             around=(name, spread) if pooled else None,
             within=(column, value),
             of=name,
+            over=parameter.over,
         )
         members[member.name] = member
     return members

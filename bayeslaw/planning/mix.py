@@ -36,7 +36,7 @@ from bayeslaw.posterior.fit import Fit
 RECOMMENDED, TODAY = "recommended", "today"
 SPREAD, KEPT = 1024, 8  # points of the simplex that are tried first, and how many the search goes on from
 ROUNDS, PROPOSALS, WIDEST, NARROWEST = 40, 96, 0.15, 5e-4  # steps around the best points, in shares
-SINGLE, FEWER = 40, 4  # draws whose own optimum is found, and by how many times fewer points and rounds
+SINGLE, TRIED = 40, 48  # draws whose own optimum is found, and points that each tries in a round
 SEARCHED = 500  # draws that the search takes the mean over, or 100 in the tail
 BLOCK = 4_000_000  # losses computed at once
 NEW_RUN = 90  # kind of random numbers
@@ -55,15 +55,15 @@ class Domain:
     extrapolated: bool = False
 
     def losses(self, shares: Mapping[str, Array], draws: NDArray[np.int64]) -> Array:
-        """Losses (s, m) at mixtures, arrays (m,) by share."""
+        """Losses (s, m) at mixtures, arrays (m,) by share, or (s, m) with mixtures of each draw's own."""
         values, start = [], 0
         for member in self.members:
-            own = draws[(draws >= start) & (draws < start + member.size)] - start
-            value = member.outcome(shares, own, axes=1)
-            check_values(
-                value, member.law, {k: np.asarray(v)[None] for k, v in shares.items()}, name=f"{member.law.name} ({self.name})"
-            )
-            values.append(np.broadcast_to(value, (own.size, next(iter(shares.values())).size)))
+            inside = (draws >= start) & (draws < start + member.size)
+            at = {name: v if v.ndim == 1 else v[inside] for name, v in shares.items()}
+            value = member.outcome(at, draws[inside] - start, axes=1)
+            shown = {name: np.broadcast_to(v, value.shape) for name, v in at.items()}
+            check_values(value, member.law, shown, name=f"{member.law.name} ({self.name})")
+            values.append(value)
             start += member.size
         return np.asarray(np.concatenate(values) * self.factors[draws][:, None])
 
@@ -256,15 +256,13 @@ def mix(
     known = others if now is None or among is not None else np.vstack([others, now])
     every = np.arange(search.size)
     best, feasible = search.least(box, known, search.some, every) if among is None else search.choose(others, every)
-    single = every[:: max(1, search.size // SINGLE)][:SINGLE, None]
-    known = np.vstack([known, best])
-    optima = np.stack([search.least(box, known, s, s, FEWER)[0] if among is None else search.choose(others, s)[0] for s in single])
+    single = every[:: max(1, search.size // SINGLE)][:SINGLE]
+    optima, own = search.each(box, np.vstack([known, best]), single) if among is None else search.choose_each(others, single)
     compared = {RECOMMENDED: best} | ({} if now is None else {TODAY: now})
     compared |= {f"{label} {i + 1}": x for i, x in enumerate(others) if among is None or not np.array_equal(x, best)}
     found = dict(zip(shares, best.tolist(), strict=True))
     table, draws = search.compare(compared)
-    own = np.stack([search.values(x[None], s)[0][0, 0] for x, s in zip(optima, single, strict=True)])
-    table = table.assign(regret=(draws.to_numpy()[single[:, 0]] - own[:, None]).mean(axis=0))
+    table = table.assign(regret=(draws.to_numpy()[single] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
     now_by_share = None if now is None else dict(zip(shares, now.tolist(), strict=True))
     notes = _notes(best, shares, seen, box if among is None else None, bounds is None, domains, search)
@@ -274,7 +272,7 @@ def mix(
     return Mix(
         found if feasible else None, found, table.assign(checks=checks_label(forced)), search.by_domain(compared),
         None if now is None else _gain(draws[TODAY].to_numpy() - draws[RECOMMENDED].to_numpy()),
-        draws, pd.DataFrame(optima, single[:, 0], list(shares)).rename_axis("draw"), chosen, upper, dict(at or {}), now_by_share,
+        draws, pd.DataFrame(optima, single, list(shares)).rename_axis("draw"), chosen, upper, dict(at or {}), now_by_share,
         shares, {s: (float(box[0][i]), float(box[1][i])) for i, s in enumerate(shares)}, confidence, tail, on, domains[0].unit,
         tuple(notes), forced,
     )  # fmt: skip
@@ -484,9 +482,9 @@ class _Search:
         return int(self.domains[0].factors.size)
 
     def values(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, NDArray[np.bool_]]:
-        """Weighted losses (s, m), and in which draws all limits hold."""
-        columns = {name: np.ascontiguousarray(mixtures[:, i]) for i, name in enumerate(self.shares)}
-        total, holds = np.zeros((draws.size, len(mixtures))), np.ones((draws.size, len(mixtures)), dtype=bool)
+        """Weighted losses (s, m), and in which draws all limits hold, at mixtures (m, k) or (s, m, k)."""
+        columns = {name: np.ascontiguousarray(mixtures[..., i]) for i, name in enumerate(self.shares)}
+        total, holds = np.zeros((draws.size, mixtures.shape[-2])), np.ones((draws.size, mixtures.shape[-2]), dtype=bool)
         for domain, weight in zip(self.domains, self.weights, strict=True):
             loss = domain.losses(columns, draws)
             total += weight * loss
@@ -525,14 +523,14 @@ class _Search:
         return mixtures[best], bool(missed[best] == 0)
 
     def least(
-        self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64], last: NDArray[np.int64], fewer: int = 1
+        self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64], last: NDArray[np.int64]
     ) -> tuple[Array, bool]:
         """The best mixture within bounds by some draws, and whether it meets the limits by the `last` ones.
 
-        Of the last few points, `last` decide. With `fewer`, the search has so many times fewer points and rounds.
+        Of the last few points, `last` decide.
         """
         rng, k = np.random.default_rng([self.seed, NEW_RUN]), len(self.shares)
-        uniform = qmc.Sobol(k, seed=rng).random(SPREAD // fewer)
+        uniform = qmc.Sobol(k, seed=rng).random(SPREAD)
         # Exponential numbers divided by their sum are spread evenly over the simplex; corners and edges are tried too.
         spread = -np.log(np.clip(uniform, 1e-12, 1 - 1e-12))
         edges = spread ** np.array([1.0, 3.0])[np.arange(len(spread)) % 2][:, None]
@@ -540,7 +538,7 @@ class _Search:
         scores = self.scores(points, draws)
         best = np.lexsort((scores[1], scores[0]))[:KEPT]
         points, scores = points[best], scores[:, best]
-        for step in np.geomspace(WIDEST, NARROWEST, 2 * ROUNDS // (fewer + 1)):
+        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
             around = np.repeat(points, PROPOSALS // len(points), axis=0)
             moved = within(around + step * rng.standard_normal(around.shape), *box)
             tried = self.scores(moved, draws)
@@ -548,6 +546,23 @@ class _Search:
             best = np.lexsort((scores[1], scores[0]))[:KEPT]
             points, scores = points[best], scores[:, best]
         return self.choose(points, last)
+
+    def each(self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64]) -> tuple[Array, Array]:
+        """The best mixture (s, k) within bounds of each of some draws, and its weighted loss (s,)."""
+        rng, k = np.random.default_rng([self.seed, NEW_RUN, 1]), len(self.shares)
+        best, loss = self.choose_each(within(np.vstack([known, np.eye(k)]), *box), draws)
+        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
+            moved = best[:, None] + step * rng.standard_normal((draws.size, TRIED, k))
+            points = within(moved.reshape(-1, k), *box).reshape(moved.shape)
+            best, loss = self.choose_each(np.concatenate([best[:, None], points], axis=1), draws)
+        return best, loss
+
+    def choose_each(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, Array]:
+        """The best (s, k) of some mixtures, (m, k) or (s, m, k), by each draw, and its weighted loss (s,)."""
+        total, holds = self.values(mixtures, draws)
+        kept = np.where(holds | ~holds.any(axis=1, keepdims=True), total, np.inf)
+        first, rows = kept.argmin(axis=1), np.arange(draws.size)
+        return (mixtures[first] if mixtures.ndim == 2 else mixtures[rows, first]), total[rows, first]
 
     def compare(self, mixtures: Mapping[str, Array]) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The table of mixtures, and draws of their weighted losses."""
