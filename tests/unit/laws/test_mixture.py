@@ -192,7 +192,7 @@ R = np.array([0.05, 0.25, 0.5, 0.9])
 
 def replay(name: str, **values: float) -> np.ndarray:
     law = load_law(name)
-    given = {k: 0.0 for k in law.parameters} | values
+    given = dict.fromkeys(law.parameters, 0.0) | values
     x = {"r": R, "N": np.full(4, 1e9), "D": np.array([1e9, 3e9, 1e10, 1e8]), "ptpp": np.full(4, 31.0)}
     x |= {"S1_pt": np.full(4, 5.0), "S1_cpt": np.full(4, 1.0), "S2_pt": np.full(4, 0.1), "S2_cpt": np.zeros(4)}
     return np.asarray(law.evaluate({**given, **{k: v for k, v in x.items() if k in law.covariates}}))
@@ -200,7 +200,7 @@ def replay(name: str, **values: float) -> np.ndarray:
 
 def mixed(name: str, **values: float) -> np.ndarray:
     law = load_law(name, shares=["old", "new"])
-    given = {k: 0.0 for k in law.parameters} | values
+    given = dict.fromkeys(law.parameters, 0.0) | values
     x = {"old": R, "new": 1 - R, "N": np.full(4, 1e9), "D": np.array([1e9, 3e9, 1e10, 1e8])}
     return np.asarray(law.evaluate({**given, **{k: v for k, v in x.items() if k in law.covariates}}))
 
