@@ -512,7 +512,9 @@ class _Search:
 
     @property
     def some(self) -> NDArray[np.int64]:
-        """The draws that a search takes."""
+        """The draws that a search takes: all with limits, whose probability must hold for all, else some."""
+        if self.limits:
+            return np.arange(self.size)
         count = SEARCHED if self.tail is None else max(SEARCHED, math.ceil(100 / self.tail))
         return np.unique(np.linspace(0, self.size - 1, min(count, self.size)).astype(np.int64))
 

@@ -182,7 +182,8 @@ def test_settings_of_the_coordinates_are_mixtures(rng: np.random.Generator) -> N
     settings = star(law, Observations.of(law, Runs(frame.set_axis(range(1, 21)), "a test")))
     np.testing.assert_allclose(sum(settings[s] for s in law.shares), 1.0, rtol=1e-12)
     for share in law.shares:
-        assert settings[share].min() == frame[share].min() and settings[share].max() == frame[share].max()
+        assert settings[share].min() == frame[share].min()
+        assert settings[share].max() == frame[share].max()
 
 
 # --- replay: two shares -----------------------------------------------------------------------------------------------
