@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders discrepancy cpt tuning docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders mixtures discrepancy cpt tuning docs wheel notebooks
 
 setup: $(READY)
 
@@ -73,6 +73,10 @@ stale: $(READY)
 # Long: hours on two cores; after Ctrl-C it resumes where it stopped.
 calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py
+
+# Fits small models on mixtures of seven domains and forecasts large ones on others; needs ../shared/data. Ten minutes on two cores.
+mixtures: $(READY)
+	@$(PY) benchmarks/mixtures.py > benchmarks/results/.mixtures.tmp && mv benchmarks/results/.mixtures.tmp benchmarks/results/mixtures.md
 
 # Fits the lower part of every public ladder and scores its forecasts of the rest, and the exponents of whole ladders: ten minutes on two cores.
 ladders: $(READY)

@@ -35,6 +35,7 @@ from .laws.law import Law as Law
 from .laws.prior import Prior as Prior
 from .noise.model import pymc_model as pymc_model
 from .planning.allocation import allocate as allocate
+from .planning.mix import mix as mix
 from .planning.plan import plan as plan
 from .planning.transfer import transfer as transfer
 from .planning.tuning import tuning as tuning

@@ -4,6 +4,7 @@ Laws of the learning dynamics get eight trainings in two phases and the ends of 
 losses along four runs. A law of N and D that is fitted with a noise of choice or with pooled parameters gets curves of 18 runs on
 three corpora, with checkpoints. A law of accuracies gets 30 models, each evaluated once; with a noise of choice, 15 models at four
 checkpoints each; with parameters by task, 15 models that all answer five tasks. The first target is a better model than these.
+A law of a mixture gets curves of 12 mixtures at three sizes; the first target is another mixture at a larger size.
 
 For the rest, the runs follow from a law's covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
 one run at one setting, and base checkpoints if it is finite at D = 0; any other law gets the last losses of single runs, 9 sizes x
@@ -102,6 +103,8 @@ def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame,
         return _losses_of_two()
     if {"items", "loss"} & set(law.covariates):
         return _tasks(law, options)
+    if law.shares:
+        return _mixtures(law)
     others = [name for name in law.covariates if name not in ("N", "D", "base_loss")]
     if "base_loss" in law.covariates and "ptpp" not in others:
         others.append("ptpp")  # the base loss depends on it, if the law does not
@@ -132,6 +135,21 @@ def settings(law: Law, options: Mapping[str, Any] = NONE) -> tuple[pd.DataFrame,
     if "base_loss" in law.covariates:
         frame, targets = (table.assign(base_loss=_base_loss(table)) for table in (frame, targets))
     return frame, targets
+
+
+def _mixtures(law: Law) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Curves of 12 mixtures, at three sizes if the law has N, of five points each if it has D, else of the last loss alone."""
+    shares = np.random.default_rng(0).dirichlet(np.ones(len(law.shares)), 15)
+    sizes = (7e7, 4e8, 2e9) if "N" in law.covariates else (4e8,)
+    budgets = np.geomspace(5, 100, 5) if "D" in law.covariates else np.array([20.0])
+
+    def row(mixture: int, n: float, atpp: float, name: str) -> dict[str, Any]:
+        return {"N": n, "D": atpp * n, **dict(zip(law.shares, shares[mixture], strict=True)), "run": name}
+
+    rows = [row(i, n, a, f"{n:.3g} {i}") for n in sizes for i in range(12) for a in budgets]
+    targets = [row(12, 10 * sizes[-1], 20.0, "new 0"), row(13, sizes[-1], 20.0, "new 1"), row(0, sizes[-1], 20.0, "new 2")]
+    columns = [*law.covariates, *(["run"] if "D" in law.covariates else [])]
+    return pd.DataFrame(rows)[columns], pd.DataFrame(targets)[columns]
 
 
 def _base_loss(table: pd.DataFrame) -> pd.Series:

@@ -35,8 +35,9 @@ MADE = HERE / "_made"
 NOTEBOOKS = HERE.parent / "notebooks"
 DRAWS = 2000
 # The axis of a law's picture is the first of these that it has; the other covariates have fixed values.
-ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0), "loss": (1.5, 4.0), "S1": (-2.5, 2.5)}
+ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0), "loss": (1.5, 4.0), "S1": (-2.5, 2.5), "web": (0.0, 1.0)}
 STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0}
+STAND |= {"web": 0.5, "code": 0.2, "books": 0.3}
 STAND |= {"L_source": 2.5, "L_target": 2.5, "base_loss": 2.5, "chance": 0.25, "items": 1000.0, "S2": 0.0, "S3": 0.0}
 STAND |= {"lr": 1e-3, "batch": 5e5, "bits_w": 8.0, "bits_a": 8.0, "bits_kv": 8.0, "G": 8.0, "active": 0.1, "Nv": 5e7}
 PRETRAIN, ADAPT = schedules.wsd(10_000, 3e-4, warmup=200), schedules.cosine(5_000, 1.5e-4, warmup=100)
@@ -143,6 +144,10 @@ def settings(law: Law) -> tuple[str, pd.DataFrame, str]:
     low, high = ALONG[axis]
     values = (np.geomspace if low > 0 else np.linspace)(low, high, 120)
     others = {k: STAND[k] for k in law.covariates if k != axis}
+    if axis in law.shares:  # the others share the rest evenly
+        rest = [name for name in law.shares if name != axis]
+        table = pd.DataFrame({axis: values, **{name: (1 - values) / len(rest) for name in rest}})
+        return axis, table.assign(axis=values), f"{' and '.join(rest)} have equal parts of the rest."
     return axis, pd.DataFrame({axis: values, **others}).assign(axis=values), f"{listed(others)}." if others else ""
 
 

@@ -342,7 +342,33 @@ def observational_skill(p: Values, x: Values) -> Any:
     return p["low"] + (1 - p["low"]) * expit(p["b"] + sum(p[f"w{i}"] * x[f"S{i}"] for i in (1, 2, 3)))
 
 
+SHARES = ("web", "code", "books")
+
+
+def data_mixing(p: Values, x: Values) -> Any:
+    """Ye et al. 2024, the law of several training domains."""
+    return p["c"] + p["k"] * np.prod([np.exp(p[f"t_{s}"]) ** x[s] for s in SHARES], axis=0)
+
+
+def _worth_of_mixture(p: Values, x: Values) -> Any:
+    """What a token of the mixture is worth, in the mean over its shares."""
+    return sum(x[s] * np.exp(p[f"u_{s}"]) for s in SHARES)
+
+
+def bimix(p: Values, x: Values) -> Any:
+    """Ge et al. 2024, with what tokens are worth in place of the domain's own share."""
+    return _power(_worth_of_mixture(p, x), -p["alpha"]) * (p["B"] * _power(x["D"], -p["beta"]) + p["C"])
+
+
+def mixture_scaling(p: Values, x: Values) -> Any:
+    """Chinchilla and a power of what the mixture's tokens are worth."""
+    return chinchilla(p, x) + p["C"] * _power(_worth_of_mixture(p, x), -p["gamma"])
+
+
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
+    "bimix": bimix,
+    "data-mixing": data_mixing,
+    "mixture-scaling": mixture_scaling,
     "annealing": annealing,
     "combination": combination,
     "annealing-lr-weighted": annealing_lr_weighted,
@@ -395,12 +421,16 @@ TYPICAL: dict[str, float] = {
     "T": 5e9, "delta": 0.05, "tau": 1e9, "kappa": 0.5, "G": 1.0, "c": 0.8, "h": 3e7, "q": 0.4, "S": 0.5, "J": 0.05,
     "R_D": 15.0, "R_N": 5.0, "k": 0.35,
     "L0": 2.6, "C1": 0.5, "C2": 0.4,
+    "t_web": -0.5, "t_code": 0.8, "t_books": -1.5, "u_web": 0.3, "u_code": -2.0, "u_books": 1.5,
 }  # fmt: skip
 """Parameters that most laws give losses of 2 to 5 nats with."""
 ANNEALING = {"A": 0.5, "alpha": 0.5, "C": 0.5}
 SHIFT = {"A": 0.5, "alpha": 0.5, "B": 0.3, "E": 40.0, "beta": 0.4}
 OWN: dict[str, dict[str, float]] = {
     "cpt-joint": {"gamma": 0.05},
+    "bimix": {"C": 2.5, "alpha": 0.1},
+    "data-mixing": {"c": 2.2},
+    "mixture-scaling": {"C": 0.4},
     "combination": {"k": 1.05, "q": 0.6},
     "annealing": ANNEALING,
     "annealing-lr-weighted": ANNEALING | {"C": 1.0},
@@ -450,7 +480,12 @@ def design(law: Law, runs: int = 6, checkpoints: int = 5) -> dict[str, Array]:
         return {k: table[k].to_numpy(dtype=np.float64) for k in law.covariates}
     run = np.repeat(np.arange(runs), checkpoints)
     place = np.tile(np.linspace(0, 1, checkpoints), runs)
+    # A run's shares; runs of laws of shares alone are logged once or more at the same settings.
+    web, code = np.array([0.1, 0.5, 0.3, 0.7, 0.2])[run % 5], np.array([0.4, 0.1, 0.6, 0.2])[run % 4]
     columns = {
+        "web": web,
+        "code": (1 - web) * code,
+        "books": (1 - web) * (1 - code),
         "N": np.geomspace(1e7, 1e9, 3)[run % 3],
         "D": np.tile(np.geomspace(1e8, 1e10, checkpoints), runs) * (1 + 0.1 * run),
         "r": np.array([0.1, 0.25, 0.5, 0.8])[run % 4],

@@ -78,6 +78,10 @@ TRUTHS["granular-experts"] = {"E": 0.8, "A": 18.1, "alpha": 0.115, "F": 2.1, "ga
 TRUTHS["sparse-experts"] = {"E": 0.94, "A": 900.0, "alpha": 0.4, "B": 2100.0, "beta": 0.37, "F": 0.46, "lam": 0.17}
 TRUTHS["sparse-experts"] |= {"G": 17.26, "delta": 0.16, "gamma": 0.16}
 TRUTHS["vocabulary"] = {"E": -5.5, "A1": 1.83, "alpha1": 0.45, "A2": 0.4, "alpha2": 0.5, "B": 2.1, "beta": 0.46}
+OF_SHARES = {"u_web": 0.3, "u_code": -2.0, "u_books": 1.5}
+TRUTHS["data-mixing"] = {"c": 2.2, "k": 0.5, "t_web": -0.5, "t_code": 0.8, "t_books": -1.5}
+TRUTHS["bimix"] = OF_SHARES | {"C": 2.5, "alpha": 0.1, "B": 300.0, "beta": 0.3}
+TRUTHS["mixture-scaling"] = TRUTHS["chinchilla"] | OF_SHARES | {"C": 0.4, "gamma": 0.5}
 TRUTHS["injection"] = {"A": 2.0, "alpha": 0.4, "beta": 0.3, "B": 300.0}
 
 
@@ -95,6 +99,8 @@ def settings(
         return frame[[*law.covariates, "run"]].reset_index(drop=True)
     if TASKS & set(law.covariates):
         return tasks(law)
+    if law.shares:
+        return mixtures(law, sizes)
     rows = []
     base = "D" in law.covariates and law.covariates["D"].support[0] == 0
     for n in sizes:
@@ -125,6 +131,18 @@ def recipe(row: int) -> dict[str, float]:
         "active": 0.5 ** (row % 7),
         "Nv": 2e6 * 3.0 ** (row % 7),
     }
+
+
+def mixtures(law: Law, sizes: tuple[float, ...]) -> pd.DataFrame:
+    """12 mixtures x 4 N, one run each, logged at 5 D; laws without N and D see runs that end at equal settings."""
+    shares = np.random.default_rng(0).dirichlet(np.ones(len(law.shares)), 12)
+    rows = [
+        {"N": n, "D": atpp * n, **dict(zip(law.shares, mixture, strict=True)), "run": f"{n:g}-{i}"}
+        for n in sizes
+        for i, mixture in enumerate(shares)
+        for atpp in np.geomspace(2, 40, 5)
+    ]
+    return pd.DataFrame(rows)[[*law.covariates, "run"]]
 
 
 TASKS = {"items", "loss"}

@@ -37,6 +37,8 @@ def fit(
     column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
+    shares: options.Shares = None,
+    reference: options.Reference = None,
     prior: options.Priors = None,
     noise: options.NoiseName = "auto",
     noise_by: options.NoiseBy = None,
@@ -57,11 +59,12 @@ def fit(
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy}
     names = [law] if Path(law).is_file() else [name.strip() for name in law.split(",")]
+    laws = [bayeslaw.load_law(name, shares=shares, reference=reference) for name in ([law] if len(names) == 1 else names)]
     fitted: Fit | Stack
     if len(names) == 1:
-        fitted = bayeslaw.fit(law, table, progress=not quiet, **settings)
+        fitted = bayeslaw.fit(laws[0], table, progress=not quiet, **settings)
     else:
-        fitted = bayeslaw.fit_stack(names, table, progress=not quiet, **settings)
+        fitted = bayeslaw.fit_stack(laws, table, progress=not quiet, **settings)
     options.save_draws(fitted, output)
     answer = Answer()
     _add_fits(answer, fitted)

@@ -29,13 +29,14 @@ def laws(
     set_: options.Ranges = None,
     x: Annotated[str, Option(help="The covariate along the picture's axis.")] = "",
     plot: options.Picture = None,
+    shares: options.Shares = None,
 ) -> Answer:
     """List the laws, one in each line, or show one law in full, or what its priors allow before any loss is seen."""
     answer = Answer()
     if prior:
         if name is None:
             raise BayeslawError("--prior is of one law: bayeslaw laws CARD --prior.", code="no-law")
-        return _prior(answer, bayeslaw.load_law(name), runs, options.columns_of(column), where, set_, x, plot)
+        return _prior(answer, bayeslaw.load_law(name, shares=shares), runs, options.columns_of(column), where, set_, x, plot)
     if runs is not None or set_ or plot is not None or x:
         raise BayeslawError("--runs, --set, --x and --plot belong to --prior.", code="without-prior")
     if schema:
@@ -52,7 +53,7 @@ def laws(
         answer.results["laws"] = [{"name": known, "title": title} for known, title in titles.items()]
         answer.say(*(f"{known:<{width}}  {title}" for known, title in titles.items()))
         return answer
-    law = bayeslaw.load_law(name)
+    law = bayeslaw.load_law(name, shares=shares)
     answer.results["law"] = _described(law)
     answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"{law.outcome.name} = {law.formula.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
@@ -120,13 +121,14 @@ def check(
     column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
+    shares: options.Shares = None,
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.data.observations import Observations
     from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    card, answer = bayeslaw.load_law(law), Answer()
+    card, answer = bayeslaw.load_law(law, shares=shares), Answer()
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
     card = with_levels(card, levels_of(card, table.frame))
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))

@@ -46,6 +46,10 @@ Csv = Annotated[bool, Option("--csv", help="Print comma-separated values in full
 Priors = Annotated[
     list[str] | None, Option("--prior", help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
 ]
+Shares = Annotated[
+    str | None, Option(help="The columns that are the shares of your mixture, for a law that has one: web,code,books.")
+]
+Reference = Annotated[str | None, Option(help="The share whose coefficients are 0, in a law of a mixture.")]
 NoiseName = Annotated[
     str, Option("--noise", help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
 ]

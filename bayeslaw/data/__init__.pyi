@@ -3,6 +3,7 @@ from .curves import read_curves as read_curves
 from .datasets import fetch_dataset as fetch_dataset
 from .logs.api import Imported as Imported
 from .logs.api import import_runs as import_runs
+from .long import to_long as to_long
 from .schedule_text import parse_schedule as parse_schedule
 from .table import Runs as Runs
 from .table import read_runs as read_runs

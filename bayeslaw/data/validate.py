@@ -23,6 +23,7 @@ from bayeslaw.laws.pooling import level
 Purpose = Literal["fit", "score", "forecast"]
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15'"
+SUM = 1e-3  # by which the shares of a mixture may miss 1
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 
 
@@ -62,9 +63,11 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
         if column in frame:
             hint = "; `--as new-group` forecasts it as a new one" if purpose == "forecast" else ""
             faults += _check_level(frame, column, known, hint)
+    of_mixture, percentages = _check_shares(frame[~base], law)
+    faults += of_mixture
     for name, covariate in law.measured.items():
         if name in frame:
-            faults += _check_covariate(frame[~base], covariate)
+            faults += _check_covariate(frame[~base], covariate) if not (percentages and name in law.shares) else []
             values = frame.loc[~base, name].dropna().unique()
             if purpose == "fit" and len(values) < covariate.at_least and not only_base:
                 shown = ", ".join(f"{v:g}" for v in values)
@@ -163,6 +166,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
     suggestion = advice(given, [c for c in missing if c != BASE_LOSS]) if {*missing} - {BASE_LOSS} else ""
+    if {*law.shares} & {*missing}:
+        suggestion = f"Name the columns of your mixture's shares by --shares, such as --shares web,code. {suggestion}"
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
     for c in columns:
         if c in missing:
@@ -208,6 +213,22 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     faults += cell_faults(frame, name, asked, outside + question, suggestion, code)
     faults += cell_faults(frame, name, below & ~asked, outside, impossible, code)
     return faults + list(cell_faults(frame, name, above & ~asked, outside, suggestion, code))
+
+
+def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:
+    """Find mixtures whose shares don't sum to one, and say whether the whole table has them in percent."""
+    if not law.shares or not {*law.shares} <= {*frame} or not len(frame):
+        return [], False
+    shares = frame[list(law.shares)].apply(pd.to_numeric, errors="coerce")
+    total, names = shares.sum(axis=1, skipna=False), ", ".join(law.shares)
+    if (abs(total / 100 - 1) <= SUM).all():
+        problem = f"{names} sum to 100 in every row: are they percentages?"
+        suggestion = f"divide them by 100, or read them by --column {law.shares[0]}={law.shares[0]}:%, and so the others"
+        return [Fault(None, law.shares[0], "", problem, suggestion, "shares-in-percent")], True
+    off = frame.index[(abs(total - 1) > SUM) & ((shares >= 0) & (shares <= 1)).all(axis=1)]
+    suggestion = "shares of a mixture sum to one: correct them, or name all shares by --shares"
+    sums = ((int(row), f"{total[row]:.6g}") for row in off)
+    return [Fault(row, law.shares[0], value, f"{names} sum to {value}", suggestion, "shares-sum") for row, value in sums], False
 
 
 def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:

@@ -60,7 +60,8 @@ def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
 def star(law: Law, observed: Observations) -> dict[str, Array]:
     """Settings spread over the runs: the reference point, and points with one covariate moved to its minimum or maximum.
 
-    A law of series has rows of the runs instead, since nodes of a series belong together. Where parameters vary by columns, the
+    A law of series has rows of the runs instead, since nodes of a series belong together, and so do shares of a mixture: they are
+    moved to the rows with the least and the most of each share. Where parameters vary by columns, the
     settings repeat for each value of each of those columns, with the values that the others have in the first such row. They are
     then as many as the values, where all combinations of two columns with 46 values each would be 2,116.
     """
@@ -71,7 +72,11 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
         points = [{name: observed.at[name] for name in law.measured}]
         for name in (n for n, c in law.measured.items() if not c.context):
             values = observed.covariates[name]
-            points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
+            if name in law.shares:
+                ends = (int(values.argmin()), int(values.argmax()))
+                points += [{**points[0], **{s: float(observed.covariates[s][row]) for s in law.shares}} for row in ends]
+            else:
+                points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
     marks = {name: observed.covariates[name] for name in law.indicators}
     found = [
         {name: float(v[np.argmax(mark)]) for name, v in marks.items()} | {own: 1.0} for own, mark in marks.items() if mark.any()

@@ -159,7 +159,11 @@ class Density:
         return draws
 
     def start(self) -> Array:
-        """Coordinates of a starting point: prior medians, the losses' mean as floor, and noise of 1%."""
+        """Coordinates of a starting point: prior medians, the losses' mean as floor, and noise of 1%.
+
+        Parameters over the shares of a mixture begin apart: where they are equal, the mixture doesn't matter, and what is scaled by
+        the spread of its term has no place.
+        """
         x = np.zeros(self.size)
         outcomes, scale = self.observed.outcomes, self.noise.scale
         spread = float(np.std(outcomes)) + 1e-3 * scale
@@ -178,7 +182,7 @@ class Density:
                 x[i] = np.log(START.get(name, (0.05 if self.noise.kind in ("bounded", "count") else 0.01) * scale))
             else:
                 prior = self.law.parameters[name].prior if name in self.law.parameters else self.noise.prior(name)
-                median = float(prior.scipy.median())
+                median = float(prior.scipy.ppf(self._quantile(name)))
                 x[i] = prior.unconstrained(max(median, 1e-12) if prior.support == "positive" else median)
         logp, levels = self.function(), [i for i, name in enumerate(self.names) if name in terms]
         for _ in range(SMALLER):
@@ -186,6 +190,14 @@ class Density:
                 break
             x[levels] -= 1.0  # a few losses far above the others make terms that leave no room for the floor
         return x
+
+    def _quantile(self, name: str) -> float:
+        """The quantile of the prior at which a parameter begins: the median, and for shares of a mixture ones around it."""
+        parameter = self.law.parameters.get(name)
+        if parameter is None or not parameter.over:
+            return 0.5
+        place = self.law.shares.index((parameter.of or name).removeprefix(f"{parameter.over}_"))
+        return 0.3 + 0.4 * place / (len(self.law.shares) - 1)
 
 
 def _parameter(noise: Noise, name: str, x: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -50,6 +50,7 @@ def fit(
     noise: str | Callable[..., Any] = "auto",
     noise_by: str | None = None,
     by: Mapping[str, str] | None = None,
+    shares: Sequence[str] | str | None = None,
     priors: Mapping[str, Prior | str] | None = None,
     draws: int = 1000,
     tune: int = 500,
@@ -77,6 +78,8 @@ def fit(
         Column whose values are groups of runs with noise of their own.
     by : mapping of parameter to column
         Parameters that vary by a column, partially pooled, besides those of the card: {'E': 'domain'}.
+    shares : sequence of str, optional
+        The columns that are the shares of your mixture, for a law that comes with bayeslaw or a card; see `load_law`.
     priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
         Priors on parameters themselves, in place of the card's.
     draws, tune, chains, seed : int
@@ -106,7 +109,9 @@ def fit(
     >>> bayeslaw.load_fit("fit.nc").summary().index[:5].tolist()
     ['E', 'A', 'alpha', 'B', 'beta']
     """
-    law = law if isinstance(law, Law) else load_law(law)
+    if shares is not None and isinstance(law, Law):
+        raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
+    law = law if isinstance(law, Law) else load_law(law, shares=shares)
     if priors:
         law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
     runs, law = runs if isinstance(runs, Runs) else read_runs(runs), with_by(law, by or {})

@@ -11,8 +11,9 @@ from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
-from bayeslaw.laws.formula import FUNCTIONS, Expression, FormulaError, column_of, default_symbol, symbol_fault
+from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, symbol_fault
 from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, faults_of_on
+from bayeslaw.laws.mixture import Mixture, read_mixture, with_shares
 from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import Reference, read_references
@@ -35,15 +36,15 @@ OF_RESULTS = frozenset(
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
-    "name", "title", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "covariates", "parameters",
-    "tuning", "published",
+    "name", "title", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "mixture", "covariates",
+    "parameters", "tuning", "published",
 )  # fmt: skip
 TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
 NEEDED = {"covariates": "N", "parameters": "E"}
 """Tables of a card, and those that a law can't be without, each with a usual name in it."""
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
 OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items", "run_shifts")
-OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread", "pooled")
+OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread", "pooled", "over")
 
 
 def card_folder() -> Path:
@@ -64,13 +65,23 @@ def law_names() -> list[str]:
     return sorted(p.stem for p in card_folder().glob("*.toml"))
 
 
-def load_law(name: str | Path) -> Law:
+def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, reference: str | None = None) -> Law:
     """Load a law that comes with bayeslaw by its name, or your own card by its path; a faulty card raises CardError.
+
+    Parameters
+    ----------
+    name : str or path
+    shares : sequence of str, or text with commas, optional
+        The columns that are the shares of your mixture, in place of those in the card's section [mixture].
+    reference : str, optional
+        The share whose coefficients are 0, or '' for none, in place of the card's.
 
     Examples
     --------
     >>> bayeslaw.load_law("chinchilla")
     <Law chinchilla: loss = E + A/N**alpha + B/D**beta>
+    >>> bayeslaw.load_law("data-mixing", shares=["wiki", "code"])
+    <Law data-mixing: loss = c + k*exp(t_wiki * wiki + t_code * code)>
     """
     path = Path(name)
     if path.suffix != ".toml" and not path.is_file():
@@ -82,6 +93,9 @@ def load_law(name: str | Path) -> Law:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # not UTF-8, or no path at all
         raise CardError(f"The card {path} can't be read: {error}.", code="unreadable-card") from None
+    if shares is not None or reference is not None:
+        parse_card(text, str(path))
+        text = with_shares(text, shares, reference, str(name))
     return parse_card(text, str(path))
 
 
@@ -167,18 +181,22 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     for section in TABLES:
         if not isinstance(card.get(section, {}), dict):
             faults.found.append(LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table"))
-        elif section in NEEDED and not card.get(section):
+        elif section in NEEDED and not card.get(section) and not (section == "covariates" and "mixture" in card):
             message = f"a law needs at least one of [{section}], such as {NEEDED[section]}."
             faults.found.append(LocatedError(message, "", section, code="empty-section"))
     if any(fault.code in ("not-a-table", "empty-section") for fault in faults.found):
         return None
-    nodes = {k: v["nodes"] for k, v in card["covariates"].items() if isinstance(v, dict) and "nodes" in v}
+    if (mixture := faults.of(read_mixture, card)) is None:
+        return None
+    of_covariates = card.get("covariates", {})
+    nodes = {k: v["nodes"] for k, v in of_covariates.items() if isinstance(v, dict) and "nodes" in v}
     series = faults.each(_nodes, nodes)
-    given = faults.each(_covariate, card["covariates"])
-    parameters = faults.each(_parameter, card["parameters"])
-    let = faults.each(lambda k, v: _expression(v, "let", k), card.get("let", {}))
+    given = faults.each(_covariate, of_covariates)
+    by_key = faults.each(lambda k, v: _parameters(k, v, mixture), card["parameters"])
+    parameters = {name: parameter for of_key in by_key.values() for name, parameter in of_key.items()}
+    let = faults.each(lambda k, v: mixture.expression(v, "let", k), card.get("let", {}))
     outcome, key = faults.of(_outcome, card), "formula" if "outcome" in card else "loss"
-    formula = faults.of(lambda: _expression(_text(card, key), "", key)) if outcome is not None else None
+    formula = faults.of(lambda: mixture.expression(_text(card, key), "", key)) if outcome is not None else None
     tuning = faults.each(_tuned, card.get("tuning", {}))
     published = faults.each(_published, card.get("published", {}))
     references = faults.of(_references, card.get("references", []))
@@ -187,11 +205,11 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     texts = {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
     note = faults.of(_text, card, "note", default="")
     # A table of covariates, parameters or expressions of which some have a fault can't say which names are known or in use.
-    whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (parameters, "parameters"), (let, "let"))]
+    whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (by_key, "parameters"), (let, "let"))]
     if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
         return None
-    before = len(faults.found)
-    _check_names({key: formula}, let, given, parameters, outcome, faults)
+    before, given = len(faults.found), given | mixture.covariates
+    _check_names({key: formula}, let, given, parameters, outcome, faults, mixture.shares)
     faults.of(_check_totals, {key: formula}, let, series)
     covariates = faults.of(_with_nodes, given, series, {*let, *parameters}) or given
     ordered = faults.of(_ordered, let)
@@ -214,6 +232,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
         card=text,
         outcome=outcome,
         tuning=tuning,
+        shares=mixture.shares,
     )
     faults.found += faults_of_on(law)
     return law
@@ -283,11 +302,19 @@ def _check_tuning(tuning: Mapping[str, str], let: Mapping[str, Expression], cova
             raise LocatedError(message, "tuning", name, code="tuned-by-tuned")
 
 
-def _expression(text: Any, section: str, key: str) -> Expression:
-    try:
-        return Expression.parse(text)
-    except FormulaError as error:
-        raise LocatedError(str(error), section, key, code=error.code) from None
+def _parameters(name: str, table: Any, mixture: Mixture) -> dict[str, Parameter]:
+    """Return the parameter of a section, or those for the shares of a mixture."""
+    parameter, on = _parameter(name, table, mixture), table["prior"].get("on")
+    if name not in mixture.over:
+        return {name: parameter}
+    if on is None:
+        return mixture.members(parameter)
+    return {
+        key: replace(
+            p, prior=replace(p.prior, on=mixture.expression(on, f"parameters.{name}", "prior", key.removeprefix(f"{name}_")))
+        )
+        for key, p in mixture.members(parameter).items()
+    }
 
 
 def _covariate(name: str, table: Any) -> Covariate:
@@ -400,7 +427,7 @@ def _check_totals(formula: Mapping[str, Expression], let: Mapping[str, Expressio
         raise LocatedError(f"series must have equally many nodes ({shown}).", "covariates", min(series), code="unequal-series")
 
 
-def _parameter(name: str, table: Any) -> Parameter:
+def _parameter(name: str, table: Any, mixture: Mixture) -> Parameter:
     section = f"parameters.{name}"
     if not isinstance(table, dict):
         message = f"parameter {name} must be a table with meaning and prior."
@@ -414,7 +441,12 @@ def _parameter(name: str, table: Any) -> Parameter:
         message = f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.'
         raise LocatedError(message, "parameters", name, code="missing-prior")
     try:
-        prior = Prior.from_card(table["prior"])
+        numbers, on = {k: v for k, v in table["prior"].items() if k != "on"}, table["prior"].get("on")
+        prior = Prior.from_card(numbers)
+        if on is not None and name not in mixture.over:
+            prior = replace(prior, on=mixture.expression(on, section, "prior"))
+    except LocatedError:
+        raise
     except BayeslawError as error:
         raise LocatedError(f"the prior of {name}: {error}", section, "prior", code=error.code) from None
     latex = _text(table, "latex", section, default_symbol(name))
@@ -441,6 +473,7 @@ def _check_names(
     parameters: Mapping[str, Parameter],
     outcome: Outcome,
     faults: Faults,
+    shares: Sequence[str],
 ) -> None:
     """Check that every name is allowed, is given once, is known where it is used, and is used.
 
@@ -452,6 +485,8 @@ def _check_names(
         Of the card.
     faults
         To which those of names are added.
+    shares
+        Of the card's mixture: the reference's need not be used.
     """
     add = faults.found.append
     reserved = RESERVED | {outcome.name, outcome.error, outcome.observed}
@@ -480,7 +515,7 @@ def _check_names(
     faults.of(_check_facts, outcome, covariates, used)
     for name, section in seen.items():
         context = section == "covariates" and covariates[name].context
-        if name not in used and not context:
+        if name not in used and not context and name not in shares:
             add(LocatedError(f"{name!r} is not used by the formula.", section, name, code="unused-name"))
         if name in used and context:
             message = f"{name!r} is context, and the formula uses it: leave `context` out."

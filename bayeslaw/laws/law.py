@@ -88,6 +88,8 @@ class Parameter:
         The column by which the parameter differs and the value of it in whose rows this is the parameter's value.
     of : str
         The name in the formula that stands for this parameter in those rows.
+    over : str
+        The name in the card of a parameter that has a value for each share of a mixture, of which this is one; see `mixture`.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Parameter:
     around: tuple[str, str] | None = None
     within: tuple[str, str] | None = None
     of: str = ""
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ class Law:
         What it predicts.
     tuning : mapping of covariate to str
         Covariates that have an optimum, each with the let-expression that is its best value.
+    shares : tuple of str
+        Covariates that are the shares of a mixture and sum to one.
 
     Examples
     --------
@@ -150,6 +155,7 @@ class Law:
     references: tuple[Reference, ...] = ()
     outcome: Outcome = LOSS
     tuning: Mapping[str, str] = field(default_factory=dict)
+    shares: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return short_lines(f"<Law {self.name}: {self.outcome.name} = {self.formula.text}>")
@@ -313,8 +319,21 @@ class Law:
                 known = f"{', '.join(self.parameters)}.{nearest(name, self.parameters)}"
                 raise CardError(f"{name} is not a parameter of {self.name}. Parameters are {known}", code="unknown-parameter")
 
+    @property
+    def by_card(self) -> dict[str, tuple[str, ...]]:
+        """The parameters for the shares of a mixture by the name that the card has for them: t -> (t_web, t_code)."""
+        names = dict.fromkeys(p.over for p in self.parameters.values() if p.over)
+        return {of: tuple(name for name, p in self.parameters.items() if p.over == of) for of in names}
+
+    def of_each_share[T](self, given: Mapping[str, T]) -> dict[str, T]:
+        """Return a mapping by parameter, with what is given for a card's name, such as t, under that of each share."""
+        known = self.by_card
+        whole = {member: value for name, value in given.items() for member in known.get(name, ())}
+        return whole | {name: value for name, value in given.items() if name not in known}
+
     def with_priors(self, priors: Mapping[str, Prior]) -> Law:
         """Return the same law with other priors."""
+        priors = self.of_each_share(priors)
         self.check_parameters(priors)
         changed = {k: replace(p, prior=priors.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)

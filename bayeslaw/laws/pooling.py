@@ -28,6 +28,7 @@ MOST = 200  # levels of a column
 
 def with_by(law: Law, by: Mapping[str, str]) -> Law:
     """Return the same law with other columns by which parameters differ: parameter to column."""
+    by = law.of_each_share(by)
     law.check_parameters(by)
     return replace(law, parameters={k: replace(p, by=by.get(k, p.by)) for k, p in law.parameters.items()})
 
@@ -109,6 +110,7 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
             around=(name, spread) if pooled else None,
             within=(column, value),
             of=name,
+            over=parameter.over,
         )
         members[member.name] = member
     return members

@@ -11,6 +11,7 @@ from typing import Any
 
 from bayeslaw.laws.card import MOST_NODES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
 from bayeslaw.laws.law import SPREAD
+from bayeslaw.laws.mixture import MOST_SHARES, OF_MIXTURES, SHARES
 from bayeslaw.laws.outcome import KINDS
 from bayeslaw.laws.prior import ANY_SIGN, ARGUMENTS
 from bayeslaw.laws.references import bibliography
@@ -59,6 +60,13 @@ _OUTCOME: dict[str, dict[str, Any]] = {
     "items": _TEXT | {"description": "Of kind count: the covariate with the number of items, which is context."},
     "run_shifts": _TEXT | {"description": "Of kind count: the covariate that effects of runs are added to, in place of the logit."},
 }  # fmt: skip
+_MIXTURE: dict[str, dict[str, Any]] = {
+    "shares": {
+        "type": "array", "items": _TEXT, "minItems": 2, "maxItems": MOST_SHARES, "uniqueItems": True,
+        "description": "Columns that sum to one: formulas write dot(t, shares), or shares within total(...).",
+    },
+    "reference": _TEXT | {"description": "The share for which parameters over the shares are 0."},
+}  # fmt: skip
 _PARAMETER: dict[str, dict[str, Any]] = {
     "meaning": _TEXT | {"description": "What it is, in words."},
     "unit": {"type": "string", "description": "Unit, such as nats/token; empty for a pure number."},
@@ -75,6 +83,7 @@ _PARAMETER: dict[str, dict[str, Any]] = {
         "default": True,
         "description": "Where it differs by a column: whether its values share a normal distribution; else each has the prior.",
     },
+    "over": {"const": SHARES, "description": "It has a value for each share of the mixture."},
 }
 
 
@@ -85,7 +94,7 @@ def card_schema() -> dict[str, Any]:
     --------
     >>> from bayeslaw.laws.schema import card_schema
     >>> card_schema()["required"]
-    ['name', 'title', 'source', 'covariates', 'parameters']
+    ['name', 'title', 'source', 'parameters']
     """
     parameter = {key: _prior() if key == "prior" else _PARAMETER[key] for key in OF_PARAMETERS}
     numbers = {"type": "object", "additionalProperties": {"type": "number"}}
@@ -107,9 +116,11 @@ def card_schema() -> dict[str, Any]:
             "description": "Residual in log loss at which the Huber loss of point fits turns linear.",
         },
         "note": {"type": "string", "description": "What a user should know: when it holds, and when not."},
+        "mixture": _object({key: _MIXTURE[key] for key in OF_MIXTURES}, "shares")
+        | {"description": "Covariates that are the shares of one mixture."},
         "let": _table(_TEXT | {"description": _FORMULA}, "Named parts of the formula."),
         "covariates": _table(
-            _object({key: _COVARIATE[key] for key in OF_COVARIATES}, "unit", "support"), "Quantities that the loss depends on.", 1
+            _object({key: _COVARIATE[key] for key in OF_COVARIATES}, "unit", "support"), "Quantities that the loss depends on."
         ),
         "parameters": _table(_object(parameter, "meaning", "prior"), "Quantities to be inferred, with their priors.", 1),
         "tuning": _table(
@@ -120,8 +131,9 @@ def card_schema() -> dict[str, Any]:
             "type": "object", "additionalProperties": numbers, "description": "Numbers of the source, for comparison only.",
         },
     }  # fmt: skip
-    body = _object({key: keys[key] for key in TOP}, "name", "title", "source", "covariates", "parameters")
+    body = _object({key: keys[key] for key in TOP}, "name", "title", "source", "parameters")
     body["oneOf"] = [{"required": ["loss"]}, {"required": ["formula", "outcome"]}]
+    body["anyOf"] = [{"required": ["covariates"], "properties": {"covariates": {"minProperties": 1}}}, {"required": ["mixture"]}]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#", "$id": f"urn:bayeslaw:card:{VERSION}",
         "title": f"A card of bayeslaw: a scaling law with its priors (format {VERSION})", **body,

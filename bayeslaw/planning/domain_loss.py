@@ -176,9 +176,14 @@ def check_passed(posterior: Posterior | PointFit, force: bool) -> None:
 
 def check_paired(losses: Sequence[DomainLoss]) -> None:
     """Refuse losses whose draws can't be paired by their numbers."""
-    sizes = ", ".join(f"{name} {size:,}" for name, size in {loss.name: loss.size for loss in losses}.items())
+    check_paired_sizes({loss.name: loss.size for loss in losses}, "A plan")
+
+
+def check_paired_sizes(sizes: Mapping[str, int], decision: str = "A mixture") -> None:
+    """Refuse different numbers of draws, by the name of the loss."""
+    shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
     check_pairing(
-        (loss.size for loss in losses),
-        f"The draws of the fits are unpaired: {sizes}. A plan takes each draw of one with one of the other: fit both with the "
+        sizes.values(),
+        f"The draws of the fits are unpaired: {shown}. {decision} takes each draw of one with one of the other: fit both with the "
         "same number of draws and chains, or both domains in one fit (--by E=domain).",
     )

@@ -17,6 +17,7 @@ from .fit import plot_prior_posterior as plot_prior_posterior
 from .fit import plot_scores as plot_scores
 from .fit import plot_transforms as plot_transforms
 from .forecast import plot_forecast as plot_forecast
+from .mix import plot_mix as plot_mix
 from .predictive import plot_loo_pit as plot_loo_pit
 from .predictive import plot_predictive as plot_predictive
 from .prior import plot_prior as plot_prior

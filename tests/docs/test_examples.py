@@ -14,7 +14,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.cli.demo import table_path
-from tests import dynamics, oracles
+from tests import dynamics, oracles, twins
 from tests.unit.dynamics.test_mixtures import weighed
 from tests.unit.dynamics.test_monitor import setting
 from tests.unit.dynamics.test_monitor import table as table_of_runs
@@ -58,6 +58,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fit = bayeslaw.fit("ptpp-floor", table.assign(loss=factor * table["loss"]), progress=False)
         assert fit.passed
         fit.save(folder / f"{name}.nc")
+    mixtures = bayeslaw.load_law("mixture-scaling")
+    simulated = twins.simulate(mixtures, twins.TRUTHS["mixture-scaling"], twins.settings(mixtures), 1)
+    bayeslaw.fit(mixtures, simulated, draws=500, progress=False).save(folder / "mixtures.nc")
     for name, fit in zip(("source", "target"), dynamics.fits(), strict=True):
         fit.save(folder / f"dynamics_{name}.nc")
     weighed().save(folder / "combination.nc")

@@ -25,8 +25,10 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
             frac=1.0, random_state=int(rng.integers(100))
         )
         return {k: table[k].to_numpy(dtype=np.float64) for k in law.covariates}
-    columns: dict[str, oracles.Array] = {}
+    columns: dict[str, oracles.Array] = dict(zip(law.shares, rng.dirichlet(np.ones(max(1, len(law.shares))), rows).T, strict=False))
     for name, covariate in law.covariates.items():
+        if name in law.shares:
+            continue
         low, high = np.log10(np.maximum(np.array(covariate.support), 1e-30))
         if name == "r":
             columns[name] = rng.uniform(0.05, 0.95, rows)
@@ -106,8 +108,9 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
 
 
 def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
-    floor = {"from-base-source": "J"}.get(law.name, "L0" if "lr_peak" in law.covariates else "E")
-    without = {"kaplan", "combination", "injection", "task-sigmoid", "task-exp", "task-direct", "observational-skill", "farseer"}
+    floor = {"from-base-source": "J", "data-mixing": "c"}.get(law.name, "L0" if "lr_peak" in law.covariates else "E")
+    without = {"kaplan", "combination", "injection", "task-sigmoid", "task-exp", "task-direct", "observational-skill"}
+    without |= {"bimix", "farseer"}
     assert law.floors == (() if law.name in without else (floor,))
     scales = {"transfer-target": {"A", "F", "G"}, "transfer-source": {"A", "F", "S", "J"}}
     scales |= {

@@ -1,0 +1,132 @@
+"""Commands on data mixtures: mix, and long, which makes one column of the losses of several domains."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+import bayeslaw
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import number
+
+PAIRS = "NAME=NUMBER, such as web=0.5,code=0.5"
+
+
+def mix(
+    fits: Annotated[
+        list[str],
+        Argument(help="A fit of a law of a mixture, or several, one for each domain: web=web.nc code=code.nc, or web.nc code.nc."),
+    ],
+    weights: Annotated[str | None, Option(help="Weights of the domains' losses: web=.5,code=.5. Equal unless given.")] = None,
+    at: Annotated[str | None, Option(help="The laws' other covariates: N=1e9,D=2e10.")] = None,
+    limit: Annotated[list[str] | None, Option(help="The largest loss of a domain: 'code<=1.8'. Repeatable.")] = None,
+    confidence: Annotated[float, Option(help="Probability with which all limits hold together.")] = 0.9,
+    on: Annotated[
+        Literal["latent", "run"], Option(help="Limits are on the laws' expected losses or on those that the next run logs.")
+    ] = "latent",
+    today: Annotated[str | None, Option(help="The mixture in use, for comparison: web=.8,code=.2.")] = None,
+    bounds: Annotated[
+        str | None, Option(help="Least and largest shares: web=0:0.9,code=0.1:0.5. Those of the fitted mixtures unless given.")
+    ] = None,
+    among: Annotated[Path | None, Option(help="Choose among the mixtures of this table instead, one in each row.")] = None,
+    tail: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, such as 0.1.")] = None,
+    discrepancy: Annotated[
+        Literal["learned", "none"], Option(help="Losses beyond the runs with the law's error as learnt, or none.")
+    ] = "learned",
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Find the data mixture of least weighted loss, with limits, the probability that it is best, and the regret of today's."""
+    named = _files(fits)
+    options.check_outputs("The mixtures compared", output, plot, [*named.values(), among])
+    loaded = {name: bayeslaw.load_fit(path) for name, path in named.items()}
+    mixed = bayeslaw.mix(
+        next(iter(loaded.values())) if len(loaded) == 1 and "=" not in fits[0] else loaded,
+        _numbers("--weights", weights), at=_numbers("--at", at), limits=_limits(limit), confidence=confidence, on=on,
+        today=_numbers("--today", today), bounds=_bounds(bounds), among=among, tail=tail, discrepancy=discrepancy, seed=seed,
+        force=force,
+    )  # fmt: skip
+    answer = Answer()
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_mix(mixed, ax))
+    answer.say(*mixed.lines(), "")
+    answer.show("losses", mixed.losses, joined=True)
+    answer.say("", "mixtures compared")
+    shown = mixed.table if output is not None else mixed.table.sort_values("loss_mean")
+    answer.save_table("mixtures", shown, output, f"{len(shown)} mixtures", joined=True)
+    answer.results |= {"best": mixed.best, "attainable": mixed.attainable, "gain": mixed.gain}
+    answer.note(mixed.notes)
+    return answer
+
+
+def long(
+    table: Annotated[Path, Argument(help="A table with a column of losses for each domain.")],
+    losses: Annotated[
+        str, Option(help="These columns: web_loss,code_loss, or with the domains' names: web=web_loss,code=val_code.")
+    ],
+    output: options.NewTable,
+    by: Annotated[str, Option(help="The name of the new column that holds the domain.")] = "domain",
+) -> Answer:
+    """Turn columns of losses, one for each domain, into one column, with a row for each run and domain."""
+    from bayeslaw.core.files import write_text
+
+    options.check_outputs("A table", output, inputs=[table])
+    given = [text.strip() for text in losses.split(",") if text.strip()]
+    pairs = options.pairs_of("--losses", given, "DOMAIN=COLUMN") if "=" in losses else given
+    made = bayeslaw.data.to_long(table, pairs, by=by)
+    write_text(output, made.to_csv(index=False))
+    answer = Answer()
+    domains = list(dict.fromkeys(made[by]))
+    answer.results |= {"rows": len(made), "domains": domains}
+    answer.say(f"{len(made)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
+    return answer
+
+
+def _files(fits: list[str]) -> dict[str, Path]:
+    """Files by domain."""
+    named: dict[str, Path] = {}
+    for text in fits:
+        name, sign, path = text.partition("=")
+        name, path = (name, path) if sign else (Path(text).stem, text)
+        if name in named:
+            raise BayeslawError(f"Two fits are called {name}: name them, such as web=a.nc code=b.nc.", code="given-twice")
+        named[name] = Path(path)
+    return named
+
+
+def _numbers(option: str, text: str | None) -> dict[str, float] | None:
+    if text is None:
+        return None
+    pairs = options.pairs_of(option, text.split(","), PAIRS)
+    return {name: options.number_of(f"{option} {name}=", value) for name, value in pairs.items()}
+
+
+def _limits(texts: list[str] | None) -> dict[str, float] | None:
+    limits: dict[str, float] = {}
+    for text in texts or []:
+        found = re.fullmatch(r"\s*(.+?)\s*<=?\s*([^<=]+?)\s*", text)
+        if found is None:
+            raise BayeslawError(f"--limit {text!r} is not of the form 'code<=1.8'.", code="not-a-limit")
+        if found[1] in limits:
+            raise BayeslawError(f"--limit gives {found[1]} twice.", code="given-twice")
+        limits[found[1]] = options.number_of(f"--limit {found[1]}<=", found[2])
+    return limits or None
+
+
+def _bounds(text: str | None) -> dict[str, tuple[float, float]] | None:
+    if text is None:
+        return None
+    bounds = {}
+    for name, value in options.pairs_of("--bounds", text.split(","), "SHARE=LEAST:LARGEST, such as code=0.1:0.5").items():
+        low, sign, high = value.partition(":")
+        try:
+            bounds[name] = (number(low), number(high if sign else low))
+        except ValueError:
+            raise BayeslawError(f"--bounds {name}={value} is not of the form LEAST:LARGEST.", code="not-a-number") from None
+    return bounds

@@ -1,0 +1,657 @@
+"""The best data mixture for one or several domains: shares of least weighted loss, with limits, over posterior draws.
+
+    least E[sum_d w_d L_d(x)]  such that  P(L_d(x) <= limit_d for all d) >= confidence,   x on the simplex
+
+The mean is over posterior draws; with a `tail` it is that of the worst draws. Shares are searched within bounds: first over points
+spread over the simplex, then around the best ones in shrinking steps. With limits, the step first tries to meet them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+from bayeslaw.core import html
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.intervals import quantiles
+from bayeslaw.core.text import compact, short_lines
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import SUM
+from bayeslaw.forecasting.forecast import ERROR, OUTSIDE, beyond_product, outside
+from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
+from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
+from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
+from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.fit import Fit
+
+RECOMMENDED, TODAY = "recommended", "today"
+SPREAD, KEPT = 1024, 8  # points of the simplex that are tried first, and how many the search goes on from
+ROUNDS, PROPOSALS, WIDEST, NARROWEST = 40, 96, 0.15, 5e-4  # steps around the best points, in shares
+SINGLE, TRIED = 40, 48  # draws whose own optimum is found, and points that each tries in a round
+SEARCHED = 500  # draws that the search takes the mean over, or 100 in the tail
+BLOCK = 4_000_000  # losses computed at once
+NEW_RUN = 90  # kind of random numbers
+EDGE = 1e-3  # share within which a mixture lies on a bound
+MOST = 2_000  # mixtures compared
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The loss of one domain as a function of the shares, draw by draw; `factors` multiply the laws' losses."""
+
+    name: str
+    members: tuple[LawDraws, ...]
+    factors: Array
+    unit: str
+    extrapolated: bool = False
+
+    def losses(self, shares: Mapping[str, Array], draws: NDArray[np.int64]) -> Array:
+        """Losses (s, m) at mixtures, arrays (m,) by share, or (s, m) with mixtures of each draw's own."""
+        values, start = [], 0
+        for member in self.members:
+            inside = (draws >= start) & (draws < start + member.size)
+            at = {name: v if v.ndim == 1 else v[inside] for name, v in shares.items()}
+            value = member.outcome(at, draws[inside] - start, axes=1)
+            shown = {name: np.broadcast_to(v, value.shape) for name, v in at.items()}
+            check_values(value, member.law, shown, name=f"{member.law.name} ({self.name})")
+            values.append(value)
+            start += member.size
+        return np.asarray(np.concatenate(values) * self.factors[draws][:, None])
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The mixture that was chosen, beside others and today's.
+
+    Attributes
+    ----------
+    best : dict of share to float, or None
+        The recommended mixture; None where none meets the limits with the confidence asked for.
+    attainable : dict of share to float
+        `best` or, where there is none, the mixture at which most draws meet the limits.
+    table : DataFrame
+        One row per mixture compared (`mixture`: 'recommended', 'today', or 'fitted 3', 'given 3'): its shares; the weighted loss's
+        mean, median and interval; `best_prob`, the probability over draws that it has the least weighted loss of these mixtures
+        (of those that meet the limits, where any does); `regret`, by how much its loss exceeds that of the mixture which is best
+        in the same draw, in the mean; `limits_prob`, the probability that it meets all limits; `feasible`; `checks`.
+    optima : DataFrame
+        The best mixture of each of some draws, shares as columns: how well the best shares are known. Regret is against these.
+    losses : DataFrame
+        Losses of every domain at the recommended mixture and today's, with their interval and limit.
+    gain : dict of str to float, or None
+        Of the recommended mixture over today's: `mean`, `median`, interval and `prob`, the probability that it is above 0.
+    draws : DataFrame
+        Weighted losses (S, mixtures) by the table's `mixture`.
+    weights, limits, at, today : mappings
+    shares : tuple of str
+    bounds : mapping of share to (float, float)
+    confidence, tail, on, unit
+        As in `mix`; `tail` is None for the mean.
+    notes : tuple of str
+    forced : bool
+        Whether checks of a fit failed.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("mixtures.nc")
+    >>> mixed = bayeslaw.mix(fit, at={"N": 1e9, "D": 2e10})
+    >>> round(sum(mixed.best.values()), 6)
+    1.0
+    """
+
+    best: dict[str, float] | None
+    attainable: dict[str, float]
+    table: pd.DataFrame
+    losses: pd.DataFrame
+    gain: dict[str, float] | None
+    draws: pd.DataFrame
+    optima: pd.DataFrame
+    weights: Mapping[str, float]
+    limits: Mapping[str, float]
+    at: Mapping[str, Any]
+    today: Mapping[str, float] | None
+    shares: tuple[str, ...]
+    bounds: Mapping[str, tuple[float, float]]
+    confidence: float
+    tail: float | None
+    on: str
+    unit: str
+    notes: tuple[str, ...]
+    forced: bool = False
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Mix: {'; '.join(self.lines()[:2])}>")
+
+    def _repr_html_(self) -> str:
+        """Show the mixture, losses and comparison in a notebook."""
+        head, *lines = self.lines()
+        return html.fragment(
+            "Mixture", head, *map(html.paragraph, lines), html.grid(self.losses, caption="Losses by domain"),
+            html.grid(self.table, caption="Mixtures compared"), html.notes(self.notes),
+        )  # fmt: skip
+
+    def lines(self) -> list[str]:
+        """The result in words."""
+        of = ", ".join(f"{compact(w, 3)} {name}" for name, w in self.weights.items())
+        where = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in self.at.items())
+        spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
+        limits = "".join(f"; {name} <= {limit:g}" for name, limit in self.limits.items())
+        over = "mean" if self.tail is None else f"mean of the worst {self.tail:.0%} of draws"
+        lines = [f"{where + ': ' if where else ''}{over} of {of}{limits}; on {spread}{failure_suffix(self.forced)}"]
+        rows = {str(k): v for k, v in self.table.set_index("mixture").to_dict(orient="index").items()}
+        if self.best is None:
+            row = rows[RECOMMENDED]
+            lines.append(f"no mixture meets every limit with probability {self.confidence:g}")
+            lines.append(f"highest probability: {row['limits_prob']:.3f} at {in_words(self.attainable)}")
+            return lines
+        row = rows[RECOMMENDED]
+        kept = f"; limits hold with probability {row['limits_prob']:.3f}" if self.limits else ""
+        lines.append(f"recommended: {in_words(self.best)}; loss {row['loss_mean']:.4g} {self.unit}{kept}")
+        lines.append(
+            f"it is the best of the {len(self.table)} mixtures compared with probability {row['best_prob']:.2f}; its loss exceeds "
+            f"that of each draw's own best mixture by {row['regret']:.2g} {self.unit} in the mean"
+        )
+        if self.today is not None and self.gain is not None:
+            ends = [v for k, v in self.gain.items() if k.startswith("eti")]
+            lines.append(
+                f"today's: {in_words(self.today)}; the recommended one lowers the loss by {self.gain['mean']:.2g} {self.unit} (90% "
+                f"interval {ends[0]:.2g} to {ends[1]:.2g}), with probability {self.gain['prob']:.2f} at all; expected regret of "
+                f"today's {rows[TODAY]['regret']:.2g}"
+            )
+        return lines
+
+
+def mix(
+    fits: Posterior | Mapping[str, Posterior],
+    weights: Mapping[str, float] | None = None,
+    *,
+    at: Mapping[str, Any] | None = None,
+    limits: Mapping[str, float] | None = None,
+    confidence: float = 0.9,
+    today: Mapping[str, float] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    among: Runs | pd.DataFrame | str | Path | None = None,
+    on: Literal["latent", "run"] = "latent",
+    tail: float | None = None,
+    discrepancy: Literal["learned", "none"] = "learned",
+    seed: int = 0,
+    force: bool = False,
+) -> Mix:
+    """Find the data mixture of least weighted loss.
+
+    Parameters
+    ----------
+    fits : Fit, Stack or mapping of domain to these
+        Of laws with a mixture (`[mixture]` in their cards). One fit whose parameters differ by a column has a domain for each value
+        of it; several fits are a mapping by domain.
+    weights : mapping of domain to float, optional
+        Positive; those left out don't count. Equal unless given. They are divided by their sum.
+    at : mapping, optional
+        Values of the laws' other covariates, such as N and D.
+    limits : mapping of domain to float, optional
+        Largest losses, in the unit of the fits, which hold together with probability `confidence`.
+    confidence : float
+    today : mapping of share to float, optional
+        The mixture in use, for comparison.
+    bounds : mapping of share to (float, float), optional
+        Least and largest shares. By default a share lies within those of the fitted mixtures, because laws are not known beyond.
+    among : table, optional
+        Choose among these mixtures instead, one row each.
+    on : {'latent', 'run'}
+        Whether limits and draws are of the laws' expected losses or of the losses that the next run will log. The best mixture is
+        the same unless there are limits or a tail.
+    tail : float, optional
+        Minimise the mean over this share of draws with the largest weighted losses (CVaR), in place of the mean over all.
+    discrepancy : {'learned', 'none'}
+        'learned' takes losses at sizes and tokens outside the runs from the posterior in which the law has an error, with that
+        error.
+    seed : int
+        Of the search, the noise of the next run, and the errors.
+    force : bool
+        In spite of failed checks.
+
+    Raises
+    ------
+    BayeslawError
+        If an argument can't be used; the message names it and its value.
+    FitError
+        If checks of a fit failed, unless forced.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("mixtures.nc")
+    >>> mixed = bayeslaw.mix(fit, at={"N": 1e9, "D": 2e10}, today={"web": 0.4, "code": 0.4, "books": 0.2})
+    >>> mixed.table["mixture"].tolist()[:2], mixed.gain["mean"] > 0
+    (['recommended', 'today'], True)
+    """
+    _check_choices(on, discrepancy, tail, confidence)
+    whole_number("seed", seed, 0)
+    named = _by_domain(fits)
+    require_losses([fit for fit, _ in named.values()], "a mixture", positive=True)
+    for fit in {id(fit): fit for fit, _ in named.values()}.values():
+        check_passed(fit, force)
+    shares = _shares_of([fit for fit, _ in named.values()])
+    chosen = _weights(weights, named)
+    upper = {name: _limit(name, value, named) for name, value in (limits or {}).items()}
+    domains = _domains(named, shares, dict(at or {}), [d for d in named if d in chosen or d in upper], on, discrepancy, seed)
+    seen = np.concatenate(
+        [np.stack([m.observed.covariates[s] for s in shares], axis=1) for f, _ in named.values() for m in _fits(f)]
+    )
+    seen = np.unique(seen.round(6), axis=0)
+    search = _Search(domains, np.array([chosen.get(d.name, 0.0) for d in domains]), upper, confidence, tail, shares, seed)
+    now = None if today is None else _mixture(today, shares, "today")
+    box = _box(bounds, shares, seen)
+    if among is not None and bounds is not None:
+        raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
+    others, label = (seen[:MOST], "fitted") if among is None else (_given(among, shares), "given")
+    known = others if now is None or among is not None else np.vstack([others, now])
+    every = np.arange(search.size)
+    best, feasible = search.least(box, known, search.some, every) if among is None else search.choose(others, every)
+    single = every[:: max(1, search.size // SINGLE)][:SINGLE]
+    optima, own = search.each(box, np.vstack([known, best]), single) if among is None else search.choose_each(others, single)
+    compared = {RECOMMENDED: best} | ({} if now is None else {TODAY: now})
+    compared |= {f"{label} {i + 1}": x for i, x in enumerate(others) if among is None or not np.array_equal(x, best)}
+    found = dict(zip(shares, best.tolist(), strict=True))
+    table, draws = search.compare(compared)
+    table = table.assign(regret=(draws.to_numpy()[single] - own[:, None]).mean(axis=0))
+    forced = not all(fit.passed for fit, _ in named.values())
+    now_by_share = None if now is None else dict(zip(shares, now.tolist(), strict=True))
+    notes = _notes(best, shares, seen, box if among is None else None, bounds is None, domains, search)
+    if among is not None:
+        row = next(i for i, x in enumerate(others) if np.array_equal(x, best))
+        notes.append(f"the recommended mixture is number {row + 1} of the {len(others)} given")
+    return Mix(
+        found if feasible else None, found, table.assign(checks=checks_label(forced)), search.by_domain(compared),
+        None if now is None else _gain(draws[TODAY].to_numpy() - draws[RECOMMENDED].to_numpy()),
+        draws, pd.DataFrame(optima, single, list(shares)).rename_axis("draw"), chosen, upper, dict(at or {}), now_by_share,
+        shares, {s: (float(box[0][i]), float(box[1][i])) for i, s in enumerate(shares)}, confidence, tail, on, domains[0].unit,
+        tuple(notes), forced,
+    )  # fmt: skip
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: float) -> None:
+    for name, value, known in (("on", on, ("latent", "run")), ("discrepancy", discrepancy, ("learned", "none"))):
+        if value not in known:
+            raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.", code="unknown-choice")
+    for name, share in (("tail", tail), ("confidence", confidence)):
+        if share is not None and not 0 < share < 1:
+            raise BayeslawError(f"{name} lies between 0 and 1, not {share!r}.", code="not-a-probability")
+
+
+def _by_domain(fits: Posterior | Mapping[str, Posterior]) -> dict[str, tuple[Posterior, dict[str, str]]]:
+    """Each domain's posterior, with the value of the column by which parameters differ."""
+    if isinstance(fits, Mapping):
+        if not fits:
+            raise BayeslawError("A mixture needs at least one fit.", code="no-fit")
+        for name, fit in fits.items():
+            if fit.levels:
+                columns = ", ".join(fit.levels)
+                message = f"The fit of {name} has several domains itself (by {columns}): give it alone, or fits of one domain each."
+                raise BayeslawError(message, code="several-domains")
+        return {name: (fit, {}) for name, fit in zip(fits, paired(fits.values()), strict=True)}
+    if len(fits.levels) > 1:
+        message = f"Parameters of {fits.name} differ by {', '.join(fits.levels)}: a mixture takes fits that differ by one column."
+        raise BayeslawError(message, code="several-columns")
+    for column, values in fits.levels.items():
+        return {value: (fits, {column: value}) for value in values}
+    return {"loss": (fits, {})}
+
+
+def _fits(posterior: Posterior) -> list[Fit]:
+    return list({id(fit): fit for fit, _ in posterior.selections}.values())
+
+
+def _shares_of(posteriors: Sequence[Posterior]) -> tuple[str, ...]:
+    """The shares that all laws have."""
+    laws = [fit.law for posterior in posteriors for fit in _fits(posterior)]
+    for law in laws:
+        if not law.shares:
+            raise BayeslawError(f"{law.name} has no mixture: fit a law that has, such as data-mixing.", code="law-without-mixture")
+        if {*law.shares} != {*laws[0].shares}:
+            first, other = ", ".join(laws[0].shares), ", ".join(law.shares)
+            raise BayeslawError(f"The fits have mixtures of different shares: {first}, and {other}.", code="different-shares")
+    return laws[0].shares
+
+
+def _weights(weights: Mapping[str, float] | None, named: Mapping[str, Any]) -> dict[str, float]:
+    given = dict.fromkeys(named, 1.0) if weights is None else {k: setting(f"weight of {k}", v) for k, v in weights.items()}
+    for name, value in given.items():
+        if name not in named:
+            raise BayeslawError(f"There is no domain {name!r}; {_known(name, named)}", code="unknown-domain")
+        if value < 0:
+            raise BayeslawError(f"The weight of {name} is {value:g}; weights are positive.", code="negative-weight")
+    if not (total := sum(given.values())) > 0:
+        raise BayeslawError("No domain has a weight above 0.", code="no-weight")
+    return {name: value / total for name, value in given.items() if value > 0}
+
+
+def _limit(name: str, value: Any, named: Mapping[str, Any]) -> float:
+    if name not in named:
+        raise BayeslawError(f"There is no domain {name!r} to limit; {_known(name, named)}", code="unknown-domain")
+    if not (limit := setting(f"limit of {name}", value)) > 0:
+        raise BayeslawError(f"The limit of {name} is {limit:g}, and losses are positive.", code="limit-not-positive")
+    return limit
+
+
+def _known(name: str, names: Mapping[str, Any]) -> str:
+    return f"there are {', '.join(names)}.{nearest(name, names)}"
+
+
+def _mixture(given: Mapping[str, Any], shares: tuple[str, ...], what: str) -> Array:
+    """A mixture (k,); shares left out are 0."""
+    if unknown := [name for name in given if name not in shares]:
+        message = f"{what}: there is no share {unknown[0]!r}; shares are {', '.join(shares)}.{nearest(unknown[0], shares)}"
+        raise BayeslawError(message, code="unknown-share")
+    values = np.array([setting(f"{what}: {name}", given.get(name, 0.0)) for name in shares])
+    mixture: Array = _checked(values[None], what)[0]
+    return mixture
+
+
+def _checked(mixtures: Array, what: str) -> Array:
+    """Mixtures (m, k) whose shares lie between 0 and 1 and sum to one, to the last digit."""
+    total = mixtures.sum(axis=1)
+    if (np.abs(total / 100 - 1) <= SUM).all():
+        raise BayeslawError(f"{what}: shares sum to 100; give them as parts of 1, such as 0.25.", code="shares-in-percent")
+    wrong = ~(np.isfinite(mixtures) & (mixtures >= 0) & (mixtures <= 1)).all(axis=1) | (np.abs(total - 1) > SUM)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        where = what if len(mixtures) == 1 else f"{what}, row {row + 1}"
+        shown = ", ".join(f"{v:g}" for v in mixtures[row])
+        message = f"{where}: shares lie between 0 and 1 and sum to one; these are {shown}, {total[row]:g} in all."
+        raise BayeslawError(message, code="shares-sum")
+    return np.asarray(mixtures / total[:, None])
+
+
+def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> Array:
+    """The different mixtures (m, k) of a table, in its order."""
+    runs = among if isinstance(among, Runs) else read_runs(among)
+    if missing := [s for s in shares if s not in runs.frame]:
+        raise BayeslawError(f"{runs.name} has no column {missing[0]}; a mixture has {', '.join(shares)}.", code="missing-column")
+    mixtures = _checked(runs.frame[list(shares)].to_numpy(dtype=np.float64), runs.name)
+    _, first = np.unique(mixtures.round(9), axis=0, return_index=True)
+    if first.size > MOST:
+        raise BayeslawError(f"{runs.name} has {first.size:,} mixtures; at most {MOST:,} are compared.", code="too-many-mixtures")
+    return np.asarray(mixtures[np.sort(first)])
+
+
+def _box(bounds: Mapping[str, tuple[float, float]] | None, shares: tuple[str, ...], seen: Array) -> tuple[Array, Array]:
+    """Least and largest shares (k,): of the fitted mixtures, or as given."""
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    for name, ends in (bounds or {}).items():
+        if name not in shares:
+            raise BayeslawError(f"There is no share {name!r} to bound; {_known(name, dict.fromkeys(shares))}", code="unknown-share")
+        own = [setting(f"bound of {name}", end) for end in ends]
+        if len(own) != 2 or not 0 <= own[0] <= own[1] <= 1:
+            raise BayeslawError(
+                f"The bounds of {name} are [least, largest] within 0 and 1, not {list(ends)}.", code="invalid-bounds"
+            )
+        low[shares.index(name)], high[shares.index(name)] = own
+    if not low.sum() <= 1 + 1e-9 or not high.sum() >= 1 - 1e-9:
+        message = f"No mixture lies within the bounds: least shares sum to {low.sum():.3g} and largest to {high.sum():.3g}."
+        raise BayeslawError(message, code="empty-bounds")
+    return low, high
+
+
+def _domains(
+    named: Mapping[str, tuple[Posterior, dict[str, str]]],
+    shares: tuple[str, ...],
+    at: dict[str, Any],
+    wanted: Sequence[str],
+    on: str,
+    discrepancy: str,
+    seed: int,
+) -> list[Domain]:
+    """The losses of the wanted domains at a setting."""
+    known = {c for fit, _ in named.values() for m in _fits(fit) for c in m.law.measured if c not in shares}
+    if unknown := [name for name in at if name not in known]:
+        takes = f"the laws take {', '.join(sorted(known)) or 'nothing else'}.{nearest(unknown[0], known)}"
+        raise BayeslawError(f"There is no covariate {unknown[0]!r}; {takes}", code="unknown-setting")
+    values = {name: setting(name, value) for name, value in at.items()}
+    domains = [_domain(name, *named[name], shares, values, on, discrepancy, (seed, number)) for number, name in enumerate(wanted)]
+    sizes = {d.name: d.factors.size for d in domains}
+    check_paired_sizes(sizes)
+    if len(units := {d.unit for d in domains}) > 1:
+        raise BayeslawError(
+            f"Losses in {' and '.join(sorted(units))} can't be weighed: convert the tables.", code="different-units"
+        )
+    return domains
+
+
+def _domain(
+    name: str,
+    posterior: Posterior,
+    level: Mapping[str, str],
+    shares: tuple[str, ...],
+    at: Mapping[str, float],
+    on: str,
+    discrepancy: str,
+    entropy: tuple[int, int],
+) -> Domain:
+    members, factors, erring = [], list[Array](), False
+    for number, (fit, draws) in enumerate(posterior.selections):
+        mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
+        frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in fit.law.measured}, **level}])
+        away, one = (
+            with_error(fit, posterior.selections) if discrepancy == "learned" else None,
+            {k: frame[k].to_numpy() for k in at},
+        )
+        columns = {c: one.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
+        beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > OUTSIDE).any(axis=None)
+        used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit
+        values = {k: v[draws] for k, v in used.draws.items()}
+        members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
+        log, own = np.zeros(draws.size), (int(fit.info["seed"]), *entropy, number)
+        if used.discrepancy is not None:
+            log, erring = log + used.discrepancy.drawn(draws, (*own, ERROR)).at(columns)[0], True
+        if on == "run":
+            zero = np.zeros(1, dtype=np.int64)
+            log = log + used.noise.sample(values, zero, zero, (*own, NEW_RUN), group=used.observed.groups_of(frame))[0]
+        factors.append(np.exp(log))
+    return Domain(name, tuple(members), np.concatenate(factors), posterior.unit, erring)
+
+
+# --- the search -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What is minimised over mixtures (m, k)."""
+
+    domains: Sequence[Domain]
+    weights: Array
+    limits: Mapping[str, float]
+    confidence: float
+    tail: float | None
+    shares: tuple[str, ...]
+    seed: int
+
+    @property
+    def size(self) -> int:
+        return int(self.domains[0].factors.size)
+
+    def values(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, NDArray[np.bool_]]:
+        """Weighted losses (s, m), and in which draws all limits hold, at mixtures (m, k) or (s, m, k)."""
+        columns = {name: np.ascontiguousarray(mixtures[..., i]) for i, name in enumerate(self.shares)}
+        total, holds = np.zeros((draws.size, mixtures.shape[-2])), np.ones((draws.size, mixtures.shape[-2]), dtype=bool)
+        for domain, weight in zip(self.domains, self.weights, strict=True):
+            loss = domain.losses(columns, draws)
+            total += weight * loss
+            if domain.name in self.limits:
+                holds &= loss <= self.limits[domain.name]
+        return total, holds
+
+    def scores(self, mixtures: Array, draws: NDArray[np.int64]) -> Array:
+        """Scores (2, m) by which mixtures are sorted: by how much the limits are missed, then the loss that is minimised."""
+        scores = np.empty((2, len(mixtures)))
+        step = max(1, BLOCK // draws.size)
+        for start in range(0, len(mixtures), step):
+            some = slice(start, start + step)
+            total, holds = self.values(mixtures[some], draws)
+            missed = np.maximum(self.confidence - holds.mean(axis=0), 0.0) if self.limits else np.zeros(total.shape[1])
+            scores[:, some] = missed, self.objective(total)
+        return scores
+
+    def objective(self, total: Array) -> Array:
+        """The mean of weighted losses (s, m) over draws, or over the worst."""
+        if self.tail is None:
+            return np.asarray(total.mean(axis=0))
+        worst = max(1, math.ceil(self.tail * len(total)))
+        return np.asarray(np.sort(total, axis=0)[-worst:].mean(axis=0))
+
+    @property
+    def some(self) -> NDArray[np.int64]:
+        """The draws that a search takes: all with limits, whose probability must hold for all, else some."""
+        if self.limits:
+            return np.arange(self.size)
+        count = SEARCHED if self.tail is None else max(SEARCHED, math.ceil(100 / self.tail))
+        return np.unique(np.linspace(0, self.size - 1, min(count, self.size)).astype(np.int64))
+
+    def choose(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, bool]:
+        """The best of some mixtures by some draws, and whether it meets the limits."""
+        missed, loss = self.scores(mixtures, draws)
+        best = int(np.lexsort((loss, missed))[0])
+        return mixtures[best], bool(missed[best] == 0)
+
+    def least(
+        self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64], last: NDArray[np.int64]
+    ) -> tuple[Array, bool]:
+        """The best mixture within bounds by some draws, and whether it meets the limits by the `last` ones.
+
+        Of the last few points, `last` decide.
+        """
+        rng, k = np.random.default_rng([self.seed, NEW_RUN]), len(self.shares)
+        uniform = qmc.Sobol(k, seed=rng).random(SPREAD)
+        # Exponential numbers divided by their sum are spread evenly over the simplex; corners and edges are tried too.
+        spread = -np.log(np.clip(uniform, 1e-12, 1 - 1e-12))
+        edges = spread ** np.array([1.0, 3.0])[np.arange(len(spread)) % 2][:, None]
+        points = within(np.vstack([edges / edges.sum(axis=1, keepdims=True), np.eye(k), known]), *box)
+        scores = self.scores(points, draws)
+        best = np.lexsort((scores[1], scores[0]))[:KEPT]
+        points, scores = points[best], scores[:, best]
+        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
+            around = np.repeat(points, PROPOSALS // len(points), axis=0)
+            moved = within(around + step * rng.standard_normal(around.shape), *box)
+            tried = self.scores(moved, draws)
+            points, scores = np.vstack([points, moved]), np.hstack([scores, tried])
+            best = np.lexsort((scores[1], scores[0]))[:KEPT]
+            points, scores = points[best], scores[:, best]
+        return self.choose(points, last)
+
+    def each(self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64]) -> tuple[Array, Array]:
+        """The best mixture (s, k) within bounds of each of some draws, and its weighted loss (s,)."""
+        rng, k = np.random.default_rng([self.seed, NEW_RUN, 1]), len(self.shares)
+        best, loss = self.choose_each(within(np.vstack([known, np.eye(k)]), *box), draws)
+        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
+            moved = best[:, None] + step * rng.standard_normal((draws.size, TRIED, k))
+            points = within(moved.reshape(-1, k), *box).reshape(moved.shape)
+            best, loss = self.choose_each(np.concatenate([best[:, None], points], axis=1), draws)
+        return best, loss
+
+    def choose_each(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, Array]:
+        """The best (s, k) of some mixtures, (m, k) or (s, m, k), by each draw, and its weighted loss (s,)."""
+        total, holds = self.values(mixtures, draws)
+        kept = np.where(holds | ~holds.any(axis=1, keepdims=True), total, np.inf)
+        first, rows = kept.argmin(axis=1), np.arange(draws.size)
+        return (mixtures[first] if mixtures.ndim == 2 else mixtures[rows, first]), total[rows, first]
+
+    def compare(self, mixtures: Mapping[str, Array]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The table of mixtures, and draws of their weighted losses."""
+        points = np.stack(list(mixtures.values()))
+        blocks = [
+            self.values(points[i : i + 1 + BLOCK // self.size], np.arange(self.size))
+            for i in range(0, len(points), 1 + BLOCK // self.size)
+        ]
+        total, holds = np.hstack([t for t, _ in blocks]), np.hstack([h for _, h in blocks])
+        chance = holds.mean(axis=0)
+        feasible = chance >= self.confidence if self.limits else np.ones(len(points), dtype=bool)
+        rivals = np.where(feasible[None], total, np.inf) if feasible.any() else total
+        first = rivals.argmin(axis=1)
+        middle, low, high = quantiles(total, 0.9, axis=0)
+        table = pd.DataFrame({"mixture": list(mixtures), **{s: points[:, i] for i, s in enumerate(self.shares)}})
+        table = table.assign(
+            loss_mean=total.mean(axis=0), loss_median=middle, loss_eti90_lb=low, loss_eti90_ub=high,
+            best_prob=np.bincount(first, minlength=len(points)) / len(total), regret=np.nan,
+            limits_prob=chance, feasible=feasible,
+        )  # fmt: skip
+        return table, pd.DataFrame(total, columns=list(mixtures))
+
+    def by_domain(self, mixtures: Mapping[str, Array]) -> pd.DataFrame:
+        """Losses of every domain at the recommended mixture and today's."""
+        rows = []
+        for name in (n for n in (RECOMMENDED, TODAY) if n in mixtures):
+            columns = {s: mixtures[name][i : i + 1] for i, s in enumerate(self.shares)}
+            for domain, weight in zip(self.domains, self.weights, strict=True):
+                loss = domain.losses(columns, np.arange(self.size))[:, 0]
+                middle, low, high = quantiles(loss, 0.9)
+                limit = self.limits.get(domain.name, math.nan)
+                ends = {"loss_median": middle, "loss_eti90_lb": low, "loss_eti90_ub": high}
+                held = float((loss <= limit).mean()) if domain.name in self.limits else math.nan
+                rows.append({"mixture": name, "domain": domain.name, "weight": weight, **ends, "limit": limit, "limit_prob": held})
+        table = pd.DataFrame(rows)
+        return table if self.limits else table.drop(columns=["limit", "limit_prob"])
+
+
+def within(points: Array, low: Array, high: Array) -> Array:
+    """The nearest mixtures (m, k) within bounds: each point is shifted by one number and cut off, so that it sums to one."""
+    least, most = (points - high).min(axis=1, keepdims=True) - 1, (points - low).max(axis=1, keepdims=True) + 1
+    for _ in range(60):
+        middle = (least + most) / 2
+        above = np.clip(points - middle, low, high).sum(axis=1, keepdims=True) > 1
+        least, most = np.where(above, middle, least), np.where(above, most, middle)
+    return np.asarray(np.clip(points - (least + most) / 2, low, high))
+
+
+def _gain(lower: Array) -> dict[str, float]:
+    middle, low, high = quantiles(lower, 0.9)
+    return {
+        "mean": float(lower.mean()), "median": float(middle), "eti90_lb": float(low), "eti90_ub": float(high),
+        "prob": float((lower > 0).mean()),
+    }  # fmt: skip
+
+
+def in_words(mixture: Mapping[str, float]) -> str:
+    """A mixture in words, without shares that are 0."""
+    return ", ".join(f"{name} {100 * share:.1f}%" for name, share in mixture.items() if share >= 5e-4)
+
+
+def _notes(
+    best: Array,
+    shares: tuple[str, ...],
+    seen: Array,
+    box: tuple[Array, Array] | None,
+    by_default: bool,
+    domains: Sequence[Domain],
+    search: _Search,
+) -> list[str]:
+    """Where the mixture lies on a bound or outside the fitted ones, and what was compared."""
+    notes, low, high = [], seen.min(axis=0), seen.max(axis=0)
+    beyond = [s for i, s in enumerate(shares) if not low[i] - EDGE <= best[i] <= high[i] + EDGE]
+    for i, share in enumerate(shares):
+        if share in beyond:
+            fitted = f"{low[i]:.3g} to {high[i]:.3g}"
+            notes.append(f"{share} = {best[i]:.3g} lies outside the fitted mixtures ({fitted}): the law is not known there")
+        elif box is not None and by_default and high[i] - low[i] > EDGE and min(best[i] - low[i], high[i] - best[i]) <= EDGE:
+            end = "least" if best[i] - low[i] <= EDGE else "largest"
+            notes.append(
+                f"{share} = {best[i]:.3g} is the {end} that was fitted, and mixtures beyond were not considered: open the range by "
+                f"bounds, or run some"
+            )
+    if any(domain.extrapolated for domain in domains):
+        notes.append(
+            "size or tokens lie outside the runs: losses have the law's error as learnt (extrapolated), the same at every mixture"
+        )
+    if search.tail is None and search.limits:
+        notes.append("limits are probabilities over posterior draws, for all limited domains together")
+    return notes

@@ -1,0 +1,270 @@
+"""The best mixture: against closed forms and brute force, limits, regret, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import bayeslaw
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.planning.mix import mix, within
+from bayeslaw.plots.mix import plot_mix
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.commands import Command
+from tests.errors import fails
+from tests.fixed import fixed_fit
+from tests.posteriors import law_named, posterior, scattered
+
+SHARES = ("web", "code", "books")
+WEB = {"c": 2.0, "k": 0.5, "t_web": -2.0, "t_code": 0.5, "t_books": -0.5}
+CODE = {"c": 1.0, "k": 0.4, "t_web": 0.5, "t_code": -3.0, "t_books": 0.8}
+OPEN = dict.fromkeys(SHARES, (0.0, 1.0))
+
+
+def fit(values: dict[str, float], scatter: float = 0.02, seed: int = 1, size: int = 400) -> Fit:
+    rng = np.random.default_rng(seed)
+    draws = {k: v + scatter * abs(v) * rng.standard_normal(size) for k, v in values.items()}
+    return posterior("data-mixing", draws, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def fits() -> dict[str, Fit]:
+    return {"web": fit(WEB, seed=1), "code": fit(CODE, seed=2)}
+
+
+def grid(step: int = 100) -> np.ndarray:
+    """All mixtures of three shares in steps of 1/step."""
+    a, b = np.meshgrid(np.arange(step + 1), np.arange(step + 1))
+    kept = a + b <= step
+    return np.stack([a[kept], b[kept], step - a[kept] - b[kept]], axis=1) / step
+
+
+def losses(fit: Fit, mixtures: np.ndarray) -> np.ndarray:
+    """Losses (S, m) by the oracle."""
+    p = {k: v[:, None] for k, v in fit.draws.items() if k in fit.law.parameters}
+    return np.asarray(oracles.data_mixing(p, dict(zip(SHARES, mixtures.T, strict=True))))
+
+
+@pytest.mark.parametrize("weights", [{"web": 0.5, "code": 0.5}, {"web": 3.0, "code": 1.0}])
+def test_the_best_mixture_is_that_of_a_fine_grid(fits: dict[str, Fit], weights: dict[str, float]) -> None:
+    found = mix(fits, weights, bounds=OPEN)
+    points, share = grid(), weights["web"] / sum(weights.values())
+    mean = (share * losses(fits["web"], points) + (1 - share) * losses(fits["code"], points)).mean(axis=0)
+    best = points[mean.argmin()]
+    assert found.best is not None
+    np.testing.assert_allclose([found.best[s] for s in SHARES], best, atol=0.015)
+    row = found.table.set_index("mixture").loc["recommended"]
+    assert mean.min() - 2e-4 <= row["loss_mean"] <= mean.min() + 1e-5
+    assert sum(found.best.values()) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_one_domain_wants_the_share_that_helps_it_most(fits: dict[str, Fit]) -> None:
+    """c + k exp(t.r) with negative t is least at the corner of the least t: within bounds, at the corner of the bounds."""
+    corner = mix(fits["web"], bounds=OPEN).best
+    assert corner is not None
+    assert corner["web"] == pytest.approx(1.0, abs=2e-3)
+    bounded = mix(fits["web"], bounds={"web": (0.1, 0.4), "code": (0.2, 0.9), "books": (0.0, 0.3)}).best
+    assert bounded == pytest.approx({"web": 0.4, "code": 0.3, "books": 0.3}, abs=2e-3) or bounded == pytest.approx(
+        {"web": 0.4, "code": 0.2, "books": 0.4}, abs=2e-3
+    )
+
+
+def test_limits_hold_with_the_confidence_asked_for(fits: dict[str, Fit]) -> None:
+    free = mix(fits, {"web": 1.0}, bounds=OPEN)
+    limit = 1.12
+    bound = mix(fits, {"web": 1.0}, limits={"code": limit}, confidence=0.9, bounds=OPEN)
+    assert bound.best is not None
+    x = np.array([[bound.best[s] for s in SHARES]])
+    held = (losses(fits["code"], x) <= limit).mean()
+    assert held >= 0.9
+    row = bound.table.set_index("mixture").loc["recommended"]
+    assert row["limits_prob"] == pytest.approx(held)
+    points = grid()
+    feasible = (losses(fits["code"], points) <= limit).mean(axis=0) >= 0.9
+    brute = losses(fits["web"], points).mean(axis=0)[feasible].min()
+    assert row["loss_mean"] <= brute + 1e-3
+    assert row["loss_mean"] > free.table.set_index("mixture").loc["recommended", "loss_mean"]
+    surer = mix(fits, {"web": 1.0}, limits={"code": limit}, confidence=0.99, bounds=OPEN)
+    assert surer.best is not None
+    assert surer.best["code"] > bound.best["code"]
+
+
+def test_limits_hold_for_all_draws_and_not_only_for_those_of_a_quicker_search() -> None:
+    """On the limit a mixture that is feasible by some draws is not by all of them."""
+    many = {"web": fit(WEB, seed=1, size=4000), "code": fit(CODE, seed=2, size=4000)}
+    found = mix(many, {"web": 1.0}, limits={"code": 1.12}, bounds=OPEN)
+    assert found.best is not None
+    assert 0.9 <= found.table.set_index("mixture").loc["recommended", "limits_prob"] < 0.92
+
+
+def test_limits_that_no_mixture_meets_say_what_is_attainable(fits: dict[str, Fit]) -> None:
+    found = mix(fits, limits={"code": 0.5}, bounds=OPEN)
+    assert found.best is None
+    assert "no mixture" in found.lines()[1]
+    assert sum(found.attainable.values()) == pytest.approx(1.0)
+
+
+def test_todays_regret_and_gain(fits: dict[str, Fit]) -> None:
+    today = {"web": 0.8, "code": 0.2}
+    found = mix(fits, today=today, bounds=OPEN)
+    x = np.array([[0.8, 0.2, 0.0], [found.attainable[s] for s in SHARES]])
+    total = 0.5 * losses(fits["web"], x) + 0.5 * losses(fits["code"], x)
+    lower = total[:, 0] - total[:, 1]
+    assert found.gain is not None
+    assert found.gain["mean"] == pytest.approx(lower.mean(), rel=1e-9)
+    assert found.gain["prob"] == pytest.approx((lower > 0).mean())
+    row = found.table.set_index("mixture").loc["today"]
+    points = grid()
+    every = 0.5 * losses(fits["web"], points) + 0.5 * losses(fits["code"], points)
+    some = found.optima.index.to_numpy()
+    by_grid = (total[some, 0] - every[some].min(axis=1)).mean()
+    assert row["regret"] == pytest.approx(by_grid, abs=5e-4)
+    assert 0 <= found.table["regret"].min() < 2e-3
+    assert found.table["best_prob"].sum() == pytest.approx(1.0)
+
+
+def test_among_given_mixtures_the_best_is_theirs(fits: dict[str, Fit]) -> None:
+    among = pd.DataFrame({"web": [0.2, 0.5, 0.9, 0.3], "code": [0.2, 0.5, 0.05, 0.6], "books": [0.6, 0.0, 0.05, 0.1]})
+    found = mix(fits, among=among)
+    total = 0.5 * losses(fits["web"], among.to_numpy()) + 0.5 * losses(fits["code"], among.to_numpy())
+    best = int(total.mean(axis=0).argmin())
+    assert [found.attainable[s] for s in SHARES] == pytest.approx(among.iloc[best].tolist())
+    assert len(found.table) == 4
+    row = found.table.set_index("mixture").loc["recommended"]
+    assert row["best_prob"] == pytest.approx((total.argmin(axis=1) == best).mean())
+    some = found.optima.index.to_numpy()
+    assert row["regret"] == pytest.approx((total[some, best] - total[some].min(axis=1)).mean())
+
+
+def test_a_tail_minds_the_worst_draws(fits: dict[str, Fit]) -> None:
+    """The best by the mean of the worst tenth has a lower such mean than the best by the mean of all."""
+    uncertain = {"web": fit(WEB, 0.02, 1), "code": fit(CODE, 0.1, 2)}
+
+    def worst(found: Any) -> float:
+        values = np.sort(found.draws["recommended"].to_numpy())
+        return float(values[-40:].mean())
+
+    assert worst(mix(uncertain, tail=0.1, bounds=OPEN)) < worst(mix(uncertain, bounds=OPEN)) + 1e-6
+
+
+def test_the_search_stays_within_the_fitted_mixtures_and_says_so(fits: dict[str, Fit]) -> None:
+    found = mix(fits["web"])
+    seen = fits["web"].observed.covariates
+    assert found.best is not None
+    assert all(seen[s].min() - 1e-9 <= found.best[s] <= seen[s].max() + 1e-9 for s in SHARES)
+    assert any("web" in note and "largest that was fitted" in note for note in found.notes)
+    assert any("outside the fitted mixtures" in note for note in mix(fits["web"], bounds=OPEN).notes)
+
+
+def test_one_fit_of_several_domains_has_a_domain_for_each(rng: np.random.Generator) -> None:
+    frame = oracles.table(law_named("data-mixing")).assign(domain="web")
+    table = pd.concat([frame, frame.assign(domain="code", run=frame["run"] + " code")], ignore_index=True)
+    values = {"c_web": 2.0, "c_code": 1.0, "c": 1.4, "c_spread": 0.5, **{k: WEB[k] for k in WEB if k != "c"}}
+    draws = {k: v + 0.01 * rng.standard_normal(400) for k, v in values.items()} | {"sigma_point": np.full(400, 0.003)}
+    both = fixed_fit(law_named("data-mixing"), table, draws | {"sigma_run": np.full(400, 0.002)}, by={"c": "domain"})
+    found = mix(both, {"code": 1.0}, bounds=OPEN)
+    assert found.losses["domain"].tolist() == ["code"]
+    x = np.array([[found.attainable[s] for s in SHARES]])
+    p = {k: v[:, None] for k, v in draws.items()} | {"c": draws["c_code"][:, None]}
+    expected = np.median(oracles.data_mixing(p, dict(zip(SHARES, x.T, strict=True))))
+    assert found.losses["loss_median"].iloc[0] == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_losses_of_a_law_of_size_and_tokens_are_at_the_setting() -> None:
+    law = law_named("mixture-scaling")
+    fitted = posterior(law, scattered(oracles.typical(law), 400, 1))
+    at = {"N": 5e8, "D": 5e9}
+    found = mix(fitted, at=at, bounds=OPEN, on="run", seed=3)
+    again = mix(fitted, at=at, bounds=OPEN, on="run", seed=3)
+    pd.testing.assert_frame_equal(found.table, again.table)
+    latent = mix(fitted, at=at, bounds=OPEN, seed=3)
+    x = {s: np.array([latent.attainable[s]]) for s in SHARES} | {k: np.array([v]) for k, v in at.items()}
+    p = {k: v[:, None] for k, v in fitted.draws.items() if k in law.parameters}
+    np.testing.assert_allclose(latent.draws["recommended"], oracles.mixture_scaling(p, x)[:, 0], rtol=1e-9)
+    assert found.draws["recommended"].std() > latent.draws["recommended"].std()
+    with fails("missing-setting", "D"):
+        mix(fitted, at={"N": 5e8})
+
+
+def test_the_nearest_mixture_within_bounds(rng: np.random.Generator) -> None:
+    """Against a search over a fine grid of the distance."""
+    low, high = np.array([0.1, 0.0, 0.2]), np.array([0.5, 0.6, 0.9])
+    points = rng.normal(0.3, 0.5, (20, 3))
+    found = within(points, low, high)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
+    assert (found >= low - 1e-12).all()
+    assert (found <= high + 1e-12).all()
+    allowed = grid(200)
+    allowed = allowed[((allowed >= low) & (allowed <= high)).all(axis=1)]
+    nearest = ((points[:, None] - allowed[None]) ** 2).sum(axis=2).min(axis=1)
+    assert (((points - found) ** 2).sum(axis=1) <= nearest + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "named"),
+    [
+        ({"weights": {"wbe": 1}}, "unknown-domain", ("wbe", "web")),
+        ({"weights": {"web": -1}}, "negative-weight", ("web", "-1")),
+        ({"weights": {"web": 0}}, "no-weight", ()),
+        ({"limits": {"boks": 2}}, "unknown-domain", ("boks",)),
+        ({"limits": {"code": 0}}, "limit-not-positive", ("code",)),
+        ({"today": {"web": 0.5, "code": 0.4}}, "shares-sum", ("0.9",)),
+        ({"today": {"web": 80, "code": 20}}, "shares-in-percent", ("100",)),
+        ({"today": {"wbe": 1.0}}, "unknown-share", ("wbe", "web")),
+        ({"bounds": {"web": (0.5, 0.2)}}, "invalid-bounds", ("web",)),
+        ({"bounds": {"web": (0.9, 1.0), "code": (0.9, 1.0)}}, "empty-bounds", ()),
+        ({"bounds": {"x": (0.0, 1.0)}}, "unknown-share", ("x",)),
+        ({"at": {"N": 1e9}}, "unknown-setting", ("N",)),
+        ({"on": "both"}, "unknown-choice", ("both",)),
+        ({"confidence": 1.5}, "not-a-probability", ("1.5",)),
+        ({"tail": 0.0}, "not-a-probability", ("0.0",)),
+        ({"among": pd.DataFrame({"web": [0.5], "code": [0.5]})}, "missing-column", ("books",)),
+        ({"among": pd.DataFrame({"web": [0.5], "code": [0.5], "books": [0.5]})}, "shares-sum", ("1.5",)),
+    ],
+)
+def test_what_is_refused(fits: dict[str, Fit], options: dict[str, Any], code: str, named: tuple[str, ...]) -> None:
+    with fails(code, *named):
+        mix(fits, options.pop("weights", None), **options)
+
+
+def test_laws_without_a_mixture_and_other_shares_are_refused(fits: dict[str, Fit]) -> None:
+    law = law_named("chinchilla")
+    with fails("law-without-mixture", "chinchilla"):
+        mix(posterior(law, scattered(oracles.typical(law), 40, 1)))
+    with pytest.raises(BayeslawError):
+        mix({})
+    with fails("unpaired-draws", "400", "800"):
+        mix({"web": fits["web"], "code": fit(CODE, size=800)})
+
+
+def test_the_answer_of_the_command(command: Command, tmp_path: Any) -> None:
+    fits = {"web": WEB, "code": CODE}
+    for number, (name, values) in enumerate(fits.items()):
+        rng, law = np.random.default_rng(number), law_named("data-mixing")
+        draws = {k: v + 0.02 * rng.standard_normal(400) for k, v in values.items()}
+        draws |= {"sigma_point": np.full(400, 0.003), "sigma_run": np.full(400, 0.002)}
+        fixed_fit(law, oracles.table(law), draws).save(tmp_path / f"{name}.nc")
+    files = [str(tmp_path / f"{name}.nc") for name in fits]
+    options = ("--weights", "web=.5,code=.5", "--today", "web=.8,code=.2", "--limit", "code<=1.3", "--bounds", "books=0:0.5")
+    done = command("mix", *files, *options, "--plot", str(tmp_path / "mix.png"))
+    assert done.status == 0, done.err
+    assert "recommended" in done.out
+    assert "today" in done.out
+    assert (tmp_path / "mix.png").stat().st_size > 1000
+    assert command("mix", files[0], "--limit", "code=1").status == 2
+    assert command("mix", files[0], "--bounds", "web=a:b").status == 2
+
+
+def test_what_notebooks_and_pictures_show(fits: dict[str, Fit]) -> None:
+    found = mix(fits, today={"web": 0.5, "code": 0.5}, limits={"code": 1.5})
+    assert "Mixture" in found._repr_html_()
+    assert "recommended" in found._repr_html_()
+    assert repr(found).startswith("<Mix")
+    ax = plot_mix(found, Figure().subplots())
+    assert [t.get_text() for t in ax.get_xticklabels()] == list(SHARES)
+    assert bayeslaw.planning.Mix is type(found)
