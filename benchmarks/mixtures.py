@@ -76,7 +76,7 @@ def recommended(fits: dict[str, bayeslaw.Fit], table: pd.DataFrame, n: float) ->
     """Return how the mixture that `mix` chooses among those measured at a size compares with the best measured one."""
     ends = table[(table["N"] == n) & table["end"]].reset_index(drop=True)
     mean = ends[[f"{d}_loss" for d in DOMAINS]].mean(axis=1).to_numpy()
-    found = bayeslaw.mix(fits, at={"N": n, "D": float(ends["D"].max())}, among=ends[list(DOMAINS)], force=True)  # type: ignore[arg-type]
+    found = bayeslaw.mix(fits, at={"N": n, "D": float(ends["D"].max())}, among=ends[list(DOMAINS)], force=True)
     chosen = int(np.abs(ends[list(DOMAINS)].to_numpy() - [found.attainable[d] for d in DOMAINS]).sum(axis=1).argmin())
     first = found.table.set_index("mixture").loc["recommended"]
     return {

@@ -218,7 +218,7 @@ def test_a_menu_is_compared_as_brute_force_says(fit: Fit, limit: dict[str, Any])
         if "compute" in limit:
             d = (1e23 / sizes - 2 * served[:, None]) / 6
             own = np.where(d > 100, losses(fit, np.arange(SIZE), sizes, np.maximum(d, 100)), np.inf)
-            assert table.loc[table["loss"].idxmin(), "N"] == best.N
+            assert table["N"].to_numpy()[table["loss"].argmin()] == best.N
         else:
             left = 2.1 - p["E"] - p["A"] / sizes ** p["alpha"]
             d = np.where(left > 0, (p["B"] / left) ** (1 / p["beta"]), np.inf)

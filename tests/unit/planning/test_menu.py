@@ -158,12 +158,12 @@ def test_deterministic_plans_choose_a_size_too(source: Fit, target: Fit, served:
     assert by_loss.deterministic is not None
     values = by_loss.table["value"].tolist()
     assert by_loss.number == int(np.nanargmin(values))
-    points = [
+    own, other = (
         PointFit(fit.law, values, 0.0, 1e-3, pd.DataFrame(), fit.observed, np.zeros(len(values)))
         for fit, values in ((source, SOURCE), (target, TARGET))
-    ]
+    )
     fixed = plan(
-        source, target, MODEL, served="1e11:1e12:90%", max_flops=2e22, points=tuple(points), **(LIMITED | {"base_loss": BASE})
+        source, target, MODEL, served="1e11:1e12:90%", max_flops=2e22, points=(own, other), **(LIMITED | {"base_loss": BASE})
     )
     assert fixed.deterministic_by == "point fits"
     assert fixed.deterministic is not None
