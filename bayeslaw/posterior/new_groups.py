@@ -84,7 +84,7 @@ def _with_new(known: tuple[str, ...], frame: pd.DataFrame, column: str) -> tuple
 def _law_with(fit: Fit, levels: dict[str, tuple[str, ...]]) -> Law:
     """The fit's law with more values of the columns by which its parameters differ."""
     whole = with_by(parse_card(fit.law.card), fit.law.column_of)
-    whole = whole.with_priors({name: fit.law.parameters[name].prior for name in whole.parameters})
+    whole = whole.with_priors({name: fit.law.in_formula[name].prior for name in whole.parameters})
     law = with_levels(whole, levels)
     if not fit.law.parameters.keys() <= law.parameters.keys():  # names that differ in their punctuation alone are numbered
         new = ", ".join(value for column in levels for value in levels[column][len(fit.law.levels[column]) :])

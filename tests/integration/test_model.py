@@ -218,6 +218,16 @@ def test_shares_and_real_parameters_may_differ_by_a_column_too(real: bool, rng: 
     assert_density_of_the_model(law, rows, "normal", rng)
 
 
+def test_the_density_of_values_that_are_not_pooled_is_that_of_the_model(rng: np.random.Generator) -> None:
+    """The share has the prior of its card for each value of the column; the exponent is pooled beside it."""
+    card = SMALL.replace('meaning = "share"', 'meaning = "share"\npooled = false')
+    law = with_levels(with_by(parse_card(card), {"lam": "set", "zeta": "set"}), {"set": ("p", "q")})
+    assert [n for n in law.parameters if n.startswith("lam")] == ["lam_p", "lam_q"]
+    r = np.linspace(0.1, 0.9, 12)
+    rows = Observations.of(law, oracles.runs(pd.DataFrame({"r": r, "set": ["p", "q"] * 6, "loss": 2 + r})))
+    assert_density_of_the_model(law, rows, "normal", rng)
+
+
 @pytest.mark.parametrize("name", ["transfer-target", "multi-power"])
 def test_deterministics_are_the_laws_parameters_and_losses(name: str) -> None:
     law = load_law(name)

@@ -63,6 +63,26 @@ def test_the_loss_of_a_row_is_that_of_its_level(pooled: Law) -> None:
     np.testing.assert_allclose(losses, frame["loss"][rows.rows - 1], rtol=1e-12)
 
 
+def test_values_that_are_not_pooled_have_the_prior_each() -> None:
+    card = load_law("chinchilla").card.replace("[parameters.beta]", "[parameters.beta]\npooled = false")
+    law = with_levels(with_by(parse_card(card), {"beta": "domain", "E": "domain"}), LEVELS)
+    assert [name for name in law.parameters if name.startswith("beta")] == ["beta_web", "beta_code__py_"]
+    assert law.parameters["beta_web"].around is None
+    assert law.parameters["beta_web"].prior == load_law("chinchilla").parameters["beta"].prior
+    assert law.parameters["E_web"].around == ("E", "E_spread")
+    drawn = law.sample_prior(20_000, observed(law).at, np.random.default_rng(1))
+    assert abs(np.corrcoef(np.log(drawn["beta_web"]), np.log(drawn["beta_code__py_"]))[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "code"), [("beta", '"no"', "not-a-bool"), ("beta", "0", "not-a-bool"), ("A", "false", "on-and-not-pooled")]
+)
+def test_what_pooled_can_not_be(name: str, given: str, code: str) -> None:
+    card = load_law("chinchilla").card.replace(f"[parameters.{name}]", f"[parameters.{name}]\npooled = {given}")
+    with fails(code, name):
+        parse_card(card)
+
+
 def test_let_expressions_have_the_values_of_the_level() -> None:
     card = load_law("ptpp-gate-floor")
     law = with_levels(with_by(card, {"beta": "domain"}), {"domain": ("a", "b")})

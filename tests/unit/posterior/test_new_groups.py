@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from scipy import stats
 
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.new_groups import new_groups, with_new_groups
 from tests import oracles
@@ -19,6 +21,7 @@ from tests.posteriors import posterior
 
 SIZE = 20_000
 AT = {"N": 1e9, "D": 1e10}
+_DOMAIN = pd.DataFrame({"domain": ["math"]})
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,15 @@ def test_a_new_group_is_drawn_around_the_typical_value(pooled: Fit) -> None:
     again = with_new_groups(pooled, pd.DataFrame({"domain": ["law", "math"]}), seed=3)
     np.testing.assert_array_equal(again.draws["E_math"], fit.draws["E_math"])
     assert not np.array_equal(with_new_groups(pooled, pd.DataFrame({"domain": ["math"]}), 4).draws["E_math"], fit.draws["E_math"])
+
+
+def test_values_that_are_not_pooled_are_drawn_from_their_prior(tmp_path: Path) -> None:
+    card = tmp_path / "own.toml"
+    card.write_text(load_law("chinchilla").card.replace("[parameters.beta]", "[parameters.beta]\npooled = false"), "utf-8")
+    values: dict[str, Any] = {"E": 1.5, "A": 40.0, "alpha": 0.3, "B": 90.0, "beta_web": 0.28, "beta_code__py_": 0.3}
+    drawn = {name: np.full(SIZE, value) for name, value in values.items()}
+    fit = with_new_groups(posterior(str(card), drawn, frame=two_domains(), by={"beta": "domain"}), _DOMAIN, seed=3)
+    assert stats.kstest(fit.draws["beta_math"], fit.law.parameters["beta_math"].prior.scipy.cdf).pvalue > 0.001
 
 
 def test_without_new_groups_it_is_the_same_fit(pooled: Fit) -> None:
