@@ -18,7 +18,6 @@ from .design.update import update as update
 from .evaluation.backtest import backtest as backtest
 from .evaluation.compare import compare as compare
 from .evaluation.scores import score as score
-from .forecasting.chain import Chain as Chain
 from .forecasting.chain import chain as chain
 from .forecasting.forecast import Forecast as Forecast
 from .forecasting.forecast import forecast as forecast
