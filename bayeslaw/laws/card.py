@@ -81,7 +81,7 @@ def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, ref
     >>> bayeslaw.load_law("chinchilla")
     <Law chinchilla: loss = E + A/N**alpha + B/D**beta>
     >>> bayeslaw.load_law("data-mixing", shares=["wiki", "code"])
-    <Law data-mixing: loss = c + k*exp(t_wiki * wiki + t_code * code)>
+    <Law data-mixing: loss = c + k*exp(t_wiki*wiki + t_code*code)>
     """
     path = Path(name)
     if path.suffix != ".toml" and not path.is_file():

@@ -604,7 +604,13 @@ class _Search:
 
 
 def within(points: Array, low: Array, high: Array) -> Array:
-    """The nearest mixtures (m, k) within bounds: each point is shifted by one number and cut off, so that it sums to one."""
+    """The nearest mixtures within bounds: each point is shifted by one number and cut off, so that it sums to one.
+
+    Parameters
+    ----------
+    points : array (m, k)
+    low, high : arrays (k,)
+    """
     least, most = (points - high).min(axis=1, keepdims=True) - 1, (points - low).max(axis=1, keepdims=True) + 1
     for _ in range(60):
         middle = (least + most) / 2

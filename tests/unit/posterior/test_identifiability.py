@@ -56,7 +56,16 @@ MANY = {
     "S1": [-1.5, -0.5, 0.5, 1.5],
     "S2": [-1.0, 0.0, 1.0],
     "S3": [-1.0, 0.0, 1.0],
+    "lr": [2e-4, 5e-4, 1e-3, 3e-3],
+    "batch": [6e4, 2e5, 5e5, 2e6],
+    "bits_w": [3.0, 4.0, 6.0, 16.0],
+    "bits_a": [3.0, 4.0, 6.0, 16.0],
+    "bits_kv": [3.0, 4.0, 6.0, 16.0],
+    "G": [1.0, 2.0, 8.0, 32.0],
+    "active": [0.02, 0.1, 0.3, 1.0],
+    "Nv": [2e6, 1e7, 5e7, 4e8],
 }
+MIXTURES = 8
 
 
 def values(law: Law, **few: list[float]) -> pd.DataFrame:
@@ -64,7 +73,13 @@ def values(law: Law, **few: list[float]) -> pd.DataFrame:
     if "lr_peak" in law.covariates:
         return curves(8, 12, changes=bool(law.series))[[*law.covariates]].drop_duplicates().assign(loss=2.5)
     outcome = {law.outcome.name: 2.5 if law.outcome.kind == "positive" else 0.5}
-    return grid(law, {name: few.get(name, MANY[name]) for name in law.covariates}).assign(**outcome)
+    rows = {name: few.get(name, MANY[name]) for name in law.covariates if name not in law.shares}
+    if law.shares:
+        mixtures = pd.DataFrame(np.random.default_rng(0).dirichlet(np.ones(len(law.shares)), MIXTURES), columns=law.shares)
+        for name, given in rows.items():
+            mixtures = mixtures.merge(pd.DataFrame({name: given}), how="cross")
+        return mixtures.assign(**outcome)
+    return grid(law, rows).assign(**outcome)
 
 
 def test_enough_values_identify_every_parameter_of_every_card(law: Law) -> None:
