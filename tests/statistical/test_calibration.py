@@ -36,6 +36,11 @@ def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
         assert not set(frame["run"]) & set(targets["run"])
         assert targets["run"].is_unique
         return
+    if law.shares:
+        fitted = {tuple(row) for row in frame[list(law.shares)].to_numpy()}
+        assert [tuple(row) in fitted for row in targets[list(law.shares)].to_numpy()] == [False, False, True]
+        assert "N" not in law.covariates or targets["N"][0] > frame["N"].max()
+        return
     if {"items", "loss"} & set(law.covariates):  # models, of which the best are not fitted
         best = {"loss": "min", "N": "max", "S1": "max"}
         of, end = next((name, end) for name, end in best.items() if name in law.covariates)
