@@ -27,7 +27,6 @@ TABLES: dict[str, tuple[str, Change, str]] = {
     "a negative accuracy": ("count", lambda f: f.assign(accuracy=[-0.1, *f["accuracy"][1:]]), "out-of-bounds"),
     "an accuracy that is a text": ("count", lambda f: f.assign(accuracy=["good", *f["accuracy"][1:]]), "not-a-number"),
     "accuracies that are texts": ("count", lambda f: f.assign(accuracy="good"), "column-without-numbers"),
-    "no items": ("count", lambda f: f.drop(columns="items"), "missing-column"),
     "zero items": ("count", lambda f: f.assign(items=[0, *f["items"][1:]]), "out-of-support"),
     "half an item": ("count", lambda f: f.assign(items=[10.5, *f["items"][1:]]), "not-whole"),
     "a negative number of items": ("count", lambda f: f.assign(items=-f["items"]), "out-of-support"),
@@ -66,6 +65,18 @@ def test_a_faulty_table_is_refused_in_python(name: str) -> None:
             use()
 
 
+def test_a_fit_needs_items_and_its_scores_and_forecasts_know_them(here: Path, refuse: Refuse, command: Command) -> None:
+    """Where all fitted rows have one number of items, a table without the column has the same."""
+    outcome_fit("count").save(here / "outcome.nc")
+    (here / "law.toml").write_text(card("count"), encoding="utf-8")
+    table("count").drop(columns="items").to_csv(here / "bare.csv", index=False)
+    refuse("fit", "law.toml", "bare.csv", "-o", "new.nc", code="missing-column")
+    refuse("score", "outcome.nc", "bare.csv", code="nothing-held-out")
+    done = command("forecast", "outcome.nc", "--set", "N=1e9", "--set", "D=1e10")
+    assert done.status == 0
+    assert "200" in done.out
+
+
 @pytest.mark.usefixtures("faulty")
 def test_check_lists_the_faults(command: Command) -> None:
     done = command("check", "faulty.csv", "--law", "law.toml")
@@ -73,10 +84,9 @@ def test_check_lists_the_faults(command: Command) -> None:
     assert "Traceback" not in done.err + done.out
 
 
-def test_settings_without_items_or_with_impossible_ones_are_refused(here: Path, refuse: Refuse) -> None:
+def test_settings_with_impossible_numbers_of_items_are_refused(here: Path, refuse: Refuse) -> None:
     outcome_fit("count").save(here / "outcome.nc")
     at = ("--set", "N=1e9", "--set", "D=1e10")
-    refuse("forecast", "outcome.nc", *at)
     for items in ("0", "-3", "many"):
         refuse("forecast", "outcome.nc", *at, "--set", f"items={items}")
 
