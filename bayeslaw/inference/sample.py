@@ -145,12 +145,12 @@ def sample(
         else:
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
-    pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    pilot_seed, main_seed, short_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(3))
     pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
     first = SamplerRun(4 * pilot, pilot, chains, cores, pilot_seed, PILOT_ACCEPT)
     with _progress(progress) as task:
         if apart:  # the curvature at a mode says less of many values than a few draws do
-            short = first._replace(draws=pilot, seed=pilot_seed - 1)
+            short = first._replace(draws=pilot, seed=short_seed)
             z, _, interrupted = run_chains(density, ridge_map, short, task("learning", 2 * pilot * chains))
             if interrupted:
                 raise StoppedError(NOTHING)
