@@ -443,10 +443,8 @@ def _domain(
     for number, (fit, draws) in enumerate(posterior.selections):
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
         frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in fit.law.measured}, **level}])
-        away, one = (
-            with_error(fit, posterior.selections) if discrepancy == "learned" else None,
-            {k: frame[k].to_numpy() for k in at},
-        )
+        away = with_error(fit, posterior.selections) if discrepancy == "learned" else None
+        one = {k: frame[k].to_numpy() for k in at if k in frame}
         columns = {c: one.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > OUTSIDE).any(axis=None)
         used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit

@@ -66,8 +66,12 @@ def new_groups_check(fit: Fit) -> Check | None:
     """Return a note on the groups that a fit was not fitted to, if there are any."""
     if not (groups := new_groups(fit)):
         return None
-    names = ", ".join(dict.fromkeys(p.around[0] for p in fit.law.parameters.values() if p.around is not None))
-    text = f"{', '.join(groups)}: no fitted row is of it, so {names} are drawn around typical values with the spread of the groups"
+    names: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for parameter in (p for p in fit.law.parameters.values() if p.within is not None):
+        names[parameter.around is not None][parameter.of] = None
+    how = {True: "around typical values with the spread of the groups", False: "from their priors, since they are not pooled"}
+    drawn = " and ".join(f"{', '.join(names[pooled])} are drawn {how[pooled]}" for pooled in (True, False) if names[pooled])
+    text = f"{', '.join(groups)}: no fitted row is of it, so {drawn}"
     return Check("new-groups", False, text, "note", pd.DataFrame({"group": groups}))
 
 
@@ -102,7 +106,7 @@ def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
             continue
         rng = np.random.default_rng([int(fit.info["seed"]), seed, NEW, *name.encode()])
         if parameter.around is None:
-            values[name] = parameter.prior.scipy.ppf(rng.uniform(size=size))
+            values[name] = parameter.prior.sample(size, rng)
             continue
         typical, spread = parameter.around
         shift = known[spread] * rng.standard_normal(size)
