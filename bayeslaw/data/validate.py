@@ -94,12 +94,16 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
     frame = frame[~base_rows(frame, law)]
     whole = {law.outcome.name, *law.measured, *law.levels} <= {*frame}  # without one of them, different settings look equal
     named = frame["run"].notna() if "run" in frame else pd.Series(False, index=frame.index)
-    parts = [(frame[~named], list(map(str, frame))), (frame[named], _understood(frame, law))]
+    understood = _understood(frame, law)
     first = []
-    for rows, columns in parts if whole else []:
-        values = [rows[c] if rows[c].dtype.kind in "fiub" else rows[c].astype(str) for c in columns]  # a cell may be a list
+    for rows, columns in [(frame[~named], list(map(str, frame))), (frame[named], understood)] if whole else []:
+        for some in (understood, columns if len(columns) > len(understood) else []):
+            if some and len(rows):  # few rows are left to compare in all columns, of which there may be thousands
+                cells = rows[some].astype({c: str for c in some if rows[c].dtype.kind not in "fiub"})  # a cell may be a list
+                rows = rows[cells.duplicated(keep=False)]
         numbers = pd.Series(rows.index, index=rows.index)
-        first.append(numbers.groupby(values, dropna=False).transform("first") if len(rows) else numbers)
+        keys = [cells.loc[rows.index, c] for c in columns] if len(rows) else []
+        first.append(numbers.groupby(keys, dropna=False).transform("first") if keys else numbers)
     found = pd.concat(first) if first else pd.Series(frame.index, index=frame.index)
     return found[found != found.index].sort_index()
 

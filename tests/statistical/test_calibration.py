@@ -102,10 +102,10 @@ def test_a_truth_of_a_checkpoint_moves_all_its_runs(monkeypatch: pytest.MonkeyPa
 
 def test_a_covariate_without_a_design_is_refused() -> None:
     card = bayeslaw.load_law("chinchilla").card.replace(
-        "\n[parameters.E]", '\nlr = { unit = "1", support = [0, 1] }\n[parameters.E]'
+        "\n[parameters.E]", '\ndropout = { unit = "1", support = [0, 1] }\n[parameters.E]'
     )
-    law = parse_card(card.replace("B/D**beta", "B*(1 + lr)/D**beta"), "card")
-    with pytest.raises(bayeslaw.BayeslawError, match=r"covariate lr\b"):
+    law = parse_card(card.replace("B/D**beta", "B*(1 + dropout)/D**beta"), "card")
+    with pytest.raises(bayeslaw.BayeslawError, match=r"covariate dropout\b"):
         truths.settings(law)
 
 
