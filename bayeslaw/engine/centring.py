@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.engine.density import Density
+from bayeslaw.engine.density import Density, RunEffects
 from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, root_of_inverse
 from bayeslaw.laws.prior import Prior
 
@@ -27,7 +27,8 @@ NEARLY: dict[str, Any] = {
     "ftol": 1e-9,
 }  # of the search for the mode, from where curvature and draws of a first run go on
 SPAN = 6.0  # e-folds of spreads on either side of the prior median among which the likely one is sought
-UNLIKELY = 0.02  # quantile of the spread that powers count with
+UNLIKELY = 0.1  # quantile of the spread that powers count with
+TELLING = 0.95  # share of a spread's variance left by the data above which a value tells nothing about the spread
 LEAST = 0.1  # eigenvalue of a curvature below which a direction counts as flat
 
 
@@ -41,9 +42,10 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
     spreads, logp = _spreads(density), density.function()
     mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome, **NEARLY)
     free = np.setdiff1d(np.arange(density.size), spreads)
-    share = np.ones(density.size)
-    share[free] = np.diag(_covariance(curvature(logp, mode)[np.ix_(free, free)]))
-    x, law, apart, run_power = mode.copy(), density.law, dict(density.coordinates.apart), density.run_power
+    covariance = np.eye(density.size)
+    covariance[np.ix_(free, free)] = _covariance(curvature(logp, mode)[np.ix_(free, free)])
+    share = np.diag(covariance)
+    x, law, apart = mode.copy(), density.law, dict(density.coordinates.apart)
     place = {name: i for i, name in enumerate(density.names)}
     for name in apart:
         around = law.parameters[law.members[name][0]].around
@@ -53,20 +55,23 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
         rest = 1 - apart[name]
         x[own] = rest * mode[place[around[0]]] + spread**rest * mode[own] * np.exp(mode[of_spread]) / spread
         x[of_spread] = np.log(spread)
-    if density.noise.explicit_effects:
+    effects = density.run_effects
+    if density.noise.counts and density.noise.run_effect:
         own, of_spread = np.arange(len(density.names), density.size), place["sigma_run"]
-        spread, powers = likely_spread(mode[own], share[own], float(np.exp(mode[of_spread])), density.noise.prior("sigma_run"))
-        run_power = float(powers.mean())
-        x[own] *= spread ** (1 - run_power) * np.exp(mode[of_spread]) / spread
+        told, turn = np.linalg.eigh(covariance[np.ix_(own, own)])
+        held, prior = float(np.exp(mode[of_spread])), density.noise.prior("sigma_run")
+        spread, powers = likely_spread(turn.T @ mode[own], told, held, prior, typical=0.0)
+        effects = RunEffects(turn, powers)
+        x[own] = (turn.T @ mode[own]) * held / spread**powers
         x[of_spread] = np.log(spread)
     coordinates = replace(density.coordinates, apart=apart)
-    new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_power=run_power)
+    new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_effects=effects)
     none = np.empty(0)
     scale = root_of_inverse(curvature(new.function(), x))
     return new, RidgeMap(x, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
 
 
-def likely_spread(z: Array, share: Array, held: float, prior: Prior) -> tuple[float, Array]:
+def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: float | None = None) -> tuple[float, Array]:
     """Return the likely spread of values, and the power for each, from their mode with the spread held.
 
     Parameters
@@ -77,6 +82,8 @@ def likely_spread(z: Array, share: Array, held: float, prior: Prior) -> tuple[fl
         The spread there.
     prior : Prior
         Of the spread.
+    typical : float, optional
+        The typical value, where it is known.
 
     Notes
     -----
@@ -84,13 +91,15 @@ def likely_spread(z: Array, share: Array, held: float, prior: Prior) -> tuple[fl
     normal values with these errors around an unknown typical one.
     """
     share = np.clip(share, 1e-9, 1 - 1e-6)
+    telling = share < TELLING
     value, variance = held * z / (1 - share), held**2 * share / (1 - share)
     log_spread = np.log(held) + np.linspace(-SPAN, SPAN, 200)
     logp = np.empty(log_spread.size)
     for i, t in enumerate(np.exp(log_spread)):
-        weight = 1 / (variance + t**2)
-        off = value - (weight @ value) / weight.sum()
-        logp[i] = 0.5 * np.log(weight).sum() - 0.5 * np.log(weight.sum()) - 0.5 * weight @ off**2
+        weight = telling / (variance + t**2)
+        off = value - ((weight @ value) / weight.sum() if typical is None else typical)
+        unknown = 0.0 if typical is not None else 0.5 * np.log(weight.sum())
+        logp[i] = 0.5 * np.log(weight[telling]).sum() - unknown - 0.5 * weight @ off**2
     logp += prior.scipy.logpdf(np.exp(log_spread)) + log_spread
     below = np.cumsum(np.exp(logp - logp.max()))
     least, median = np.exp(np.interp([UNLIKELY, 0.5], below / below[-1], log_spread))

@@ -26,6 +26,7 @@ from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.operation import Product
 
 
 def log_prior(prior: Prior, x: Any, args: Mapping[str, Any] | None = None) -> Any:
@@ -70,10 +71,30 @@ SMALLER = 40  # times that the terms of a starting point may be made smaller
 
 
 @dataclass(frozen=True)
+class RunEffects:
+    """How the coordinates x of R explicit run effects stand for them: effects = directions @ (sigma_run**power * x).
+
+    Attributes
+    ----------
+    directions : array (R, R), optional
+        Orthogonal, so that effects along them are as independent as those of runs are; by default each run has its own.
+    power : array (R,)
+        1 for an effect counted in units of sigma_run, and 0 for one that is the coordinate itself; see `centring`.
+    """
+
+    directions: Array | None
+    power: Array
+
+    @classmethod
+    def single(cls, runs: int) -> RunEffects:
+        return cls(None, np.ones(runs))
+
+
+@dataclass(frozen=True)
 class Density:
     """Log density and gradient over a flat vector of coordinates: the law's, the noise's, then run effects if explicit.
 
-    Run effects are sigma_run to the power of `run_power` times their coordinates; see `centring`.
+    Explicit run effects are those of `run_effects`.
     """
 
     law: Law
@@ -82,22 +103,23 @@ class Density:
     coordinates: Coordinates
     names: tuple[str, ...]
     program: Program
-    run_power: float = 1.0
+    run_effects: RunEffects
 
     @classmethod
     def of(
         cls, law: Law, observed: Observations, noise: Noise, compressed: Compressed | None = None,
-        coordinates: Coordinates | None = None, run_power: float = 1.0,
+        coordinates: Coordinates | None = None, run_effects: RunEffects | None = None,
     ) -> Density:  # fmt: skip
         """The density of a law on its runs or, with normal noise, on the fewer rows of `binning.compress`.
 
         Parameters
         ----------
         law, observed, noise, compressed
-        coordinates, run_power
-            As attributes; by default those of all points, so that compression does not change them, and 1.
+        coordinates, run_effects
+            As attributes; by default those of all points, so that compression does not change them, and each effect by itself, in
+            units of sigma_run.
         """
-        coordinates = coordinates or Coordinates.of(law, observed)
+        coordinates, run_effects = coordinates or Coordinates.of(law, observed), run_effects or RunEffects.single(observed.runs)
         fewer = observed if compressed is None else compressed.observed
         count, scatter = (None, None) if compressed is None else (compressed.count, compressed.scatter)
         # Shapes first: given them, levels are nearly normal, and a triangular map can follow how their widths depend on shapes.
@@ -112,13 +134,10 @@ class Density:
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
             parameters, variables, total = coordinates.on_graph(graph, values)
             total = total + _log_priors(graph, law, noise, variables, {n: values[n] for n in noise.parameters})
+            unshrunk = effects
             if noise.counts and noise.run_effect:
-                rest = (1.0 - graph.number("power of run effects", run_power)) * values["sigma_run"]
-                total = total - float(observed.runs) * rest
-                by_rest, unshrunk = FUNCTIONS["exp"](-rest).variable, effects
-                effects = None if unshrunk is None else unshrunk * by_rest
-            else:
-                unshrunk = effects
+                effects, stretch = _turned(graph, run_effects, effects, values["sigma_run"])
+                total = total - stretch
             shifted: dict[str, Value] = {}
             if noise.shifts:
                 by_run = None if effects is None else _parameter(noise, "sigma_run", values["sigma_run"]).variable * effects
@@ -134,10 +153,11 @@ class Density:
             return list(x.values()), logp, [] if unshrunk is None else [unshrunk]
 
         own = isinstance(noise, PointNoise)  # code that may change: it is compiled in each process
-        key = f"{coordinates.form}; {form}; {len(names)} coordinates{f'; {uuid4()}' if own else ''}"
+        key = f"{coordinates.form}; {form}; {len(names)} coordinates"
+        key += f"{'' if run_effects.directions is None else '; turned'}{f'; {uuid4()}' if own else ''}"
         columns = fewer.covariates | ({RUN: fewer.run.astype(np.float64)} if noise.shifts else {})
         program = Program.of(write, columns, key, law.indicators, kept=not own)
-        return cls(law, noise, fewer, coordinates, names, program, run_power)
+        return cls(law, noise, fewer, coordinates, names, program, run_effects)
 
     @property
     def size(self) -> int:
@@ -155,7 +175,9 @@ class Density:
         }
         if self.noise.explicit_effects:
             spreads = self.noise.scales(draws, "sigma_run")[self.noise.groups_of(self.observed)]
-            draws["run_effect"] = spreads.T**self.run_power * x[:, len(self.names) :]
+            unshrunk = spreads.T ** (self.run_effects.power - 1) * x[:, len(self.names) :]
+            turn = self.run_effects.directions
+            draws["run_effect"] = spreads.T * (unshrunk if turn is None else unshrunk @ turn.T)
         return draws
 
     def start(self) -> Array:
@@ -204,6 +226,18 @@ def _parameter(noise: Noise, name: str, x: Any) -> Any:
     """A parameter of the noise from its coordinate."""
     value, least = constrain(noise.prior(name), x, FUNCTIONS), noises.LEAST.get(name)
     return value if least is None else value + least
+
+
+def _turned(graph: Graph, run_effects: RunEffects, x: Any, log_spread: Value) -> tuple[Any, Value]:
+    """Effects in units of their spread from their coordinates x, None unless built, and the log Jacobian of the coordinates."""
+    rest = 1.0 - run_effects.power
+    powers, stretch = graph.array("rest of powers of run effects", rest), graph.number("their sum", float(rest.sum())) * log_spread
+    turn = run_effects.directions
+    matrices = () if turn is None else (graph.array("directions", turn.ravel()), graph.array("transposed", turn.T.ravel()))
+    if x is None:
+        return None, stretch
+    along = x * FUNCTIONS["exp"](-powers * log_spread.variable)
+    return Product()(*matrices, along) if matrices else along, stretch
 
 
 def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Places, of_noise: Mapping[str, Any]) -> Any:

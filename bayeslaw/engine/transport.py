@@ -47,7 +47,6 @@ VANISHED = -1e6  # log density that stands for zero density
 CLOSE = 1e-6  # twice the log density by which a section's others may lie below their mode
 SHRINKING = 0.2  # share of the last such distance below which a step needs no new curvature
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
-SHRUNK = 0.1  # by which correlations of draws are shrunk in `adapted`
 NORMAL = 20.0  # weight, in draws, of the prior of no skewness and normal tails
 
 
@@ -109,17 +108,6 @@ class RidgeMap:
         h, c = (inside - self.knots[j])[:, None], self.pieces[:, j, :first]
         slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
         return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
-
-    def adapted(self, z: Array) -> tuple[RidgeMap, Array]:
-        """The affine map with centre and scale such that draws z (S, k) become nearly standard normal, and what they become.
-
-        Correlations of so many elements are known from few draws no better than to a tenth: they are shrunk by as much.
-        """
-        covariance, scale = np.cov(z.T), np.tril(self.scale)
-        shrunk = (1 - SHRUNK) * covariance + SHRUNK * np.diag(np.diag(covariance))
-        centre, root = z.mean(axis=0), np.linalg.cholesky(shrunk)
-        new = replace(self, centre=self.centre + scale @ centre, scale=scale @ root)
-        return new, np.linalg.solve(root, (z - centre).T).T
 
     def refined(self, density: Density, z: Array, count: int | None = None) -> RidgeMap:
         """The map with tail transforms of the density's named elements, or the first `count`, fitted to draws z (S, k)."""

@@ -20,13 +20,17 @@ from bayeslaw.core.executors import available_cores
 from bayeslaw.engine.centring import centred, needs_centring
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
+from bayeslaw.engine.matching import matched, rematched
 from bayeslaw.engine.transport import RidgeMap, find_ridge_map
 from bayeslaw.noise.noise import kind
 from bayeslaw.posterior.diagnostics import ESS, Check, diagnostics, failures, sampler_checks
 
 PILOT = 30  # percent of the tuning draws that tune the first run, which makes four times as many draws at few gradients each
 PILOT_ACCEPT = 0.9
-MANY_ACCEPT = 0.85  # at most, for hundreds of coordinates: smaller steps take time and leave the draws no less correlated
+# Of hundreds of coordinates: a first run of fewer and shorter draws, as the map before it is matched to the density, and larger
+# steps after it, since smaller ones take time and leave the draws no less correlated.
+MANY_PILOT, MANY_PILOT_ACCEPT, MANY_ACCEPT = 20, 0.8, 0.85
+MANY_PILOT_DEPTH = 4  # times that a path is doubled at most
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
@@ -57,7 +61,7 @@ class Sample:
 
 
 class SamplerRun(NamedTuple):
-    """Settings of one run of all chains; results do not depend on `cores`."""
+    """Settings of one run of all chains; results do not depend on `cores`, and a draw takes at most 2**maxdepth gradients."""
 
     draws: int
     tune: int
@@ -65,6 +69,7 @@ class SamplerRun(NamedTuple):
     cores: int
     seed: int
     target_accept: float
+    maxdepth: int = 10
 
 
 def sample_soundly(
@@ -118,7 +123,8 @@ def sample(
     the effective sample size of a parameter of the law is small in the first run, the second makes twice as many draws and keeps
     every second. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
     ridge and large at both ends, such as a gate, therefore have an effective size below half the draws even for a perfect normal.
-    Where pooled values and run effects are many, draws of two first runs correct the map's centre and covariance as well.
+    Where pooled values and run effects are many, the map is matched to the density's gradients before the first run, and to its
+    draws after it.
 
     Parameters
     ----------
@@ -141,21 +147,18 @@ def sample(
     with threadpool_limits(1, "blas"):  # its matrices are tiny
         if apart := needs_centring(density):
             density, ridge_map = centred(density)
+            ridge_map = matched(density, ridge_map, seed)
             target_accept = min(target_accept, MANY_ACCEPT)
         else:
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
-    pilot_seed, main_seed, short_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(3))
-    pilot, cores = PILOT * tune // 100, min(chains, cores or available_cores())
-    first = SamplerRun(4 * pilot, pilot, chains, cores, pilot_seed, PILOT_ACCEPT)
+    pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
+    tuned, cores = PILOT * tune // 100, min(chains, cores or available_cores())
+    first = SamplerRun(4 * tuned, tuned, chains, cores, pilot_seed, PILOT_ACCEPT)
+    if apart:
+        tuned = MANY_PILOT * tune // 100
+        first = SamplerRun(2 * tuned, tuned, chains, cores, pilot_seed, MANY_PILOT_ACCEPT, MANY_PILOT_DEPTH)
     with _progress(progress) as task:
-        if apart:  # the curvature at a mode says less of many values than a few draws do
-            short = first._replace(draws=pilot, seed=short_seed)
-            z, _, interrupted = run_chains(density, ridge_map, short, task("learning", 2 * pilot * chains))
-            if interrupted:
-                raise StoppedError(NOTHING)
-            ridge_map, _ = ridge_map.adapted(z.reshape(-1, density.size))
-            first = first._replace(draws=2 * pilot)
         z, _, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
@@ -163,12 +166,12 @@ def sample(
         with threadpool_limits(1, "blas"):
             if apart:
                 every = thin
-                ridge_map, flat = ridge_map.adapted(flat)
+                ridge_map, flat = rematched(density, ridge_map, flat)
             else:
                 of_first = draws_at(z)
                 every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
             ridge_map = ridge_map.refined(density, flat)
-        second = SamplerRun(every * draws, tune - 2 * pilot, chains, cores, main_seed, target_accept)
+        second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target_accept)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     energy = stats["energy"].values
     if every > 1:

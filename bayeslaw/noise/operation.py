@@ -1,4 +1,4 @@
-"""Log densities that are written by hand together with their gradients, as operations of PyTensor."""
+"""Log densities that are written by hand together with their gradients, and products, as operations of PyTensor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor import as_tensor_variable, dscalar, dvector
+
+from bayeslaw.core.arrays import Array
 
 
 class DensityWithGradient(Op):
@@ -56,3 +58,37 @@ class DensityWithGradient(Op):
         """The log density of these inputs, a scalar of the graph."""
         outputs: Any = self(*inputs)
         return outputs[0]
+
+
+def product(matrix: Array, transposed: Array, x: Array, y: Array) -> None:
+    """Write a matrix (n n,), one row after the other, times x (n,) to y (n,); plain Python, to be compiled.
+
+    Its transpose is there for the gradient alone.
+    """
+    for i in range(x.size):
+        total = 0.0
+        for j in range(x.size):
+            total += matrix[i * x.size + j] * x[j]
+        y[i] = total
+
+
+class Product(Op):
+    """`product` for a graph."""
+
+    __props__ = ()
+    compiled_from = staticmethod(product)
+    as_long_as = (2,)
+
+    def make_node(self, *inputs: Any) -> Apply[Any]:
+        return Apply(self, [as_tensor_variable(v) for v in inputs], [dvector()])
+
+    def perform(self, node: Apply[Any], inputs: Any, output_storage: Any) -> None:
+        matrix, _, x = inputs
+        output_storage[0][0] = matrix.reshape(x.size, x.size) @ x
+
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
+        matrix, transposed, _ = inputs
+        return [DisconnectedType()(), DisconnectedType()(), self(transposed, matrix, cotangents[0])]
+
+    def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
+        return [[False], [False], [True]]

@@ -1,0 +1,85 @@
+"""Affine maps matched to the gradients of a density of hundreds of coordinates.
+
+The curvature at a mode says little of many values. Here a normal is matched to gradients at its own draws, or at draws of the
+density: their covariances C and G, for a normal density with covariance S, obey S G S = C, for as few draws as there are
+coordinates. The update is that of batch and match (Cai, Modi, Pillaud-Vivien, Margossian, Gower, Blei and Saul 2024), a closed
+form in which the last normal counts as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.engine.density import Density
+from bayeslaw.engine.transport import RidgeMap
+
+BATCHES, BATCH = 20, 300  # of the normal's own draws; as many gradients take some seconds
+FIRST = 2.0  # weight of the first batch against the last normal; that of the i-th is FIRST/i, so that they are averaged
+FINAL = 200.0  # of draws of the density
+LONGEST = 3.0  # gradients longer than so many median ones are cut: first maps reach where a law breaks down
+
+
+def matched(density: Density, ridge_map: RidgeMap, seed: int) -> RidgeMap:
+    """The affine map near another one whose normal has, at its own draws, nearly the gradients of the density.
+
+    Parameters
+    ----------
+    density, ridge_map
+    seed : int
+        Of the normal's draws.
+    """
+    rng = np.random.default_rng(seed)
+    for i in range(BATCHES):
+        z = rng.standard_normal((BATCH, density.size))
+        values, gradients = density.function(ridge_map.arrays).many(z)
+        finite = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
+        if finite.sum() < BATCH // 2:
+            break
+        z, gradients = z[finite], gradients[finite]
+        length = np.linalg.norm(gradients, axis=1, keepdims=True)
+        gradients *= np.minimum(1.0, LONGEST * np.median(length) / np.maximum(length, 1e-300))
+        ridge_map = _moved(ridge_map, *update(z, gradients, FIRST / (i + 1)))
+    return ridge_map
+
+
+def rematched(density: Density, ridge_map: RidgeMap, z: Array) -> tuple[RidgeMap, Array]:
+    """The affine map matched to draws z (S, k) of the density, and what they become."""
+    values, gradients = density.function(ridge_map.arrays).many(z)
+    finite = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
+    centre, covariance = update(z[finite], gradients[finite], FINAL)
+    return _moved(ridge_map, centre, covariance), np.linalg.solve(np.linalg.cholesky(covariance), (z - centre).T).T
+
+
+def update(z: Array, gradients: Array, weight: float) -> tuple[Array, Array]:
+    """Mean and covariance of the normal, near the standard normal, that has the gradients of a density at points.
+
+    Parameters
+    ----------
+    z, gradients : arrays (S, k)
+        Points, and gradients of the log density there.
+    weight : float
+        Of the points against the standard normal.
+
+    Notes
+    -----
+    With means z and g, covariances C and G of points and gradients, the covariance is the solution of S U S + S = V for
+    U = weight G + weight/(1 + weight) g g' and V = 1 + weight C + weight/(1 + weight) z z'; see Cai et al. 2024, equation 6.
+    """
+    part, middle, slope = weight / (1 + weight), z.mean(axis=0), gradients.mean(axis=0)
+    u = weight * np.cov(gradients.T, bias=True) + part * np.outer(slope, slope)
+    v = np.eye(z.shape[1]) + weight * np.cov(z.T, bias=True) + part * np.outer(middle, middle)
+    values, vectors = np.linalg.eigh(v)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    values, vectors = np.linalg.eigh(root @ u @ root)
+    covariance = root @ (vectors * (2 / (1 + np.sqrt(1 + 4 * np.maximum(values, 0.0))))) @ vectors.T @ root
+    covariance = 0.5 * (covariance + covariance.T)
+    return part * (covariance @ slope + middle), covariance
+
+
+def _moved(ridge_map: RidgeMap, centre: Array, covariance: Array) -> RidgeMap:
+    """An affine map followed by the normal with this mean and covariance of its z."""
+    scale = np.tril(ridge_map.scale)
+    return replace(ridge_map, centre=ridge_map.centre + scale @ centre, scale=scale @ np.linalg.cholesky(covariance))
