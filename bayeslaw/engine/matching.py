@@ -17,7 +17,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap
 
 BATCHES, BATCH = 20, 300  # of the normal's own draws; as many gradients take some seconds
-FIRST = 2.0  # weight of the first batch against the last normal; that of the i-th is FIRST/i, so that they are averaged
+FIRST, FALL = 20.0, 1.5  # weight of the first batch against the last normal, so that a far mode is reached, and how it falls
 FINAL = 200.0  # of draws of the density
 LONGEST = 3.0  # gradients longer than so many median ones are cut: first maps reach where a law breaks down
 
@@ -41,7 +41,7 @@ def matched(density: Density, ridge_map: RidgeMap, seed: int) -> RidgeMap:
         z, gradients = z[finite], gradients[finite]
         length = np.linalg.norm(gradients, axis=1, keepdims=True)
         gradients *= np.minimum(1.0, LONGEST * np.median(length) / np.maximum(length, 1e-300))
-        ridge_map = _moved(ridge_map, *update(z, gradients, FIRST / (i + 1)))
+        ridge_map = _moved(ridge_map, *update(z, gradients, FIRST / (i + 1) ** FALL))
     return ridge_map
 
 

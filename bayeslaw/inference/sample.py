@@ -29,7 +29,7 @@ PILOT = 30  # percent of the tuning draws that tune the first run, which makes f
 PILOT_ACCEPT = 0.9
 # Of hundreds of coordinates: a first run of fewer and shorter draws, as the map before it is matched to the density, and larger
 # steps after it, since smaller ones take time and leave the draws no less correlated.
-MANY_PILOT, MANY_PILOT_ACCEPT, MANY_ACCEPT = 20, 0.8, 0.85
+MANY_PILOT, MANY_PILOT_ACCEPT, MANY_ACCEPT = 20, 0.8, 0.9
 MANY_PILOT_DEPTH = 4  # times that a path is doubled at most
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7

@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, ortho_group
 
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.engine.centring import centred, likely_spread, needs_centring
-from bayeslaw.engine.density import Density
+from bayeslaw.engine.density import Density, RunEffects
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
+from tests.unit.engine.test_density import assert_true_gradient
 
 TASKS = ("a", "b", "c")
 
@@ -39,7 +40,10 @@ def test_other_powers_are_another_view_of_the_same_density() -> None:
     powers = {name: np.array([0.0, 0.4, 1.0]) for name in plain.coordinates.apart}
     assert set(powers) == {"L0", "k"}
     coordinates = replace(plain.coordinates, apart=powers)
-    other = Density.of(plain.law, plain.observed, plain.noise, coordinates=coordinates, run_power=0.3)
+    runs = plain.observed.runs
+    effects = RunEffects(ortho_group.rvs(runs, random_state=1), np.linspace(0, 1, runs))
+    other = Density.of(plain.law, plain.observed, plain.noise, coordinates=coordinates, run_effects=effects)
+    assert effects.directions is not None
     place, rng = {name: i for i, name in enumerate(plain.names)}, np.random.default_rng(4)
     for _ in range(3):
         x = plain.start() + 0.2 * rng.standard_normal(plain.size)
@@ -49,12 +53,14 @@ def test_other_powers_are_another_view_of_the_same_density() -> None:
             typical, log_spread = x[place[name]], x[place[f"{name}_spread"]]
             y[own] = (1 - power) * typical + np.exp((1 - power) * log_spread) * x[own]
             stretch += ((1 - power) * log_spread).sum()
-        y[len(plain.names) :] *= np.exp(0.7 * x[place["sigma_run"]])
-        stretch += 0.7 * x[place["sigma_run"]] * plain.observed.runs
+        rest = (1 - effects.power) * x[place["sigma_run"]]
+        y[len(plain.names) :] = np.exp(rest) * (effects.directions.T @ x[len(plain.names) :])
+        stretch += rest.sum()
         one, two = plain.draws(x[None]), other.draws(y[None])
         for name, values in one.items():
             np.testing.assert_allclose(two[name], values, rtol=1e-10)
         assert other.function()(y)[0] == pytest.approx(plain.function()(x)[0] - stretch, rel=1e-10)
+        assert_true_gradient(other.function(), y)
 
 
 def test_the_map_is_near_the_mode_and_spreads_are_not_driven_to_zero() -> None:

@@ -1,0 +1,104 @@
+"""Maps matched to the gradients of a density."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayeslaw.core.arrays import Array
+from bayeslaw.engine.compiled import Map
+from bayeslaw.engine.matching import matched, rematched, update
+from bayeslaw.engine.transport import RidgeMap
+
+SIZE = 12
+
+
+@dataclass(frozen=True)
+class NormalDensity:
+    """A normal density as `Density` is used by a match, -inf where the first coordinate is beyond a wall."""
+
+    mean: Array
+    precision: Array
+    wall: float = np.inf
+
+    @property
+    def size(self) -> int:
+        return self.mean.size
+
+    def function(self, arrays: Map) -> Any:
+        centre, scale = arrays[0], np.tril(arrays[1])
+
+        class Function:
+            def many(_, z: Array) -> tuple[Array, Array]:  # noqa: N805
+                off = centre + z @ scale.T - self.mean
+                value = -0.5 * np.einsum("si,ij,sj->s", off, self.precision, off)
+                beyond = off[:, 0] + self.mean[0] > self.wall
+                return np.where(beyond, -np.inf, value), np.where(beyond[:, None], np.nan, -off @ self.precision @ scale)
+
+        return Function()
+
+
+def affine(centre: Array, scale: Array) -> RidgeMap:
+    none = np.empty(0)
+    return RidgeMap(centre, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
+
+
+@pytest.fixture
+def normal() -> NormalDensity:
+    """Standard deviations from 0.3 to 3, correlated."""
+    rng = np.random.default_rng(1)
+    turn = np.linalg.qr(rng.standard_normal((SIZE, SIZE)))[0]
+    return NormalDensity(rng.standard_normal(SIZE), (turn / np.geomspace(0.3, 3, SIZE) ** 2) @ turn.T)
+
+
+def assert_standard(density: NormalDensity, ridge_map: RidgeMap, within: float) -> None:
+    """The density's covariance and mean are those of the map's normal, in its own units."""
+    scale = np.tril(ridge_map.scale)
+    np.testing.assert_allclose(scale.T @ density.precision @ scale, np.eye(SIZE), atol=within)
+    np.testing.assert_allclose(np.linalg.solve(scale, ridge_map.centre - density.mean), 0, atol=within)
+
+
+def test_gradients_of_a_normal_give_it_from_few_points(normal: NormalDensity) -> None:
+    """A covariance of as few draws would be off by half."""
+    points = np.random.default_rng(2).standard_normal((2 * SIZE, SIZE))
+    centre, covariance = update(points, -(points - normal.mean) @ normal.precision, 1e8)
+    np.testing.assert_allclose(covariance @ normal.precision, np.eye(SIZE), atol=1e-3)
+    np.testing.assert_allclose(centre, normal.mean, atol=1e-3)
+
+
+def test_the_last_normal_counts_as_much_as_the_weight_says(normal: NormalDensity) -> None:
+    """In one dimension S G S weight + S = 1 + C weight, which has a solution on paper."""
+    points = np.array([[-1.0], [1.0]])
+    centre, covariance = update(points, -points / 4, 2.0)  # a variance of 4, so C = 1 and G = 1/16
+    assert covariance.item() == pytest.approx((-1 + np.sqrt(1 + 4 * 3 / 8)) / (2 / 8))
+    assert centre.item() == 0
+    centre, covariance = update(points, -points / 4, 1e-9)
+    assert covariance.item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("wall", [np.inf, 4.0])
+def test_a_bad_map_is_matched_to_the_density(normal: NormalDensity, wall: float) -> None:
+    density: Any = NormalDensity(normal.mean, normal.precision, wall)
+    found = matched(density, affine(np.full(SIZE, 2.0), np.eye(SIZE)), 3)
+    assert_standard(density, found, 0.1)
+    np.testing.assert_array_equal(found.centre, matched(density, affine(np.full(SIZE, 2.0), np.eye(SIZE)), 3).centre)
+
+
+def test_a_map_stays_where_the_density_is_nowhere_finite(normal: NormalDensity) -> None:
+    density: Any = NormalDensity(normal.mean, normal.precision, -np.inf)
+    before = affine(np.zeros(SIZE), np.eye(SIZE))
+    assert matched(density, before, 3) is before
+
+
+def test_draws_become_standard_normal(normal: NormalDensity) -> None:
+    rng = np.random.default_rng(4)
+    root = np.linalg.cholesky(np.linalg.inv(normal.precision))
+    before: Any = affine(normal.mean + 1, np.eye(SIZE))
+    z = normal.mean + rng.standard_normal((3 * SIZE, SIZE)) @ root.T - before.centre
+    density: Any = normal
+    after, standard = rematched(density, before, z)
+    assert_standard(normal, after, 0.1)  # the map before counts a little
+    np.testing.assert_allclose(after.x(standard), before.x(z), rtol=1e-8)
