@@ -29,8 +29,8 @@ PILOT = 30  # percent of the tuning draws that tune the first run, which makes f
 PILOT_ACCEPT = 0.9
 # Of hundreds of coordinates: a first run of fewer and shorter draws, as the map before it is matched to the density, and larger
 # steps after it, since smaller ones take time and leave the draws no less correlated.
-MANY_PILOT, MANY_PILOT_ACCEPT, MANY_ACCEPT = 20, 0.8, 0.9
-MANY_PILOT_DEPTH = 4  # times that a path is doubled at most
+MANY_PILOT, MANY_PILOT_ACCEPT, MANY_PILOT_DEPTH = 20, 0.8, 4  # the last: times that a path is doubled at most
+MANY_GAP = 8  # by which the gap between acceptance rate and 1 is multiplied there
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
@@ -148,7 +148,7 @@ def sample(
         if apart := needs_centring(density):
             density, ridge_map = centred(density)
             ridge_map = matched(density, ridge_map, seed)
-            target_accept = min(target_accept, MANY_ACCEPT)
+            target_accept = max(1 - MANY_GAP * (1 - target_accept), MANY_PILOT_ACCEPT)
         else:
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
