@@ -66,6 +66,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cpt-dynamics, normal-drift": ("cpt-dynamics", {"noise": "normal-drift"}),
     **{f"task-sigmoid, {noise}": ("task-sigmoid", {"noise": noise}) for noise in COUNTED},
     "task-sigmoid, L0 by task": ("task-sigmoid", {"by": {"L0": "task"}}),
+    "task-sigmoid, L0 and k of 40 tasks": ("task-sigmoid", {"by": {"L0": "task", "k": "task"}}),
     "ptpp-floor, normal-checkpoint": ("ptpp-floor", {"noise": "normal-checkpoint"}),
 }
 """What is calibrated: a law, and arguments of `bayeslaw.fit` that differ from its defaults."""
@@ -80,7 +81,7 @@ the lowest rank for every parameter, and without a fit or a forecast it counts a
 
 {findings}
 
-Not calibrated: noises that are functions of a user's own; known errors (`loss_se`){left}.
+Not in this table: noises that are functions of a user's own; known errors (`loss_se`){left}.
 
 ## Fits and their checks
 

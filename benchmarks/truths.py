@@ -3,7 +3,8 @@
 Laws of the learning dynamics get eight trainings in two phases and the ends of three others; a law of two domains' losses gets such
 losses along four runs. A law of N and D that is fitted with a noise of choice or with pooled parameters gets curves of 18 runs on
 three corpora, with checkpoints. A law of accuracies gets 30 models, each evaluated once; with a noise of choice, 15 models at four
-checkpoints each; with parameters by task, 15 models that all answer five tasks. The first target is a better model than these.
+checkpoints each; with a parameter by task, 15 models that all answer five tasks, and with two of them 40 tasks. The first target is
+a better model than these.
 A law of a mixture gets curves of 12 mixtures at three sizes; the first target is another mixture at a larger size.
 
 For the rest, the runs follow from a law's covariates. A law of adaptation (r, ptpp or cpt among them) gets curves, eight points of
@@ -185,6 +186,7 @@ def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
     return frame, targets
 
 
+MANY = 8  # times that these are repeated under other names
 TASKS = pd.DataFrame({"task": [*"abcde"], "chance": [0.25, 0.25, 0.5, 0.2, 0.0], "items": [250.0, 500.0, 1000.0, 1500.0, 3000.0]})
 
 
@@ -192,6 +194,8 @@ def _tasks(law: Law, options: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataF
     """Models that answer tasks, by their losses, sizes or capabilities, from the worst to the best; targets are other models."""
     models, checkpoints = (15, 4 if options.get("noise") else 1) if model(options) else (30, 1)
     code, tasks = np.repeat(np.arange(models), checkpoints), TASKS if options.get("by") else TASKS.iloc[[2]]
+    if len(options.get("by") or {}) > 1:
+        tasks = pd.concat([TASKS.assign(task=TASKS["task"] + f" {i}") for i in range(MANY)], ignore_index=True)
     at = code / (models - 1) + np.tile(np.arange(checkpoints) - checkpoints + 1, models) * 0.04
     frame = _models(np.append(at, [1.15, 0.5, 0.8])).assign(run=[*(f"model {i}" for i in code), "new 0", "new 1", "new 2"])
     known = frame.iloc[:-3].merge(tasks, how="cross")
