@@ -160,7 +160,8 @@ def test_the_models_graph(fit: bayeslaw.Fit) -> None:
 
 def test_student_run_effects_are_variables_and_condition_what_is_replicated() -> None:
     law = bayeslaw.load_law("chinchilla")
-    fit = bayeslaw.fit(law, oracles.table(law, runs=8), noise="student", draws=1000, chains=2, seed=1, progress=False, discrepancy="none")
+    how: dict[str, Any] = {"draws": 1000, "chains": 2, "seed": 1, "progress": False, "discrepancy": "none"}
+    fit = bayeslaw.fit(law, oracles.table(law, runs=8), noise="student", **how)
     tree = fit.to_datatree(per="row")
     assert tree["posterior"]["run_effect"].dims == ("chain", "draw", "run")
     np.testing.assert_allclose(tree["posterior"]["dof"] - tree["posterior"]["dof_above_2"], 2.0)

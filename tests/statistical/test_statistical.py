@@ -171,6 +171,7 @@ def test_an_update_distinguishes_runs_of_the_law_from_others() -> None:
 def test_an_ou_run_effect_keeps_the_coverage_of_whole_curves() -> None:
     """Three curves with OU run effects: a constant run effect gives far too narrow intervals, an OU one covers the truth."""
     law, truth, inside, width = bayeslaw.load_law("chinchilla"), TRUTHS["chinchilla"], {}, {}
+    how: dict[str, Any] = {"draws": 300, "tune": 250, "chains": 2, "progress": False, "discrepancy": "none"}
     step, run = np.tile(np.arange(1.0, 101.0), 3), np.repeat([0, 1, 2], 100)
     frame = pd.DataFrame({"N": np.array([1e8, 4e8, 1.6e9])[run], "D": 2e8 * step, "run": run.astype(str), "step": step})
     distance = np.abs(step[:, None] - step[None, :])
@@ -180,7 +181,7 @@ def test_an_ou_run_effect_keeps_the_coverage_of_whole_curves() -> None:
         summaries = []
         for seed in range(3):
             table = frame.assign(loss=expected * np.exp(root @ np.random.default_rng(seed).standard_normal(300)))
-            fit = bayeslaw.fit(law, table, noise=noise, draws=300, tune=250, chains=2, seed=seed, progress=False, discrepancy="none")
+            fit = bayeslaw.fit(law, table, noise=noise, seed=seed, **how)
             summaries.append(fit.summary(0.95).loc[list(truth)].assign(truth=list(truth.values())))
         ends = pd.concat(summaries)
         inside[noise] = int(((ends["eti95_lb"] <= ends["truth"]) & (ends["truth"] <= ends["eti95_ub"])).sum())

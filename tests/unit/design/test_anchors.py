@@ -247,6 +247,7 @@ def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
         anchors(fit, frame, target, budget=20.0, cost="cost", discrepancy="200%")
 
 
+@pytest.mark.slow
 def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
     """The gains are those of a regression of the target's draws on the candidates', both with errors of the law."""
     frame = pd.DataFrame({"run": ["near", "far"], "N": [2e9, 1e7], "D": [5e10, 2e8], "cost": 1.0})

@@ -114,6 +114,7 @@ RUNS = pd.DataFrame({
 })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
     """Checkpoints of one size at two stages are charged separately, unless a trunk at a constant rate passes through both."""
     runs = pd.DataFrame({"run": ["short", "long", "again"], "N": 1e8, "D": 1e9, "ptpp": [62.0, 279.0, 279.0], "r": [0, 0, 0.5]})
@@ -132,6 +133,7 @@ def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
         anchors(tokens, runs.assign(trunk=["a", "b", "c"]), AT, budget=1e22)
 
 
+@pytest.mark.slow
 def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit) -> None:
     choice = anchors(tokens, RUNS, AT, budget=1e22)
     assert dict(zip(choice.candidates.names, choice.candidates.cost, strict=True)) == {"a": 1.2e18, "b": 1.8e18, "c": 6e18}
@@ -181,6 +183,7 @@ def test_a_fit_whose_checks_failed_is_refused_unless_forced(fit: Fit) -> None:
     assert "checks FAILED (forced)" in choice.text
 
 
+@pytest.mark.slow
 def test_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
     options: dict[str, Any] = {"budget": 20.0, "cost": "cost"}
     rng = np.random.default_rng(0)

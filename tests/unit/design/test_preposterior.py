@@ -60,6 +60,7 @@ CASES: dict[str, tuple[dict[str, Any], pd.DataFrame, Array]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_linear_normal_case_is_exact(name: str) -> None:
     options, design, noise = CASES[name]
@@ -78,6 +79,7 @@ def test_the_linear_normal_case_is_exact(name: str) -> None:
         assert (row["rows"], row["checks"]) == (len(design), "passed")
 
 
+@pytest.mark.slow
 def test_known_errors_of_losses_count() -> None:
     fit = line_fit(size=3000, point=0.01, run=0.01)
     design = DESIGN.assign(loss_se=0.2)
@@ -90,6 +92,7 @@ def test_known_errors_of_losses_count() -> None:
         nested(fit, design.assign(loss_se=[0.1, 0.1, np.nan, 0.1, 0.1]), TARGETS)
 
 
+@pytest.mark.slow
 def test_noise_groups_are_those_of_the_fit() -> None:
     """Two groups that differ in noise; an unknown group is refused."""
     base, targets = line_fit(size=3000), TARGETS.assign(set="calm")
@@ -149,6 +152,7 @@ def test_too_few_effective_draws_are_noted() -> None:
     assert row["note"].startswith("too few effective draws")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers() -> None:
     fit = line_fit(size=1000)
     first, same, other = (nested(fit, DESIGN, TARGETS, outer=20, seed=seed) for seed in (1, 1, 2))
@@ -156,6 +160,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert first["expected_variance"][0] != other["expected_variance"][0]
 
 
+@pytest.mark.slow
 def test_unusable_fits_and_options_are_refused() -> None:
     fit = line_fit(size=1000)
     with fails("too-few-draws", 396, kind=FitError):
@@ -184,6 +189,7 @@ def test_unusable_fits_and_options_are_refused() -> None:
     assert forced["checks"].tolist() == ["FAILED (forced)"]
 
 
+@pytest.mark.slow
 def test_predicted_variances_of_a_choice_agree_with_the_look_ahead() -> None:
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.2, sigma_run=0.1)  # so much noise that many draws keep weight
     targets = pd.DataFrame({"x": [4.0, 6.0]})

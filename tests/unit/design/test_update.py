@@ -127,6 +127,7 @@ def test_scattered_points_are_distinguished_from_a_level(refitted: dict[str, Any
     assert "the losses of run 'u' have another shape or scatter" in updated.text
 
 
+@pytest.mark.slow
 def test_an_outlier_is_likelier_under_heavy_tailed_noise() -> None:
     """One point at 7 times the noise's scale, with 5 degrees of freedom and with normal noise."""
     errors = np.array([0.0, 0.07, 0, 0, 0, 0])
@@ -139,6 +140,7 @@ def test_an_outlier_is_likelier_under_heavy_tailed_noise() -> None:
     assert p_curve["student"] > 0.005
 
 
+@pytest.mark.slow
 def test_known_errors_widen_heavy_tailed_noise_as_a_larger_scale_does() -> None:
     fit, wider = (line_fit(noise="student", point=point) for point in (0.01, 0.05))
     new = new_runs(fit, 0.03 * np.array([1.0, 2, 0, -1, 1, -2]))
@@ -168,6 +170,7 @@ def test_a_run_that_continues_and_rows_without_a_run() -> None:
 # --- an update ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_update_fits_with_the_same_settings_and_compares_intervals(refitted: dict[str, Any]) -> None:
     fit = line_fit(noise="normal-checkpoint")
     new = new_runs(fit, np.zeros(6), checkpoint="new")
@@ -195,6 +198,7 @@ def test_losses_far_from_the_predictions_are_reported(refitted: dict[str, Any]) 
     assert updated.text.startswith("The new runs are OUTSIDE the predictions: ")
 
 
+@pytest.mark.slow
 def test_there_are_no_intervals_if_the_new_fit_fails_its_checks(refitted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     fit = line_fit()
     monkeypatch.setattr(updating, "make_fit", lambda *_, **__: line_fit(passed=False))
@@ -291,6 +295,7 @@ def stack_of_source() -> Stack:
     return Stack(members, {"from-base-source": 0.75, "plateau-source": 0.25})
 
 
+@pytest.mark.slow
 def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_path: Path) -> None:
     stack, targets = stack_of_source(), MORE.tail(1)[["N", "D", "r", "ptpp", "base_loss"]]
     new = pd.concat([MORE, MORE.head(1).assign(D=0.0, loss=MORE["base_loss"])])
@@ -317,6 +322,7 @@ def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_pat
     assert [(fit.observed.runs, fit.info["seed"]) for fit in again.members.values()] == [(10, 7), (10, 7)]
 
 
+@pytest.mark.slow
 def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updating, "make_fit", lambda *_, **__: pytest.fail("fitted"))
     members, weights = stack_of_source().members, stack_of_source().weights
@@ -332,6 +338,7 @@ def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: 
         bayeslaw.update(Stack(failed, weights), MORE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "off"), [("count", -0.3), ("bounded", -20.0), ("real", 15.0), ("positive", 20.0)])
 def test_runs_of_other_outcomes_are_compared_on_their_own_scale(kind: str, off: float) -> None:
     fit, name = outcome_fit(kind), NAMES[kind]

@@ -62,6 +62,7 @@ def test_other_errors_of_the_compiler_are_not_hidden() -> None:
         build.kept_on_disk(make)
 
 
+@pytest.mark.slow
 def test_the_version_covers_every_source_that_a_density_depends_on(tmp_path: Path) -> None:
     package = Path(build.__file__).parents[1]
     for name in ("engine/lowering.py", "engine/maps.py", "engine/coordinates.py", "noise/density.py", "laws/formula.py"):

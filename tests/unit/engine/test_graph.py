@@ -57,6 +57,7 @@ def assert_right(function: Function, table: Mapping[str, Array], *inputs: float,
     np.testing.assert_allclose(gradient, central(oracle, x, 1e-3), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_arithmetic_has_its_values_and_derivatives() -> None:
     """Of single numbers, of rows, and of both; each operation has a weight of its own, so that no error hides another."""
 
@@ -131,6 +132,7 @@ ON_ROWS: dict[str, Function] = {
 }
 
 
+@pytest.mark.slow
 def test_columns_give_rows_their_values_and_derivatives() -> None:
     """Columns are stored as their distinct values, and the result is that of whole columns, in any order."""
 

@@ -190,6 +190,7 @@ def test_a_ridge_coordinate_has_no_needless_kink() -> None:
     assert (curve(np.linspace(-3, 3, 200), 1) > 0).all()
 
 
+@pytest.mark.slow
 def test_the_gates_ridge_is_followed_where_it_turns() -> None:
     """Two stages leave (lam, zeta) on a hyperbola that only the path along zeta follows whole; others miss the turn at zeta = 0."""
     law = load_law("ptpp-gate")

@@ -45,6 +45,7 @@ def test_it_is_normal_with_the_stated_size_everywhere() -> None:
         assert (np.abs((values < z).mean(axis=1) - share) < 5 * np.sqrt(share * (1 - share) / SIZE)).all()
 
 
+@pytest.mark.slow
 def test_correlations_are_the_kernels() -> None:
     """Squared exponential in e-folds, up to the error of finitely many waves and five standard errors."""
     steps = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0])  # lengths
@@ -109,6 +110,7 @@ def test_its_size_is_the_stated_one(sound_fit: Fit) -> None:
     np.testing.assert_array_equal(draws["discrepancy"], draws["run"])
 
 
+@pytest.mark.slow
 def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
     with_it, without = forecast(sound_fit, AT, discrepancy="1%", seed=3), forecast(sound_fit, AT, seed=3)
     assert (with_it.spread, without.spread) == ("discrepancy1%", "run or extrapolated")
@@ -121,6 +123,7 @@ def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
     assert not np.isclose(ratio, another).any()
 
 
+@pytest.mark.slow
 def test_the_learnt_error_widens_forecasts_outside_the_runs(sound_fit: Fit) -> None:
     at = pd.DataFrame({"N": [1e8, 1e9, 1e10, 1e11], "D": [1e9, 1e11, 1e12, 1e13]})
     result = forecast(sound_fit, at, seed=3)
@@ -162,6 +165,7 @@ def test_a_choice_is_learned_none_or_a_size(value: str | None, choice: tuple[flo
     assert read_choice(value) == choice
 
 
+@pytest.mark.slow
 def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:
     rng = np.random.default_rng(0)
     many = pd.DataFrame({"N": 10 ** rng.uniform(6, 12, 70), "D": 10 ** rng.uniform(8, 13, 70)})
@@ -171,6 +175,7 @@ def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) 
     np.testing.assert_allclose(whole[:, :1], alone, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_summaries_without_a_learnt_error_show_half_a_percent_and_one_unless_one_is_stated(sound_fit: Fit) -> None:
     result = forecast(sound_fit, AT, discrepancy="none")
     table = result.summary(0.8)
@@ -197,6 +202,7 @@ def test_a_picture_shows_the_stated_interval(sound_fit: Fit) -> None:
     assert heights.min() == pytest.approx(table["discrepancy3%_eti90_lb"].min())
 
 
+@pytest.mark.slow
 def test_a_stated_spread_is_scored(sound_fit: Fit) -> None:
     held = oracles.table(load_law("chinchilla"), seed=8, runs=4)
     table, plain = score(sound_fit, held, discrepancy="2%", seed=5), score(sound_fit, held, seed=5)

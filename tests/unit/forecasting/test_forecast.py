@@ -98,6 +98,7 @@ def test_student_noise_is_added_as_such(sound_fit: Fit) -> None:
         assert abs(error) < 5 * np.sqrt(share * (1 - share) / standard.size)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_draws(sound_fit: Fit) -> None:
     one, same, other = (forecast(sound_fit, AT, seed=seed).draws for seed in (3, 3, 4))
     assert one.identical(same)
@@ -190,6 +191,7 @@ def line_table(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"x": [0.0, 0.5, 1.0], "loss": [2.7, 2.8, 3.0], "run": ["u", "u", "v"]} | columns)
 
 
+@pytest.mark.slow
 def test_known_errors_are_added_only_for_comparison_with_measured_losses() -> None:
     """The error of a measured loss is no part of the next run's noise, but of a comparison with that loss."""
     fit, table = line_fit(), line_table(loss_se=[0.0, 0.1, 0.2])
@@ -216,6 +218,7 @@ def test_an_impossible_known_error_is_refused_where_it_is_used(error: float) -> 
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_forecast_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:
     """Rows are computed in blocks; neither their size nor the number of rows changes a number."""
     many = pd.concat([AT] * 30, ignore_index=True).assign(run=np.repeat(range(10), 9))
@@ -232,6 +235,7 @@ def test_more_draws_than_memory_holds_are_refused_but_summarised(sound_fit: Fit)
     assert len(many.summary()) == 6
 
 
+@pytest.mark.slow
 def test_settings_come_as_a_table_runs_or_a_file(sound_fit: Fit, tmp_path: Path) -> None:
     path = tmp_path / "at.csv"
     AT.assign(params_b=AT["N"] / 1e9, loss=2.0, domain="web").drop(columns="N").to_csv(path, index=False)
@@ -312,6 +316,7 @@ def test_a_forecast_is_checked_at_its_own_latent_loss(sound_fit: Fit) -> None:
         assert check.table.index.tolist() == [1, 2, 3]  # rows of the table
 
 
+@pytest.mark.slow
 def test_a_forecast_of_chains_that_differ_is_refused_though_the_fit_passed(sound_fit: Fit) -> None:
     """Every setting's latent loss depends on E, so chains that disagree about E fail here, whether or not the fit passed."""
     moved = sound_fit.by_chain["E"].copy()
@@ -325,6 +330,7 @@ def test_a_forecast_of_chains_that_differ_is_refused_though_the_fit_passed(sound
     assert result.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
 
 
+@pytest.mark.slow
 def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit) -> None:
     """Chains that disagree on alpha alone differ most at small N: one such setting among 5,000 is enough."""
     rng = np.random.default_rng(0)
@@ -336,6 +342,7 @@ def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit
     assert {2346, int(many["D"].argmin()) + 1, int(many["D"].argmax()) + 1} <= set(table.index)
 
 
+@pytest.mark.slow
 def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     """The runs span 2.9 e-folds of ptpp and .7 of r: half of that is far, here and in the check."""
     seen = ptpp_fit.observed.covariates
@@ -351,6 +358,7 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
 
 
+@pytest.mark.slow
 def test_a_mapping_is_a_grid_of_settings(sound_fit: Fit) -> None:
     settings: dict[str, Any] = {"N": [1e8, 1e9], "D": "1e9,1e10"}
     by_mapping, by_grid = (forecast(sound_fit, at).summary() for at in (settings, grid(sound_fit, settings)))

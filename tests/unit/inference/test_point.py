@@ -34,6 +34,7 @@ def pointed() -> PointFit:
     return point_fit("chinchilla", noisy(), starts=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "starts"), [("chinchilla", 10), ("ptpp-floor", 6)])
 def test_noiseless_parameters_are_recovered(name: str, starts: int) -> None:
     law = load_law(name)
@@ -43,6 +44,7 @@ def test_noiseless_parameters_are_recovered(name: str, starts: int) -> None:
     assert fit.objective < 1e-10
 
 
+@pytest.mark.slow
 def test_a_share_may_exceed_1_in_a_point_fit() -> None:
     """The published fits require positive parameters only: lambda of a gate lies on (0, 1) in a posterior, not here."""
     law, truth = load_law("ptpp-gate"), oracles.typical(load_law("ptpp-gate")) | {"lam": 1.05, "B": 3.0}
@@ -175,6 +177,7 @@ def test_unusable_options_of_the_bootstrap_are_refused(
         pointed.bootstrap(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_fit_that_reaches_no_finite_loss_is_refused() -> None:
     """log(k) has a value for 2% of the starts of k only."""
     card = load_law("chinchilla").card.replace("E + A", "E + 0*log(k) + A")

@@ -167,6 +167,7 @@ def test_rows_of_a_known_run_join_it() -> None:
     assert (observed.rows > 30).sum() == 3
 
 
+@pytest.mark.slow
 def test_rows_without_a_run_stay_alone_round_after_round(tmp_path: Path, small_fit: Fit) -> None:
     """Row 1 of the new table is not row 1 of the old one."""
     fit = fitted(old_table().drop(columns="run"))

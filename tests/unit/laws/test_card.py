@@ -95,6 +95,7 @@ def test_prior_predictive_outcomes_are_possible(law: Law, rng: np.random.Generat
 LEAST = {"task-loss": 0.1}  # correct answers may be nearly certain
 
 
+@pytest.mark.slow
 def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
     symbols = {"loss": "L", "task_loss": r"\mathrm{task}_{\mathrm{loss}}", "error_rate": r"\mathrm{error}_{\mathrm{rate}}"}

@@ -88,6 +88,7 @@ def test_replay_is_empty_in_logs_of_pre_training(rows: pd.DataFrame) -> None:
         oracles.observed(law, table[[*law.covariates, "run", "loss"]])
 
 
+@pytest.mark.slow
 def test_a_term_that_is_zero_in_all_runs_keeps_its_prior() -> None:
     """Constant rates do not identify annealing: its scale is a coordinate of its own, and the density is finite."""
     law = load_law("annealing")

@@ -96,6 +96,7 @@ def test_let_expressions_have_the_values_of_the_level() -> None:
         np.testing.assert_allclose(law.evaluate(values | at | marks), alone, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_parameters_may_differ_by_two_columns() -> None:
     levels = {"domain": ("a", "b"), "set": ("x", "y", "z")}
     law = with_levels(with_by(load_law("chinchilla"), {"E": "domain", "A": "set"}), levels)
@@ -183,6 +184,7 @@ def test_a_row_of_no_known_level_has_no_loss(pooled: Law) -> None:
     assert np.isfinite(pooled.predict(draws, at)).tolist() == [[True, False]] * 2
 
 
+@pytest.mark.slow
 def test_the_density_of_many_levels_is_sampled_in_a_graph_that_does_not_grow_with_them(rng: np.random.Generator) -> None:
     sizes = []
     for number in (40, 200):

@@ -103,6 +103,7 @@ def brute_force(share: Array, expected: Array, items: Array, spread: float, tau:
     return float(log.max() + np.log(np.exp(log - log.max()).sum() * (effect[1] - effect[0])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", [0.03, 0.3, 1.0])
 @pytest.mark.parametrize("items", [20.0, 500.0, 5000.0])
 def test_the_integral_over_run_effects_is_that_of_brute_force(tau: float, items: float, rng: np.random.Generator) -> None:

@@ -181,6 +181,7 @@ def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_coefficients_are_conditionally_normal() -> None:
     size, observed = 40_000, seen(SE)
     walk = walk_of(observed)

@@ -57,6 +57,7 @@ def served(source: Fit, target: Fit) -> PlanMenu:
     return menu_of(source, target, served="1e11:1e12:90%")
 
 
+@pytest.mark.slow
 def test_a_menu_costs_as_brute_force_says(source: Fit, target: Fit, served: PlanMenu) -> None:
     """Tokens from a fine grid at each size; FLOPs of the whole life; the share of draws in which each size is the cheapest."""
     size = source.draws["E"].size
@@ -89,6 +90,7 @@ def test_uncertain_amounts_are_the_same_for_all_sizes(served: PlanMenu) -> None:
         np.testing.assert_array_equal(first, other)
 
 
+@pytest.mark.slow
 def test_served_tokens_cost_the_same_in_all_plans_of_a_checkpoint(source: Fit, target: Fit) -> None:
     options = LIMITED | {"base_loss": BASE}
     plain, served = (plan(source, target, MODEL, minimise="flops", served=s, **options) for s in (0.0, 1e12))
@@ -115,6 +117,7 @@ def test_hours_and_money_of_a_plan_by_hand(source: Fit, target: Fit) -> None:
     assert "device hours" in result.lines()[1]
 
 
+@pytest.mark.slow
 def test_budgets_of_the_whole_life_leave_what_serving_does_not_take(source: Fit, target: Fit) -> None:
     """The least loss within a budget, as that of a plan without serving that has the rest of the budget."""
     options = LIMITED | {"base_loss": BASE, "max_loss": None, "minimise": "target-loss"}
@@ -129,6 +132,7 @@ def test_budgets_of_the_whole_life_leave_what_serving_does_not_take(source: Fit,
         plan(source, target, MODEL, max_flops=1e21, served=1e11, **options)
 
 
+@pytest.mark.slow
 def test_a_budget_of_something_uncertain_holds_together_with_the_losses(source: Fit, target: Fit) -> None:
     """As brute force says: the first tokens of a fine grid at which enough draws keep both losses and the budget."""
     budget = 2.2e22
@@ -151,6 +155,7 @@ def test_a_budget_of_something_uncertain_holds_together_with_the_losses(source: 
     assert set(result.margins) == {"forgetting of source", "target loss"}  # no run tells anything about served tokens
 
 
+@pytest.mark.slow
 def test_deterministic_plans_choose_a_size_too(source: Fit, target: Fit, served: PlanMenu) -> None:
     values = [own.deterministic.flops for own in served.plans if own is not None and own.deterministic is not None]
     assert served.deterministic == int(np.argmin(values))

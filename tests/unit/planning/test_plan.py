@@ -104,6 +104,7 @@ def test_the_deterministic_plan_has_two_active_constraints_and_seldom_satisfies_
     assert 0.1 < whole.deterministic.held_out < 0.4
 
 
+@pytest.mark.slow
 def test_one_draw_gives_back_the_published_plan() -> None:
     """Without scatter the posterior is a point, and every plan the published one: 8.9 tokens per parameter and 34% replay."""
     fits = [
@@ -117,6 +118,7 @@ def test_one_draw_gives_back_the_published_plan() -> None:
     assert result.best.held_out == 1.0
 
 
+@pytest.mark.slow
 def test_point_fits_give_the_deterministic_plan_in_place_of_medians(source: Fit, target: Fit) -> None:
     points = [
         PointFit(fit.law, values, 0.0, 1e-3, pd.DataFrame(), fit.observed, np.zeros(len(values)))
@@ -206,6 +208,7 @@ def test_least_replay_at_given_tokens(source: Fit) -> None:
     assert listed.replay == first + 0.01
 
 
+@pytest.mark.slow
 def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
     """With new tokens at a price, the budget and forgetting each need a least replay share, and the plan takes the larger."""
     price = 20 * 8.1e9 * 1e-6
@@ -222,6 +225,7 @@ def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
     assert tiny.best.replay == pytest.approx(0.999, abs=1e-8)  # only the end of the grid lies within this budget
 
 
+@pytest.mark.slow
 def test_an_infeasible_plan_shows_the_highest_attainable_confidence(source: Fit, target: Fit) -> None:
     shares = np.linspace(0, 1, 9)
     result = solve(source, target, max_forgetting="1%", atpp="1:15", replay=shares, levels=(0.9,))
@@ -313,6 +317,7 @@ def test_the_probability_of_a_place_is_the_share_of_draws_that_satisfy_every_con
     np.testing.assert_allclose(whole.probability(tokens, shares), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_picture_shows_the_plan_over_a_landscape(whole: Plan) -> None:
     axes = Figure().subplots()
     assert whole.best is not None
@@ -340,6 +345,7 @@ def test_the_words_of_a_plan(whole: Plan) -> None:
     assert plug_in.startswith("deterministic (plug-in) plan, by median losses: ATPP ")
 
 
+@pytest.mark.slow
 def test_a_plan_speaks_in_the_unit_of_the_losses(source: Fit, target: Fit) -> None:
     fits = in_bytes(source), in_bytes(target)
     result = solve(*fits, max_forgetting=0.05, base_loss="1.56+-0.01", **FIXED)

@@ -100,6 +100,7 @@ def test_the_axes_are_labelled(fan: Forecast, ax: Axes) -> None:
     assert labels(ax) == ["N = 100M", "N = 1B", "N = 8.1B"]
 
 
+@pytest.mark.slow
 def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: Axes) -> None:
     fan = forecast(sound_fit, grid(sound_fit.law, {"N": "1e9", "D": "1e9:1e12:7"}))
     assert fan.headlines == ["run"] * 3 + ["extrapolated"] * 4
@@ -180,6 +181,7 @@ def test_fitted_losses_far_from_the_curves_are_counted(fitted: Fit, ax: Axes) ->
     assert f"{far} fitted losses of these settings lie far outside the curves, or between those drawn" in notes(ax)
 
 
+@pytest.mark.slow
 def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
     fit, x = apart_fit(), np.linspace(-1, 1, 5)
     at = pd.DataFrame([{"x": v, "domain": d, "lab": lab} for v in x for d, lab in (("web", "b_1"), ("code", "a"), ("web", "a"))])
@@ -289,6 +291,7 @@ def test_compute_needs_size_and_tokens(ax: Axes) -> None:
 # --- chance ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_chance_is_one_line_where_it_is_the_same_and_else_one_for_each_curve(ax: Axes) -> None:
     text = card("count").replace("chance = 0.25", 'chance = "guess"').replace("0.25 + 0.7", "guess + 0.7")
     law = parse_card(text.replace("items = {", 'guess = { unit = "share", support = [0, 0.9] }\nitems = {'))

@@ -32,6 +32,7 @@ def turned() -> TurningPoint:
     return turning_point(dynamics_fit(SOURCE, size=1200), DONE, longest=20_000)
 
 
+@pytest.mark.slow
 def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None:
     fit = dynamics_fit(SOURCE, size=1200, unit="bits/byte")
     assert "FAILED" not in plot_transfer(RECIPE, fit, ax).get_title()

@@ -71,6 +71,7 @@ def test_a_run_that_is_left_out_is_a_new_run_of_a_checkpoint_known_from_others()
     check(effects.at(np.arange(1))[0], fit.residual[:, rows] @ gain, CHECKPOINT**2 * (1 - gain.sum()))
 
 
+@pytest.mark.slow
 def test_a_one_sided_effect_is_conditional_too() -> None:
     """By quadrature over the excess, draw by draw; the mean of all draws is compared."""
     fit = line_fit(noise="skew")
@@ -90,7 +91,7 @@ def test_a_one_sided_effect_is_conditional_too() -> None:
 
 
 def test_explicit_effects_are_those_of_the_fit() -> None:
-    fit = line_fit(noise="student")
+    fit = line_fit(size=4000, noise="student")
     tree, drawn = fit.tree.copy(), np.random.default_rng(0).standard_normal((4, 1000, 4))
     tree["posterior"] = fit.tree["posterior"].to_dataset().assign(run_effect=(("chain", "draw", "run"), drawn))
     effects = learnt(replace(fit, tree=tree))
@@ -99,6 +100,7 @@ def test_explicit_effects_are_those_of_the_fit() -> None:
     assert learnt(line_fit(noise="student-no-run")).words == ["new run"] * 5  # nothing is learnt of a run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "reading", "words"),
     [

@@ -60,6 +60,7 @@ MAKE: dict[str, Callable[[Fit], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MAKE, "plan"])
 def test_every_object_is_shown_in_short(name: str, sound_fit: Fit, ptpp_fit: Fit) -> None:
     shown = plan_of(ptpp_fit) if name == "plan" else MAKE[name](sound_fit)
@@ -125,6 +126,7 @@ def test_a_failed_fit_shows_no_interval(small_fit: Fit) -> None:
     assert "✗ Sampling FAILED (forced)" in outline(small_fit.forecast(SETTINGS, force=True)._repr_html_())
 
 
+@pytest.mark.slow
 def test_a_forecast_shows_the_interval_to_report(sound_fit: Fit) -> None:
     at = bayeslaw.grid(sound_fit, {"N": [1e9, 1e11], "D": "1e9:1e13:10"})
     result = sound_fit.forecast(at)
@@ -142,11 +144,12 @@ def test_a_forecast_shows_the_interval_to_report(sound_fit: Fit) -> None:
 
 
 def test_only_the_rows_that_are_shown_are_computed(sound_fit: Fit) -> None:
-    result = sound_fit.forecast(bayeslaw.grid(sound_fit, {"N": 1e9, "D": "1e9:1e13:5000"}))
-    assert "… 4,988 more rows" in outline(result._repr_html_())
+    result = sound_fit.forecast(bayeslaw.grid(sound_fit, {"N": 1e9, "D": "1e9:1e13:200"}))
+    assert "… 188 more rows" in outline(result._repr_html_())
     pd.testing.assert_frame_equal(result._summary(0.9, 12), result.summary().head(12))
 
 
+@pytest.mark.slow
 def test_a_plan_shows_its_losses_and_verdicts_or_that_there_is_none(ptpp_fit: Fit) -> None:
     plan = plan_of(ptpp_fit)
     shown = outline(plan._repr_html_())

@@ -166,6 +166,7 @@ def test_intervals_of_a_failed_fit_are_withheld(made: Report, html: str, small_f
     assert "Sampling FAILED" in one["methods"]["text"]
 
 
+@pytest.mark.slow
 def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
     forced = report({"short": small_fit}, at=at, force=True)
     one = forced.facts["fits"][0]
@@ -176,6 +177,7 @@ def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
     assert forced.latex["fit1-parameters.tex"].count(b"dagger") == len(one["parameters"]["rows"]) + 1
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(sound_fit: Fit) -> None:
     parameter = replace(sound_fit.law.parameters["E"], latex=r"\href{javascript:alert(1)}{E}", meaning="<b>&amp;")
     law = replace(
@@ -250,6 +252,7 @@ def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> 
     assert "calibration" in made.pictures
 
 
+@pytest.mark.slow
 def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit: Fit, held: Runs) -> None:
     fitted = oracles.table(sound_fit.law, runs=8)
     mixed = replace(held, frame=pd.concat([held.frame, fitted.head(5)], ignore_index=True), name="mixed.csv")

@@ -131,6 +131,7 @@ def test_areas_are_the_double_sum_of_the_papers(eta: list[float], memory: float,
         assert astuple(second.end) == pytest.approx(astuple(whole_areas.end), rel=1e-9, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_a_first_warm_up_is_no_annealing() -> None:
     schedule = wsd(150, 1e-3, decay=0.3, warmup=50)
     after = np.append(1e-3, schedule.rates[50:])
