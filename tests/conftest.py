@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, Done
 from tests.errors import codes_of
+from tests.kept import keeping
 
 os.environ.pop("COLUMNS", None)  # what is printed is that of a pipe, whatever terminal the tests run in
 
@@ -71,6 +73,20 @@ def sound_fit() -> Fit:
 def ptpp_fit() -> Fit:
     """A fit of ptpp-floor to 60 rows that passes its checks."""
     return _sound("ptpp-floor", 12, draws=2000, tune=800)
+
+
+@pytest.fixture(scope="session")
+def kept_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where draws are kept, one folder for all workers of this run."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kept_draws"
+
+
+@pytest.fixture(scope="module")
+def kept_draws(kept_folder: Path) -> Iterator[None]:
+    """Sample each density once with the same settings in all modules that use this, in whatever worker; see `tests.kept`."""
+    with keeping(kept_folder):
+        yield
 
 
 @cache
