@@ -56,23 +56,24 @@ def small_fit() -> Fit:
     return fit(law, oracles.table(law, runs=8), draws=200, tune=200, chains=2, seed=1, progress=False)
 
 
-def _sound(name: str, runs: int, *, draws: int, tune: int) -> Fit:
+def _sound(name: str, runs: int, folder: Path, *, draws: int, tune: int) -> Fit:
     law = load_law(name)
-    made = fit(law, oracles.table(law, runs=runs), draws=draws, tune=tune, chains=2, seed=1, progress=False)
+    with keeping(folder):
+        made = fit(law, oracles.table(law, runs=runs), draws=draws, tune=tune, chains=2, seed=1, progress=False)
     assert made.passed, made.checks
     return made
 
 
 @pytest.fixture(scope="session")
-def sound_fit() -> Fit:
+def sound_fit(kept_folder: Path) -> Fit:
     """A fit of chinchilla to 40 rows that passes its checks."""
-    return _sound("chinchilla", 8, draws=1500, tune=300)
+    return _sound("chinchilla", 8, kept_folder, draws=1500, tune=300)
 
 
 @pytest.fixture(scope="session")
-def ptpp_fit() -> Fit:
+def ptpp_fit(kept_folder: Path) -> Fit:
     """A fit of ptpp-floor to 60 rows that passes its checks."""
-    return _sound("ptpp-floor", 12, draws=2000, tune=800)
+    return _sound("ptpp-floor", 12, kept_folder, draws=2000, tune=800)
 
 
 @pytest.fixture(scope="session")
