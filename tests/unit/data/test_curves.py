@@ -134,6 +134,7 @@ def test_runs_go_on_from_their_parents() -> None:
         curves.runs(phase="adapted")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.integers(10, 60), st.sampled_from([0.0, 0.9, 0.999]), st.sampled_from(["shuffled", "sorted"]))
 def test_a_trunk_and_its_branch_have_the_areas_of_one_run(cut: int, memory: float, order: str) -> None:

@@ -348,6 +348,7 @@ def test_a_size_beside_others_in_millions_is_in_millions() -> None:
 # --- rows that repeat others --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
     """Five copies of a table narrowed its intervals by a fifth, without a word."""
     law = load_law("chinchilla")

@@ -147,6 +147,7 @@ def test_the_unit_of_a_target_does_not_matter(fit: Fit, unit: float) -> None:
 # --- choices that a naive search gets wrong --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_checkpoint_paid_for_is_shared() -> None:
     """Twelve equal runs, each from a checkpoint of its own or from a common one, which is paid once: the picks share it."""
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
@@ -180,6 +181,7 @@ def test_the_run_that_pays_for_a_checkpoint_is_judged_with_those_that_need_it() 
     assert made.stop is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [-1.0, 2.0])
 def test_purchases_are_worth_their_price_until_no_number_of_further_ones_is(x: float) -> None:
     """All ends are tried: after the last worthwhile purchase the rate of any number of further ones is too low."""
@@ -212,6 +214,7 @@ def test_an_expensive_checkpoint_is_bought_if_several_runs_together_are_worth_it
     assert len(made.picks) == 8
 
 
+@pytest.mark.slow
 def test_with_large_run_effects_many_runs_are_better_than_many_points() -> None:
     """Long curves of many points against short runs of two points, which inform almost as much if run effects are large."""
     long = [pd.DataFrame({"run": f"long{i}", "x": np.linspace(2, 3, 12), "cost": 6.0}) for i in range(3)]
@@ -233,6 +236,7 @@ def test_with_large_run_effects_many_runs_are_better_than_many_points() -> None:
     assert (alone)[:3].max() > 1.02 * alone[3:].max()
 
 
+@pytest.mark.slow
 def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
     """Runs elsewhere inform the parameters, but not the error of the law at the target."""
     fit = logarithmic(0)
@@ -268,6 +272,7 @@ def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
     assert inside.width_name == "latent_eti90_width"
 
 
+@pytest.mark.slow
 def test_discrepancies_of_two_laws_are_independent() -> None:
     """Also where both fits had the same seed."""
     one, other = logarithmic(0), logarithmic(1)
@@ -335,6 +340,7 @@ def test_one_candidate_can_be_explained(made: Anchors) -> None:
         made.explain("c99")
 
 
+@pytest.mark.slow
 def test_fixed_runs_are_bought_first_and_runs_of_the_fit_are_left_out(fit: Fit) -> None:
     frame = pool(12)
     frame["fixed"] = frame["run"] == "c7"
@@ -347,6 +353,7 @@ def test_fixed_runs_are_bought_first_and_runs_of_the_fit_are_left_out(fit: Fit) 
     assert again.picks["run"].tolist() == made.picks["run"].tolist()
 
 
+@pytest.mark.slow
 def test_a_law_that_misses_its_own_runs_is_noted(fit: Fit) -> None:
     assert any(
         note.startswith("line misses its own runs by 2.0%")

@@ -94,6 +94,7 @@ def test_a_candidate_without_checkpoint_has_a_checkpoint_of_its_own() -> None:
     assert choice.candidates.price.tolist() == [50.0, 50.0, 50.0]
 
 
+@pytest.mark.slow
 def test_without_checkpoints_each_candidate_has_a_checkpoint_effect_of_its_own() -> None:
     fit = line_fit(noise="normal-checkpoint", run=0.001)
     plain, named = pool(6), pool(6).assign(checkpoint=lambda t: "of " + t["run"], checkpoint_cost=0.0)
@@ -171,6 +172,7 @@ def test_faulty_runs_are_refused(
         anchors(tokens, change(RUNS), AT, budget=1e22)
 
 
+@pytest.mark.slow
 def test_a_fit_whose_checks_failed_is_refused_unless_forced(fit: Fit) -> None:
     failed = replace(fit, checks=tuple(replace(check, passed=False) for check in fit.checks))
     for targets in (TARGETS, {"margin": fit.draws["a"]}):
@@ -209,6 +211,7 @@ def test_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
         anchors(fit, pool(4), TARGETS.rename(columns={"x": "y"}), **options)
 
 
+@pytest.mark.slow
 def test_replay_in_percent_and_shares_outside_0_to_1_are_refused() -> None:
     fit = typical_fit("ptpp-floor")
     frame = pd.DataFrame({"run": ["a", "b"], "N": 1e9, "D": 1e10, "ptpp": 31.0, "r": 0.25})
@@ -220,6 +223,7 @@ def test_replay_in_percent_and_shares_outside_0_to_1_are_refused() -> None:
             anchors(fit, frame, target.assign(r=r), budget=1e21)
 
 
+@pytest.mark.slow
 def test_an_unknown_noise_group_is_refused() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(

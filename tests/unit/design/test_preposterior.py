@@ -115,6 +115,7 @@ def test_noise_groups_are_those_of_the_fit() -> None:
         nested(fit, DESIGN, targets)
 
 
+@pytest.mark.slow
 def test_heavy_tailed_points_inform_less_than_normal_ones() -> None:
     """At the same scale a point with 5 degrees of freedom has 3/4 of the information on its location."""
     rows = {
@@ -127,6 +128,7 @@ def test_heavy_tailed_points_inform_less_than_normal_ones() -> None:
     assert 0.6 < gains < 0.95
 
 
+@pytest.mark.slow
 def test_a_draw_has_no_weight_for_its_own_losses() -> None:
     """All but one draw of the weights of each simulation, against weights by the normal density."""
     fit, outer = line_fit(size=800, point=0.02, run=0.02), 20

@@ -107,6 +107,7 @@ def test_probabilities_are_those_of_normal_errors(name: str, size: float) -> Non
     assert (table["p_adjusted"] >= table[["p_level", "p_curve"]].min(axis=1) - 0.01).all()
 
 
+@pytest.mark.slow
 def test_an_error_that_all_runs_share_shows_in_all_runs_together(refitted: dict[str, Any]) -> None:
     """Ten runs, each 1.7 sd of its run effect too high: none is far out by itself."""
     fit = line_fit(size=2000, run=0.05)
@@ -148,6 +149,7 @@ def test_known_errors_widen_heavy_tailed_noise_as_a_larger_scale_does() -> None:
     pd.testing.assert_frame_equal(compare_with_predictions(fit, known), compare_with_predictions(wider, new), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_long_curves_are_compared_at_500_points() -> None:
     fit = line_fit(size=2000)
     x = np.linspace(-1, 1, 1200)
@@ -256,6 +258,7 @@ def mixture(stack: Stack, size: int = 200_000) -> Array:
     return np.concatenate(losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.3, 2.5])
 def test_a_stack_predicts_new_runs_as_the_mixture_of_its_laws(size: float) -> None:
     stack = two_levels()

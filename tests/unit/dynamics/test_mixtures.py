@@ -110,6 +110,7 @@ def test_tables_that_can_not_be_combined_are_refused(change: dict[str, Any], cod
         combine(**dict[str, Any](runs=three(), of="forum", source="web", target="code") | change)
 
 
+@pytest.mark.slow
 def test_fits_that_can_not_be_combined_are_refused() -> None:
     source, target = fits()
     rows = RECIPE.rows([1000])

@@ -84,6 +84,7 @@ def test_a_loss_that_never_rises_has_a_turning_length_of_0(fit: Fit, turning: Tu
     assert turning_point(fit, DONE, target=target, weight=0.5, longest=4000).rises <= turning.rises
 
 
+@pytest.mark.slow
 def test_each_length_has_its_own_schedule(fit: Fit) -> None:
     cosine = Recipe(RECIPE.point, f"cosine:steps=1000,peak={RATE},final=0")
     turning = turning_point(fit, cosine, longest=6000)

@@ -102,6 +102,7 @@ def test_rows_at_one_size_and_stage_share_it(ptpp_fit: Fit) -> None:
     assert abs((error[:, 3] * error[:, 0]).mean() / 0.01**2 - expected) < allowed
 
 
+@pytest.mark.slow
 def test_its_size_is_the_stated_one(sound_fit: Fit) -> None:
     one, two = log_error(sound_fit, AT), log_error(sound_fit, AT, 0.02)
     np.testing.assert_allclose(two, 2 * one, atol=1e-12)
@@ -141,6 +142,7 @@ def test_the_learnt_error_widens_forecasts_outside_the_runs(sound_fit: Fit) -> N
     assert not np.array_equal(result.expected(slice(1, 2)), draws["latent"].values.T[[1]])
 
 
+@pytest.mark.slow
 def test_without_the_learnt_error_forecasts_are_the_laws(sound_fit: Fit) -> None:
     refused, learnt = forecast(sound_fit, AT, discrepancy="none", seed=3), forecast(sound_fit, AT, discrepancy="learned", seed=3)
     assert (refused.spread, refused.spreads, refused.beyond) == ("run", ("latent", "run"), ())
@@ -149,6 +151,7 @@ def test_without_the_learnt_error_forecasts_are_the_laws(sound_fit: Fit) -> None
     np.testing.assert_allclose(refused.expected(slice(None)), refused.draws["latent"].values.T)
 
 
+@pytest.mark.slow
 def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: Fit) -> None:
     """No run has both the most tokens (of run 7, 1e8 parameters) and the largest size (1e9)."""
     at = pd.DataFrame({"N": [1e8, 1e9], "D": [1.7e10, 1.7e10]})

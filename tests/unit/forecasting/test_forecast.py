@@ -37,6 +37,7 @@ def columns(draws: dict[str, Array]) -> dict[str, Array]:
 # --- draws ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_latent_draws_are_the_laws_loss_at_each_draw(sound_fit: Fit, ptpp_fit: Fit) -> None:
     ptpp_at = AT.assign(r=[0.0, 0.3, 1.0], ptpp=[15, 31, 279])
     for fit, at in ((sound_fit, AT), (ptpp_fit, ptpp_at)):
@@ -59,6 +60,7 @@ def variance_is(values: Array, expected: float) -> bool:
     return bool(abs(values.var() / expected - 1) < 5 * np.sqrt(2 / values.size))
 
 
+@pytest.mark.slow
 def test_run_spread_has_the_variance_of_point_and_run_noise(sound_fit: Fit) -> None:
     point, run = (sound_fit.draws[name][:, None] for name in ("sigma_point", "sigma_run"))
     noise = log_noise(sound_fit, pd.concat([AT.iloc[[1]]] * 40))
@@ -117,6 +119,7 @@ def test_bad_seeds(sound_fit: Fit, seed: int) -> None:
 # --- summaries ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prob", "name"), [(0.9, "eti90"), (0.5, "eti50"), (0.999, "eti99.9")])
 def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: float, name: str) -> None:
     result = forecast(sound_fit, AT)

@@ -119,6 +119,7 @@ def test_disagreement_of_laws_widens_the_interval(stack: Stack) -> None:
     assert (whole["latent_eti90_ub"] > high.max(axis=0) * 0.99)[apart].all()
 
 
+@pytest.mark.slow
 def test_a_stack_of_one_is_that_fit(sound_fit: Fit) -> None:
     stack = Stack.of({"a": sound_fit}, {"a": 1.0})
     assert forecast(stack, AT, seed=2).draws.identical(forecast(sound_fit, AT, seed=2).draws)

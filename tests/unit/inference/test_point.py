@@ -76,6 +76,7 @@ def test_the_objective_is_the_sum_of_huber_losses_and_at_its_minimum(delta: floa
             assert oracle("chinchilla", here | {name: value * factor}, table, delta) > fit.objective
 
 
+@pytest.mark.slow
 def test_delta_is_the_cards_unless_given(pointed: PointFit) -> None:
     assert pointed.delta == load_law("chinchilla").huber_delta == 1e-3
     law = load_law("ptpp-floor")

@@ -295,6 +295,7 @@ def test_a_run_of_another_checkpoint_group_or_level_is_refused() -> None:
         join_runs(varying, read_runs(more.assign(domain="z")))
 
 
+@pytest.mark.slow
 def test_checkpoints_with_an_effect_must_be_identified_by_the_same_columns() -> None:
     law = load_law("ptpp-floor")
     table = oracles.table(law, runs=12)

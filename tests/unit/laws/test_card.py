@@ -225,6 +225,7 @@ def test_farseer_counted_from_elsewhere_is_the_same_law() -> None:
     assert (np.diff(scope["rate"]) < 0).all()
 
 
+@pytest.mark.slow
 def test_the_digest_differs_between_cards_and_priors() -> None:
     laws = [load_law(name) for name in law_names()]
     changed = [law.with_priors({list(law.parameters)[-1]: Prior.parse("Normal(0.3, 0.1)")}) for law in laws]

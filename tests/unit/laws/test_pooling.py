@@ -124,6 +124,7 @@ def test_levels_that_are_not_pooled_have_the_prior_of_the_parameter(pooled: Law)
     assert all(p.around is None for p in law.parameters.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [BY, {"A": "domain"}, {"A": "domain", "alpha": "domain"}])
 def test_the_gradient_of_the_density_is_true(by: dict[str, str], rng: np.random.Generator) -> None:
     law = with_levels(with_by(load_law("chinchilla"), by), LEVELS)

@@ -145,6 +145,7 @@ def test_forgetting_is_counted_from_where_the_law_starts() -> None:
     np.testing.assert_allclose(np.exp(base.log), 2.6)
 
 
+@pytest.mark.slow
 def test_a_plan_starts_at_the_stated_base_loss() -> None:
     fit = starting(2.9)
     asked: dict[str, Any] = {"on": "latent", "max_forgetting": "20%", "minimise": "source-loss", "tokens": 1e8}

@@ -174,6 +174,7 @@ def test_deterministic_plans_choose_a_size_too(source: Fit, target: Fit, served:
     assert fixed.deterministic is not None
 
 
+@pytest.mark.slow
 def test_sizes_whose_serving_takes_the_budget_are_left_out(source: Fit, target: Fit) -> None:
     menu = menu_of(source, target, served=1e12, max_flops=2e22, max_loss=None, minimise="target-loss")
     assert menu.table["plan"].tolist() == ["feasible", "feasible", "over budget"]
@@ -183,6 +184,7 @@ def test_sizes_whose_serving_takes_the_budget_are_left_out(source: Fit, target: 
         menu_of(source, target, served=1e12, max_flops=1e21, max_loss=None, minimise="target-loss")
 
 
+@pytest.mark.slow
 def test_listed_tokens_are_compared_too(source: Fit, target: Fit) -> None:
     menu = menu_of(source, target, (3e9, 8.1e9), tokens="2e10,1e11,4e11", served=1e11)
     assert set(menu.table["tokens"].round(-5)) <= {2e10, 1e11, 4e11}

@@ -193,6 +193,7 @@ def least_replay(source: Fit, **changed: Any) -> Plan:
     )
 
 
+@pytest.mark.slow
 def test_least_replay_at_given_tokens(source: Fit) -> None:
     result = least_replay(source)
     assert result.best is not None
@@ -284,6 +285,7 @@ def test_margins_against_the_base_loss_of_the_law_are_of_the_laws_alone(
     np.testing.assert_allclose(result.margins["target loss"], aimed, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     """Both domains have the same E in each draw here, so their losses at the plan are the same in each draw."""
     law = law_named("transfer-target")
@@ -301,6 +303,7 @@ def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     np.testing.assert_allclose(source, target, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_several_sources_have_a_constraint_each(source: Fit, target: Fit, fixed: Plan) -> None:
     worse = posterior("ptpp-floor", scattered(SOURCE | {"C": 0.12}, SIZE, 8, 0.006), seed=8)
     limits: dict[str, Any] = {"max_forgetting": {"web": "2%", "code": "3%"}, "base_loss": {"web": BASE, "code": BASE * 1.01}}

@@ -208,6 +208,7 @@ def test_another_covariate_can_lie_on_the_axis(fan: Forecast, ax: Axes) -> None:
     assert labels(ax)[-1] == "… and 5 more settings not shown"
 
 
+@pytest.mark.slow
 def test_D_is_on_the_axis_where_it_varies(fan: Forecast, ax: Axes) -> None:
     assert forecast_axis(fan) == "D"
     fit = typical_fit("ptpp-floor", runs=12)

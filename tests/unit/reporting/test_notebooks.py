@@ -74,6 +74,7 @@ def test_every_object_is_shown_in_short(name: str, sound_fit: Fit, ptpp_fit: Fit
     assert len(lines) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["runs", "stack", "comparison", "anchors"])
 def test_names_from_files_of_users_are_escaped(name: str, sound_fit: Fit) -> None:
     fragment = MAKE[name](sound_fit)._repr_html_()
@@ -143,6 +144,7 @@ def test_a_forecast_shows_the_interval_to_report(sound_fit: Fit) -> None:
     assert float(shown[first - 2]) == pytest.approx(stated.summary()["latent_median"][0], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_only_the_rows_that_are_shown_are_computed(sound_fit: Fit) -> None:
     result = sound_fit.forecast(bayeslaw.grid(sound_fit, {"N": 1e9, "D": "1e9:1e13:200"}))
     assert "… 188 more rows" in outline(result._repr_html_())

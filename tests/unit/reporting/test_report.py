@@ -243,6 +243,7 @@ def test_fits_of_other_losses_are_not_compared(sound_fit: Fit, ptpp_fit: Fit) ->
     assert len(notes) == 1
 
 
+@pytest.mark.slow
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
     tables = made.facts["comparison"]["tables"]
     (table,) = [t for t in tables if t["caption"] == "Scores on the 12 losses of held.csv"]

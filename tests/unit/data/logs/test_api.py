@@ -46,6 +46,7 @@ def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) ->
     assert cells(imported, "step", "loss") == [[1000, 3.25], [2000, 3.125]]
 
 
+@pytest.mark.slow
 def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
     losses = written(
         tmp_path,
@@ -186,6 +187,7 @@ def test_a_resumed_run_may_begin_with_a_repeated_evaluation(tmp_path: Path) -> N
     assert noted(first, "run 'a'", "step 1000", "1 repeated value of loss")
 
 
+@pytest.mark.slow
 def test_histories_of_checkpoints_are_no_resumed_runs(tmp_path: Path) -> None:
     for step in (10, 20, 30, 40):
         state(tmp_path / "run" / f"checkpoint-{step}", range(10, step + 1, 10))
@@ -213,6 +215,7 @@ def test_domains_below_one_another_are_no_resumed_run(tmp_path: Path) -> None:
         assert len(import_runs(written(tmp_path, text), resumed=resumed).runs) == 4
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True).map(sorted),

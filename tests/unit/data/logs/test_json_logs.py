@@ -143,6 +143,7 @@ def test_tokens_are_read_from_events_of_their_own(tmp_path: Path) -> None:
     assert cells(imported, "step", "loss", "D") == [[100, 3.5, 100 * 2**20], [200, 3.5, 200 * 2**20]]
 
 
+@pytest.mark.slow
 def test_tokens_are_logged_or_computed_from_steps(tmp_path: Path) -> None:
     log = [{"run": "a", "step": s, "eval_loss": 3.0} | ({"tokens_seen": s * 1e6} if s < 300 else {}) for s in (100, 200, 300)]
     path = lines(tmp_path, *log, {"run": "b", "step": 100, "eval_loss": 3.1})
@@ -189,6 +190,7 @@ def test_a_folder_must_hold_logs_of_one_kind(tmp_path: Path) -> None:
         import_runs([path, path])
 
 
+@pytest.mark.slow
 def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -> None:
     for folder, loss in (("small", 3.5), ("large", 3.1)):
         (tmp_path / "x" / folder / "logs").mkdir(parents=True)
