@@ -132,7 +132,7 @@ def fixed_fit(
 
 def line_fit(
     *,
-    size: int = 1000,
+    size: int = 4000,
     noise: str = "normal",
     point: float = 0.01,
     run: float = 0.01,

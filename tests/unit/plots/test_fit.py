@@ -38,7 +38,7 @@ def ax() -> Axes:
 
 @pytest.fixture(scope="module")
 def fitted() -> Fit:
-    return line_fit(size=4000)
+    return line_fit()
 
 
 def across(line: Line2D) -> Array:

@@ -91,7 +91,7 @@ def test_a_one_sided_effect_is_conditional_too() -> None:
 
 
 def test_explicit_effects_are_those_of_the_fit() -> None:
-    fit = line_fit(size=4000, noise="student")
+    fit = line_fit(noise="student")
     tree, drawn = fit.tree.copy(), np.random.default_rng(0).standard_normal((4, 1000, 4))
     tree["posterior"] = fit.tree["posterior"].to_dataset().assign(run_effect=(("chain", "draw", "run"), drawn))
     effects = learnt(replace(fit, tree=tree))
