@@ -85,6 +85,7 @@ def tokens() -> Fit:
     return fixed_fit(law, table.assign(loss=2.5, ptpp=20.0), draws | noise, noise="normal")
 
 
+@pytest.mark.slow
 def test_a_candidate_without_checkpoint_has_a_checkpoint_of_its_own() -> None:
     """Also where its automatic name, such as 'run 1', is the name of a run and checkpoint of the fit."""
     fit = line_fit(names=[f"run {i}" for i in range(4)], checkpoint=None)
@@ -103,6 +104,7 @@ def test_without_checkpoints_each_candidate_has_a_checkpoint_effect_of_its_own()
     np.testing.assert_allclose(gains[0], gains[1], rtol=0.1)  # draws of the effects of new checkpoints differ
 
 
+@pytest.mark.slow
 def test_seeds_may_be_text(tokens: Fit) -> None:
     choice = anchors(tokens, RUNS.assign(seed=["x", "x", "y", "y", "x"]), AT, budget=1e22)
     assert choice.candidates.checkpoints == ("N 1e+08, ptpp 20, seed x", "N 1e+08, ptpp 100, seed y", "N 1e+09, ptpp 100, seed x")

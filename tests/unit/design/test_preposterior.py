@@ -147,6 +147,7 @@ def test_a_draw_has_no_weight_for_its_own_losses() -> None:
     assert row["effective_median"] == pytest.approx(np.median(effective))
 
 
+@pytest.mark.slow
 def test_too_few_effective_draws_are_noted() -> None:
     fit = line_fit(size=800, point=0.0005, run=0.0005)
     row = nested(fit, DESIGN, TARGETS, outer=20).iloc[0]

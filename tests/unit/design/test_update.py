@@ -76,6 +76,7 @@ NOISES: dict[str, tuple[dict[str, Any], dict[str, Any], Array, Array | float]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("size", [0.3, 2.5])
 def test_probabilities_are_those_of_normal_errors(name: str, size: float) -> None:
@@ -120,6 +121,7 @@ def test_an_error_that_all_runs_share_shows_in_all_runs_together(refitted: dict[
     assert "OUTSIDE the predictions: all new runs lie " in updated.text
 
 
+@pytest.mark.slow
 def test_scattered_points_are_distinguished_from_a_level(refitted: dict[str, Any]) -> None:
     fit = line_fit(size=2000)
     updated = bayeslaw.update(fit, new_runs(fit, 0.06 * np.array([1.0, -1, 1, -1, 0, 0])), progress=False)
@@ -193,6 +195,7 @@ def test_an_update_fits_with_the_same_settings_and_compares_intervals(refitted: 
     assert bayeslaw.update(fit, new, progress=False).widths is None
 
 
+@pytest.mark.slow
 def test_losses_far_from_the_predictions_are_reported(refitted: dict[str, Any]) -> None:
     fit = line_fit()
     updated = bayeslaw.update(fit, new_runs(fit, np.full(6, 0.3)), progress=False)
@@ -213,6 +216,7 @@ def test_there_are_no_intervals_if_the_new_fit_fails_its_checks(refitted: dict[s
     assert forced.widths["checks"].tolist() == ["FAILED (forced)"]
 
 
+@pytest.mark.slow
 def test_an_update_refuses_faulty_input_before_it_fits(refitted: dict[str, Any]) -> None:
     fit = line_fit()
     new = new_runs(fit, np.zeros(6))
@@ -227,6 +231,7 @@ def test_an_update_refuses_faulty_input_before_it_fits(refitted: dict[str, Any])
     assert (forced.predictions["checks"] == "FAILED (forced)").all()
 
 
+@pytest.mark.slow
 def test_base_checkpoints_are_left_out() -> None:
     fit = typical_fit("chinchilla")
     table = pd.DataFrame({"N": 1e9, "D": [0.0, 3e10], "loss": [5.0, 1.9], "run": "new"})
@@ -280,6 +285,7 @@ def test_a_stack_predicts_new_runs_as_the_mixture_of_its_laws(size: float) -> No
         np.testing.assert_allclose(predictions, ends, rtol=0.005)
 
 
+@pytest.mark.slow
 def test_a_stack_of_one_fit_predicts_as_the_fit() -> None:
     fit = line_fit(size=2000, noise="normal-checkpoint")
     new = new_runs(fit, np.full(6, 0.01), checkpoint="new")

@@ -24,6 +24,7 @@ def misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(sum(compiled.stats.cache_misses.values()))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_function_is_compiled_again_when_another_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert misses(tmp_path, monkeypatch) == 1
     assert misses(tmp_path, monkeypatch) == 0

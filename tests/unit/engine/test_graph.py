@@ -81,6 +81,7 @@ def test_functions_of_numpy_arrays(name: str) -> None:
         assert FUNCTIONS[name](x) == pytest.approx(ORACLES[name](x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("log", "sqrt", "log1p"), ("softplus", "sigmoid", "exp", "expm1", "tanh")])
 def test_functions_of_one_argument_have_their_values_and_derivatives(names: tuple[str, ...]) -> None:
     sign = 1.0 if "log" in names else -1.0

@@ -89,6 +89,7 @@ def test_the_map_without_a_ridge_path_is_affine(affine: tuple[Density, RidgeMap]
     assert_true_gradient(density.function(ridge_map.arrays), z[1], 1e-5)
 
 
+@pytest.mark.slow
 def test_the_map_has_the_curvature_of_the_mode() -> None:
     density = density_of("chinchilla")
     logp = density.function()

@@ -170,6 +170,7 @@ def beyond_line(fit: Fit) -> Runs:
     return read_runs(pd.concat([old, new]))
 
 
+@pytest.mark.slow
 def test_forecasts_are_those_of_the_fit_at_the_rows_beyond() -> None:
     fit = line_fit(checkpoint=None)
     runs = beyond_line(fit)
@@ -196,6 +197,7 @@ def test_forecasts_are_those_of_the_fit_at_the_rows_beyond() -> None:
     assert set(anew.rows["as"]) == {"new run"}
 
 
+@pytest.mark.slow
 def test_the_spread_is_the_one_to_compare_with_losses() -> None:
     fit = line_fit(checkpoint=None)
     runs = beyond_line(fit)

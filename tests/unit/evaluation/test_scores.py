@@ -145,6 +145,7 @@ def test_log_score_of_honest_draws(normal: tuple[Array, Array]) -> None:
     close(scores["log_score"], float(entropy), np.sqrt(0.5), bias=0.02)
 
 
+@pytest.mark.slow
 def test_probability_integral_transforms(normal: tuple[Array, Array], honest: dict[str, float]) -> None:
     loss, z = normal
     uniform = stats.kstest((MU + SIGMA * z < loss).mean(axis=0), "uniform").pvalue
@@ -331,6 +332,7 @@ def test_an_idle_replay_share_does_not_hide_a_fitted_base_row() -> None:
     assert observed.has(law, other).tolist() == [True] * 2 + [False] * (len(table) - 2)
 
 
+@pytest.mark.slow
 def test_base_checkpoints_alone_are_scored_by_a_law_that_describes_them() -> None:
     base = (
         oracles.table(load_law("transfer-target"), runs=8).drop_duplicates("run").assign(D=0.0, run=[f"base {i}" for i in range(8)])
@@ -338,6 +340,7 @@ def test_base_checkpoints_alone_are_scored_by_a_law_that_describes_them() -> Non
     assert score(typical_fit("transfer-target"), base)["rows"].tolist() == [8]
 
 
+@pytest.mark.slow
 def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFrame) -> None:
     with fails("failed-checks", kind=FitError):
         score(small_fit, held)

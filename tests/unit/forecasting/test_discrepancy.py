@@ -35,6 +35,7 @@ def log_error(fit: Fit, at: pd.DataFrame, sd: float = 0.01) -> Array:
 # --- the process ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_is_normal_with_the_stated_size_everywhere() -> None:
     """Inside the runs and far outside: mean 0 and sd 1 to five standard errors, and normal quantiles."""
     values = Discrepancy(load_law("chinchilla"), SIZE, (1,)).at({"N": np.geomspace(1e4, 1e13, 9), "D": np.geomspace(1e15, 1e2, 9)})
@@ -92,6 +93,7 @@ def test_base_checkpoints_count_as_one_token() -> None:
 # --- forecasts ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_at_one_size_and_stage_share_it(ptpp_fit: Fit) -> None:
     at = pd.DataFrame({"N": 1e9, "D": [1e9, 1e11, 1e10, 1e10], "r": [0.1, 0.5, 0.1, 0.1], "ptpp": [31.0, 31.0, 31.0, 279.0]})
     error = log_error(ptpp_fit, at)
@@ -195,6 +197,7 @@ def test_summaries_without_a_learnt_error_show_half_a_percent_and_one_unless_one
     assert (width[1] < width[2]).all()
 
 
+@pytest.mark.slow
 def test_a_picture_shows_the_stated_interval(sound_fit: Fit) -> None:
     result, ax = forecast(sound_fit, AT.assign(N=1e9), discrepancy=0.03), Figure().subplots()
     plot_forecast(result, ax)

@@ -183,6 +183,7 @@ def test_impossible_weights_are_refused(sound_fit: Fit, weights: dict[str, float
         Stack({"a": sound_fit}, weights)
 
 
+@pytest.mark.slow
 def test_tables_of_a_stack(stack: Stack, ptpp_fit: Fit) -> None:
     assert stack.table["weight"].to_dict() == {"second": 0.7, "first": 0.3}
     assert stack.table["law"].to_dict() == {"second": "ptpp-floor", "first": "chinchilla"}
@@ -208,6 +209,7 @@ def test_laws_of_a_second_stack_take_turns(stack: Stack) -> None:
     assert [p.turns for p in paired([first, second]) if isinstance(p, Stack)] == [1, TURNS]  # a second time changes nothing
 
 
+@pytest.mark.slow
 def test_laws_of_continual_pre_training_differ_in_place_of_an_error_of_a_usual_size(ptpp_fit: Fit) -> None:
     learning = replace(ptpp_fit, info={**ptpp_fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
     another = replace(learning)

@@ -64,6 +64,7 @@ def test_every_parameter_stays_positive() -> None:
     assert np.isfinite(list(fit.parameters.values())).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-3, 0.02, 10.0])
 def test_the_objective_is_the_sum_of_huber_losses_and_at_its_minimum(delta: float) -> None:
     table = noisy()
@@ -106,6 +107,7 @@ def test_an_outlier_moves_a_large_delta_more_than_a_small_one() -> None:
     assert off[0] < 0.5 * off[1]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_fit_and_bootstrap(pointed: PointFit) -> None:
     repeated = point_fit("chinchilla", noisy(), starts=10)
     assert dict(repeated.parameters) == dict(pointed.parameters)
@@ -187,6 +189,7 @@ def test_a_fit_that_reaches_no_finite_loss_is_refused() -> None:
         point_fit(parse_card(card), noisy(), starts=2)
 
 
+@pytest.mark.slow
 def test_progress_goes_to_standard_error(pointed: PointFit, capsys: pytest.CaptureFixture[str]) -> None:
     fit = point_fit("chinchilla", noisy(), starts=10, progress=True)
     assert dict(fit.parameters) == dict(pointed.parameters)

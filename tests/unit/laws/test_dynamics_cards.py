@@ -113,6 +113,7 @@ def test_forecasts_beyond_the_logged_rates_are_flagged(annealed: Fit) -> None:
         annealed.forecast(middle.drop(columns="lr_peak"), force=True)
 
 
+@pytest.mark.slow
 def test_series_cannot_be_gridded_and_need_all_their_columns() -> None:
     law = load_law("multi-power")
     with fails("series-in-grid"):

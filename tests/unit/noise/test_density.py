@@ -139,6 +139,7 @@ def test_one_sided_effects_far_from_the_law_are_exact(error: float) -> None:
     assert value == pytest.approx(float(stats.exponnorm(2.0, 0, 0.005).logpdf(error)), rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("se", [NONE, SE])
 @pytest.mark.parametrize("explicit", [True, False])
 def test_student_noise_is_scipys(explicit: bool, se: Array, rng: np.random.Generator) -> None:

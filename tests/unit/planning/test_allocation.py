@@ -209,6 +209,7 @@ def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> Non
     plot_isoflops(allocate(chinchilla, 1e20), Figure().subplots())  # one budget is enough
 
 
+@pytest.mark.slow
 def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchilla: Fit) -> None:
     axes = Figure().subplots()
     result = allocate(chinchilla, "1e19:1e22:8")

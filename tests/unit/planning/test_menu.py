@@ -104,6 +104,7 @@ def test_served_tokens_cost_the_same_in_all_plans_of_a_checkpoint(source: Fit, t
     assert "for serving)" in served.lines()[1]
 
 
+@pytest.mark.slow
 def test_hours_and_money_of_a_plan_by_hand(source: Fit, target: Fit) -> None:
     result = plan(
         source, target, MODEL, minimise="hours", served=1e12, device=DEVICE, prices={"hour": 2.0, "new-token": 1e-8},

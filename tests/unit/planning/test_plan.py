@@ -132,6 +132,7 @@ def test_point_fits_give_the_deterministic_plan_in_place_of_medians(source: Fit,
         solve(source, target, points=(points[0], None), **FIXED)
 
 
+@pytest.mark.slow
 def test_constraints_on_the_next_run_cost_more_tokens(source: Fit, target: Fit, fixed: Plan) -> None:
     run = solve(source, target, on="run", **FIXED)
     assert run.best is not None
@@ -139,6 +140,7 @@ def test_constraints_on_the_next_run_cost_more_tokens(source: Fit, target: Fit, 
     assert run.best.tokens > 1.02 * fixed.best.tokens
 
 
+@pytest.mark.slow
 def test_the_least_target_loss_under_the_budget_of_a_plan_is_its_limit(source: Fit, target: Fit, fixed: Plan) -> None:
     assert fixed.best is not None
     result = solve(source, target, minimise="target-loss", max_loss=None, max_tokens=fixed.best.tokens, **FIXED)
@@ -148,6 +150,7 @@ def test_the_least_target_loss_under_the_budget_of_a_plan_is_its_limit(source: F
     assert "the plan uses the whole budget" in result.notes
 
 
+@pytest.mark.slow
 def test_the_least_forgetting_under_the_budget_of_a_plan_is_its_limit(source: Fit, target: Fit, fixed: Plan) -> None:
     assert fixed.best is not None
     most = 6 * 8.1e9 * fixed.best.tokens
@@ -156,6 +159,7 @@ def test_the_least_forgetting_under_the_budget_of_a_plan_is_its_limit(source: Fi
     assert result.best.value == pytest.approx(0.02, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, whole: Plan) -> None:
     assert whole.best is not None
     shares = [whole.best.replay, whole.best.replay + 0.05]
@@ -167,6 +171,7 @@ def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, whole: Pl
     assert cheap.best.cost == pytest.approx(cheap.best.tokens * (1e-6 * (1 - cheap.best.replay) + 1e-9 * cheap.best.replay))
 
 
+@pytest.mark.slow
 def test_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, fixed: Plan) -> None:
     """Frozen weights cost 4 FLOPs per parameter and token: the plan is the same, its FLOPs and their price are two thirds."""
     assert fixed.best is not None
@@ -178,6 +183,7 @@ def test_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, fixed: Plan) 
     assert staged.best.cost == pytest.approx(staged.best.flops * 1e-18)
 
 
+@pytest.mark.slow
 def test_listed_tokens_and_replay_shares(source: Fit, target: Fit, fixed: Plan) -> None:
     listed = solve(source, target, atpp="5,10,20,40", replay="0.25,0.5,0.75", levels=(0.9,))
     assert listed.best is not None
@@ -268,6 +274,7 @@ def test_anchors_are_chosen_for_the_margins(fixed: Plan) -> None:
     assert (anchors.picks["gain"] > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "changed"), [("30%", {"on": "run"}), (0.8, {"on": "latent", "discrepancy": "2%"})])
 def test_margins_against_the_base_loss_of_the_law_are_of_the_laws_alone(
     kept: Fit, adapted: Fit, limit: Any, changed: dict[str, Any]

@@ -143,6 +143,7 @@ def test_draws_that_are_not_finite_are_refused(target: Fit) -> None:
         plan(posterior("ptpp-floor", draws), target, MODEL, **PROBLEM)
 
 
+@pytest.mark.slow
 def test_a_fit_whose_checks_failed_is_refused_or_its_plan_marked(source: Fit, target: Fit) -> None:
     failed = replace(source, checks=(Check("r_hat", False, "largest R-hat 1.2", "sampling", pd.DataFrame()),))
     with fails("failed-checks", "ptpp-floor", "largest R-hat 1.2", kind=FitError):
@@ -196,6 +197,7 @@ def test_a_target_loss_that_the_measured_base_checkpoint_has_is_refused(source: 
         plan(source, measured_target, MODEL, **(PROBLEM | {"max_loss": 1.8}))
 
 
+@pytest.mark.slow
 def test_the_base_loss_is_measured_at_this_model_or_else_unknown(source: Fit, target: Fit) -> None:
     base = pd.DataFrame({"run": ["base"], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": BASE})
     table = pd.concat([oracles.table(law_named("ptpp-floor")), base])

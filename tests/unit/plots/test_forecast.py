@@ -118,6 +118,7 @@ def test_an_interval_of_nearly_all_is_not_called_100_percent(fan: Forecast, ax: 
     assert "99.9% equal-tailed" in plot_forecast(fan, ax, ci_prob=0.999).get_title()
 
 
+@pytest.mark.slow
 def test_a_forced_forecast_is_marked(ax: Axes) -> None:
     failed = typical_fit("chinchilla", passed=False)
     forced = forecast(failed, grid(failed.law, {"N": 1e9, "D": "1e8:1e10:5"}), force=True)
@@ -147,6 +148,7 @@ def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecas
     assert notes(ax)[:1] == ["1 measured losses lie beyond the ends of the curves: hollow, not counted"]
 
 
+@pytest.mark.slow
 def test_fitted_losses_are_points_at_their_settings_and_others_are_counted(fitted: Fit, ax: Axes) -> None:
     seen = fitted.observed.covariates
     n, far = float(seen["N"].max()), 10 * float(seen["N"].max())
@@ -257,6 +259,7 @@ def test_a_line_outside_the_runs_in_another_covariate_is_dashed(fitted: Fit, ax:
 # --- compute on the axis ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compute_may_be_on_the_axis_with_a_curve_for_each_size(ax: Axes) -> None:
     fit = outcome_fit("count")
     at = grid(fit.law, {"N": "1e8,1e9", "D": "1e9:3e13:6", "items": 200})

@@ -41,6 +41,7 @@ def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None
     assert plot_turning_point(replace(turned, unit="bits/byte"), ax).get_ylabel() == "source loss (bits/byte)"
 
 
+@pytest.mark.slow
 def test_pictures_of_failed_fits_are_marked(ax: Axes) -> None:
     failed = dynamics_fit(SOURCE, size=1200, passed=False)
     for draw in (plot_transfer, plot_surface):

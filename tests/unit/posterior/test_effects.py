@@ -121,6 +121,7 @@ def test_a_forecast_says_as_what_each_row_is_forecast(noise: str, reading: Readi
     assert (own[known] < 0.9 * new[known]).all() or noise == "normal-drift"  # there an effect is forgotten with time
 
 
+@pytest.mark.slow
 def test_a_score_conditions_as_a_forecast_does() -> None:
     fit = line_fit(noise="normal-checkpoint")
     table = ROWS.assign(loss=np.exp(1 + 0.1 * ROWS["x"]))

@@ -136,6 +136,7 @@ def test_independent_points_of_long_runs_pass() -> None:
     assert abs(np.mean([check.table["correlation"][0] for check in checks])) < 0.01
 
 
+@pytest.mark.slow
 def test_innovations_of_drift_are_independent() -> None:
     """Under the noise that has the drift neighbours don't correlate beyond it; under one of another length they do."""
     table = curved(2, 0.004, 0.2)

@@ -59,6 +59,7 @@ def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Genera
     assert table["prior_sensitivity"]["still"] < 0.02
 
 
+@pytest.mark.slow
 def test_sensitivity_of_a_fit(sound_fit: Fit) -> None:
     """It uses the log densities of the fit; the loss at the far end of its runs comes last."""
     table = sound_fit.sensitivity()

@@ -75,6 +75,7 @@ def test_losses_in_another_unit_are_named_so_everywhere(small_fit: Fit) -> None:
     assert not [t for t in seen if "nats" in t]
 
 
+@pytest.mark.slow
 def test_fits_in_two_units_each_name_theirs(small_fit: Fit) -> None:
     other = replace(small_fit, observed=replace(small_fit.observed, unit="bits/byte"))
     html = report({"tokens": small_fit, "bytes": other}).html

@@ -92,6 +92,7 @@ def test_groups_and_sources_of_a_fit_are_escaped() -> None:
     assert "<script" not in fragment
 
 
+@pytest.mark.slow
 def test_settings_of_a_forecast_are_escaped(sound_fit: Fit) -> None:
     fragment = sound_fit.forecast(SETTINGS.assign(**{SCRIPT: "<b>x</b>"}))._repr_html_()
     assert SCRIPT in outline(fragment)
@@ -117,6 +118,7 @@ def test_a_fit_shows_medians_with_intervals_and_both_verdicts(sound_fit: Fit) ->
     assert (low, high) == pytest.approx((summary["eti90_lb"]["alpha"], summary["eti90_ub"]["alpha"]), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_failed_fit_shows_no_interval(small_fit: Fit) -> None:
     shown = outline(small_fit._repr_html_())
     assert "✗ Sampling FAILED (" in shown
@@ -179,6 +181,7 @@ def test_long_names_are_wrapped(make: Callable[[], Any]) -> None:
     assert max(map(len, repr(make()).split("\n"))) <= 80
 
 
+@pytest.mark.slow
 def test_tables_of_summaries_fit_80_columns(sound_fit: Fit) -> None:
     for table in (sound_fit.summary(), sound_fit.forecast(SETTINGS).summary(), compared(sound_fit).weights):
         with pd.option_context("display.width", 80):

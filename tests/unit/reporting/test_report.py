@@ -135,6 +135,7 @@ def test_every_number_of_the_page_is_in_the_json(made: Report, page: Page) -> No
     assert [token for token in found if token not in known] == []
 
 
+@pytest.mark.slow
 def test_numbers_of_the_tables_are_those_of_the_fit(made: Report, sound_fit: Fit, at: Runs) -> None:
     facts = json.loads(made.json)
     table = facts["fits"][0]["parameters"]
@@ -227,6 +228,7 @@ def test_the_command_that_made_a_fit(made: Report) -> None:
 # --- comparison ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fits_of_the_same_losses_are_compared_without_refits(sound_fit: Fit, small_fit: Fit) -> None:
     table, notes = left_out({"sound": sound_fit, "short": small_fit}, True)
     assert table.loc["sound", "elpd"] == pytest.approx(leave_one_run_out(sound_fit).elpd)
@@ -271,6 +273,7 @@ def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit:
         report({"sound": sound_fit}, measured=Runs(fitted, "fitted.csv"))
 
 
+@pytest.mark.slow
 def test_calibration_counts_the_known_errors_of_losses() -> None:
     fit = line_fit(point=1e-3, run=1e-3)
     table, options = measured(fit, 0.1, 200), {"discrepancy": None, "seed": 0}

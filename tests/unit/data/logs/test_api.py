@@ -89,6 +89,7 @@ def test_a_chart_over_another_axis_is_no_table_of_domains(tmp_path: Path, axis: 
             import_runs(path, map=map_)
 
 
+@pytest.mark.slow
 def test_a_column_of_no_run_in_a_chart_is_left_out(tmp_path: Path) -> None:
     path = written(tmp_path, 'Step,lr,"small - eval/loss","large - eval/loss"\n100,1e-4,3.4,3.1\n200,1e-4,3.2,2.9\n')
     imported = import_runs(path)
@@ -123,6 +124,7 @@ HISTORY = """,_step,_runtime,_timestamp,train/global_step,train/loss,train/learn
 """
 
 
+@pytest.mark.slow
 def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
     path = written(tmp_path, HISTORY, "run-7.csv")
     with faults(("failed-evaluation", 4, "loss")) as listed:
@@ -162,6 +164,7 @@ RESUMED = (
 )
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_refused_or_one_of_its_logs_counts(tmp_path: Path) -> None:
     path = written(tmp_path, RESUMED)
     with faults(("two-values-of-one-step", 4, "loss")) as listed:
@@ -209,6 +212,7 @@ def test_rows_in_reverse_order_are_sorted_and_no_resumed_run(tmp_path: Path) -> 
         import_runs(path, resumed="last")
 
 
+@pytest.mark.slow
 def test_domains_below_one_another_are_no_resumed_run(tmp_path: Path) -> None:
     text = "run,step,val_domain,eval_loss\na,100,web,3.0\na,200,web,2.9\na,100,code,2.0\na,200,code,1.9\n"
     for resumed in (None, "last", "first"):
