@@ -32,9 +32,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(VENV)/bin/bayeslaw demo
 
-# The unit tests: a minute on two cores, no sampling.
+# The unit tests but for the slow ones: a minute on two cores, no sampling.
 quick: $(READY)
-	$(PY) -m pytest -q -n 2 --dist worksteal tests/unit
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit
 
 test: $(READY)
 	$(PY) -m pytest -q -n 2 --dist worksteal

@@ -48,8 +48,14 @@ def read(script: Path) -> Any:
     return notebook
 
 
-def execute(notebook: Any, folder: Path) -> Any:
+def execute(notebook: Any, folder: Path, first: str = "") -> Any:
     """Run a notebook in a folder; what it printed and drew is kept in it, what changes from run to run is not.
+
+    Parameters
+    ----------
+    notebook, folder
+    first : str
+        Code that runs before its cells.
 
     Raises
     ------
@@ -58,7 +64,7 @@ def execute(notebook: Any, folder: Path) -> Any:
     RuntimeError
         If a cell writes to standard error.
     """
-    strict = nbformat.v4.new_code_cell(STRICT)
+    strict = nbformat.v4.new_code_cell(STRICT + first)
     notebook.cells.insert(0, strict)
     client = NotebookClient(notebook, timeout=LONGEST, record_timing=False, resources={"metadata": {"path": str(folder)}})
     client.extra_arguments = ["--log-level=ERROR"]  # no word of how the kernel is reached

@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, Done
 from tests.errors import codes_of
+from tests.kept import keeping
 
 os.environ.pop("COLUMNS", None)  # what is printed is that of a pipe, whatever terminal the tests run in
 
@@ -54,23 +56,38 @@ def small_fit() -> Fit:
     return fit(law, oracles.table(law, runs=8), draws=200, tune=200, chains=2, seed=1, progress=False)
 
 
-def _sound(name: str, runs: int, *, draws: int, tune: int) -> Fit:
+def _sound(name: str, runs: int, folder: Path, *, draws: int, tune: int) -> Fit:
     law = load_law(name)
-    made = fit(law, oracles.table(law, runs=runs), draws=draws, tune=tune, chains=2, seed=1, progress=False)
+    with keeping(folder):
+        made = fit(law, oracles.table(law, runs=runs), draws=draws, tune=tune, chains=2, seed=1, progress=False)
     assert made.passed, made.checks
     return made
 
 
 @pytest.fixture(scope="session")
-def sound_fit() -> Fit:
+def sound_fit(kept_folder: Path) -> Fit:
     """A fit of chinchilla to 40 rows that passes its checks."""
-    return _sound("chinchilla", 8, draws=1500, tune=300)
+    return _sound("chinchilla", 8, kept_folder, draws=1500, tune=300)
 
 
 @pytest.fixture(scope="session")
-def ptpp_fit() -> Fit:
+def ptpp_fit(kept_folder: Path) -> Fit:
     """A fit of ptpp-floor to 60 rows that passes its checks."""
-    return _sound("ptpp-floor", 12, draws=2000, tune=800)
+    return _sound("ptpp-floor", 12, kept_folder, draws=2000, tune=800)
+
+
+@pytest.fixture(scope="session")
+def kept_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where draws are kept, one folder for all workers of this run."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kept_draws"
+
+
+@pytest.fixture(scope="module")
+def kept_draws(kept_folder: Path) -> Iterator[None]:
+    """Sample each density once with the same settings in all modules that use this, in whatever worker; see `tests.kept`."""
+    with keeping(kept_folder):
+        yield
 
 
 @cache

@@ -13,6 +13,17 @@ from notebooks.make import HERE, execute, read, scripts
 from tests.delphi import keep_delphi
 
 MOST_BYTES = 300_000
+# Notebooks fit the same tables as one another and as the pages; see tests.kept.
+KEEPING = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.kept import keeping
+_kept = keeping(Path({folder!r}))
+_kept.__enter__()
+sys.path.remove({root!r})
+del sys, Path, keeping
+"""
 NAMES = [script.stem for script in scripts()]
 
 
@@ -60,11 +71,11 @@ def test_its_links_lead_somewhere(name: str) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs(name: str, tmp_path: Path, kept_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an empty folder, with warnings as errors; its cells show what the kept ones show. Nothing is downloaded."""
     if name == "08_delphi":
         monkeypatch.setenv("BAYESLAW_CACHE", str(tmp_path / "cache"))
         keep_delphi(tmp_path / "cache")
     (tmp_path / "notebook").mkdir()
-    made = execute(read(HERE / f"{name}.py"), tmp_path / "notebook")
+    made = execute(read(HERE / f"{name}.py"), tmp_path / "notebook", KEEPING.format(root=str(HERE.parent), folder=str(kept_folder)))
     assert kinds(made) == kinds(kept(name))

@@ -18,7 +18,8 @@ from tests.commands import Command
 from tests.fixed import without_sampling
 from tests.twins import TRUTHS, simulate
 
-pytestmark = pytest.mark.statistical
+# Worker processes don't know kept draws: there all fits are sampled again.
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("kept_draws")]
 CUTS: dict[str, Any] = {"cuts": 2, "seed": 3, "progress": False}
 
 

@@ -32,6 +32,8 @@ from tests.errors import fails
 from tests.fixed import without_sampling
 from tests.twins import TRUTHS, simulate
 
+# Comparisons of the same laws on the same table; worker processes sample again.
+pytestmark = pytest.mark.usefixtures("kept_draws")
 TABLE = oracles.table(load_law("chinchilla"), runs=12)
 LAWS = ("chinchilla", "kaplan")
 SHORT: dict[str, Any] = {"draws": 150, "tune": 100, "chains": 2, "discrepancy": "none"}

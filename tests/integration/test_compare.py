@@ -27,6 +27,8 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import without_sampling
 
+# Comparisons of the same laws on the same table; worker processes sample again.
+pytestmark = pytest.mark.usefixtures("kept_draws")
 TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
 RUNS = read_runs(TABLE)
 OUTLYING = read_runs(TABLE.assign(loss=TABLE["loss"] * np.where(TABLE["run"] == "run 3", 1.04, 1.0)))

@@ -27,7 +27,7 @@ def concerns_of(fit: Fit) -> dict[str, str]:
 
 
 def test_a_sound_table_has_two_good_verdicts() -> None:
-    fit = bayeslaw.fit("chinchilla", twin(), seed=1, progress=False)
+    fit = bayeslaw.fit("chinchilla", twin(), seed=1, progress=False, discrepancy="none")
     assert fit.verdicts == ("passed", "no concerns")
     assert fit.summary()["model"].unique().tolist() == ["no concerns"]
 
@@ -37,7 +37,7 @@ def test_a_diverged_run_among_sound_ones_is_an_outlier(command: Command, tmp_pat
     table = twin()
     table.loc[17, "loss"] = 9.74
     table.to_csv("runs.csv", index=False)
-    done = command("fit", "chinchilla", "runs.csv", "-o", "fit.nc", "-q")
+    done = command("fit", "chinchilla", "runs.csv", "-o", "fit.nc", "--discrepancy", "none", "-q")
     assert "concern: 1 of 240 rows are more than 5 sd of their noise off: row 18 (" in done.out
     assert "\nSampling: passed\nModel: concerns (outliers" in done.out
 
@@ -45,7 +45,7 @@ def test_a_diverged_run_among_sound_ones_is_an_outlier(command: Command, tmp_pat
 def test_four_rows_of_one_size_are_a_concern() -> None:
     table = twin()
     some = table[table["run"] == table["run"][0]].iloc[::3].drop(columns="run")
-    found = concerns_of(bayeslaw.fit("chinchilla", some, seed=1, progress=False))
+    found = concerns_of(bayeslaw.fit("chinchilla", some, seed=1, progress=False, discrepancy="none"))
     assert "N has one value" in found["values"]
     assert "4 settings are too few for 5 parameters" in found["values"]
     assert found["values"].endswith("Add runs at other values.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -132,7 +134,8 @@ def test_ignoring_the_run_effect_narrows_the_intervals_and_fails_a_check() -> No
     code, names = pd.factorize(frame["run"])
     table = simulate(law, TRUTHS["chinchilla"], frame, seed=5)
     table["loss"] *= np.exp(0.01 * rng.standard_normal(len(names))[code])
-    with_effect, without = (bayeslaw.fit(law, table, progress=False, noise=n, draws=300) for n in ("normal", "normal-no-run"))
+    how: dict[str, Any] = {"draws": 300, "progress": False, "discrepancy": "none"}
+    with_effect, without = (bayeslaw.fit(law, table, noise=n, **how) for n in ("normal", "normal-no-run"))
     widths = [f.summary()["eti90_ub"] - f.summary()["eti90_lb"] for f in (with_effect, without)]
     for name in ("E", "alpha"):
         assert widths[0][name] > 1.3 * widths[1][name], name
@@ -168,6 +171,7 @@ def test_an_update_distinguishes_runs_of_the_law_from_others() -> None:
 def test_an_ou_run_effect_keeps_the_coverage_of_whole_curves() -> None:
     """Three curves with OU run effects: a constant run effect gives far too narrow intervals, an OU one covers the truth."""
     law, truth, inside, width = bayeslaw.load_law("chinchilla"), TRUTHS["chinchilla"], {}, {}
+    how: dict[str, Any] = {"draws": 300, "tune": 250, "chains": 2, "progress": False, "discrepancy": "none"}
     step, run = np.tile(np.arange(1.0, 101.0), 3), np.repeat([0, 1, 2], 100)
     frame = pd.DataFrame({"N": np.array([1e8, 4e8, 1.6e9])[run], "D": 2e8 * step, "run": run.astype(str), "step": step})
     distance = np.abs(step[:, None] - step[None, :])
@@ -177,7 +181,7 @@ def test_an_ou_run_effect_keeps_the_coverage_of_whole_curves() -> None:
         summaries = []
         for seed in range(3):
             table = frame.assign(loss=expected * np.exp(root @ np.random.default_rng(seed).standard_normal(300)))
-            fit = bayeslaw.fit(law, table, noise=noise, draws=300, tune=250, chains=2, seed=seed, progress=False)
+            fit = bayeslaw.fit(law, table, noise=noise, seed=seed, **how)
             summaries.append(fit.summary(0.95).loc[list(truth)].assign(truth=list(truth.values())))
         ends = pd.concat(summaries)
         inside[noise] = int(((ends["eti95_lb"] <= ends["truth"]) & (ends["truth"] <= ends["eti95_ub"])).sum())

@@ -28,6 +28,7 @@ def test_flops_of_a_published_adaptation_in_stages() -> None:
     assert pytest.approx(6.286e20, rel=1e-3) == FLOPS * 10.8e9 * 9.7e9
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(1e-3, 1e12), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=5), st.floats(1e-3, 1e3))
 def test_only_proportions_of_tokens_count(parts: list[tuple[float, float, float]], scale: float) -> None:
     stages = [Stage(*part) for part in parts]

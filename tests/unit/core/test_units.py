@@ -29,6 +29,7 @@ def test_conversions_worked_out_by_hand() -> None:
         assert convert(loss, to, **ratios) == pytest.approx(value)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(UNITS), st.sampled_from(UNITS), st.floats(0.01, 12), st.floats(0.5, 8), st.floats(0.5, 8))
 def test_a_conversion_and_its_inverse_give_the_loss_back(frm: str, to: str, loss: float, by: float, ch: float) -> None:
     ratios: dict[str, Any] = {"bytes_per_token": by, "characters_per_token": ch}

@@ -63,6 +63,7 @@ def tiny() -> Curves:
     return read_curves(TINYCPT)
 
 
+@pytest.mark.slow
 def test_areas_of_tinycpt_equal_plain_loops(tiny: Curves) -> None:
     """Areas at the end of every run, its parent's included, by a loop over the steps of the file; 100 of them are warm-up."""
     table = pd.read_csv(TINYCPT)
@@ -134,6 +135,7 @@ def test_runs_go_on_from_their_parents() -> None:
         curves.runs(phase="adapted")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.integers(10, 60), st.sampled_from([0.0, 0.9, 0.999]), st.sampled_from(["shuffled", "sorted"]))
 def test_a_trunk_and_its_branch_have_the_areas_of_one_run(cut: int, memory: float, order: str) -> None:
@@ -151,6 +153,7 @@ def test_a_trunk_and_its_branch_have_the_areas_of_one_run(cut: int, memory: floa
     assert astuple(ends[0]) == pytest.approx(astuple(ends[1]), abs=1e-15)
 
 
+@pytest.mark.slow
 def test_rates_between_logged_steps_are_interpolated() -> None:
     sparse = pd.DataFrame({"run": "a", "step": [100, 200, 300], "lr": [1e-3, 1e-3, 2e-4], "loss": [4.0, 3.0, 2.5]})
     curves = read_curves(sparse)
@@ -178,6 +181,7 @@ def test_a_branch_from_within_a_warm_up_is_noted() -> None:
     assert noted(curves, "step 5 of a", "step 10")
 
 
+@pytest.mark.slow
 def test_steps_count_the_same_or_by_their_tokens() -> None:
     table = pd.concat([rows("a", [1e-3] * 10, batch=100.0), rows("b", [1e-3] * 10, parent="a", batch=400.0)])
     by_step = read_curves(table)

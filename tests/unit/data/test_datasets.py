@@ -24,6 +24,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield root
 
 
+@pytest.mark.slow
 def test_a_set_is_downloaded_checked_and_kept(
     served: Path, monkeypatch: pytest.MonkeyPatch, command: Command, tmp_path: Path
 ) -> None:

@@ -197,6 +197,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(tables(), st.sampled_from(["chinchilla", "ptpp-gate-floor", "cpt-joint"]))
 def test_any_table_is_fitted_or_refused(table: pd.DataFrame, name: str) -> None:

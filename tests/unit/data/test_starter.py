@@ -113,6 +113,7 @@ def test_a_table_of_several_may_lack_a_named_column(tmp_path: Path) -> None:
         columns_of_each([tmp_path / "odd.csv", at], {"N": "sizes:M"})
 
 
+@pytest.mark.slow
 def test_import_reads_named_columns_and_writes_perplexities_as_losses(tmp_path: Path) -> None:
     pd.concat([ODD, ODD.tail(1)]).to_csv(tmp_path / "odd.csv", index=False)
     named_ = {ours: text for ours, text in COLUMNS.items() if ours != "run"}

@@ -348,6 +348,7 @@ def test_a_size_beside_others_in_millions_is_in_millions() -> None:
 # --- rows that repeat others --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
     """Five copies of a table narrowed its intervals by a fifth, without a word."""
     law = load_law("chinchilla")
@@ -369,6 +370,7 @@ def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
         read_runs(table, duplicates="merge")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_rows_that_differ_in_a_column_with_a_meaning_are_no_repeats() -> None:
     law = load_law("chinchilla")
     twice = pd.concat([oracles.table(law)] * 2, ignore_index=True)
@@ -380,6 +382,7 @@ def test_rows_that_differ_in_a_column_with_a_meaning_are_no_repeats() -> None:
     assert check(read_runs(pd.concat([oracles.table(law), base])), law) == []  # kept out of the fit
 
 
+@pytest.mark.slow
 def test_one_measurement_under_two_runs_is_noted() -> None:
     """As that of a base checkpoint in the log of each of its adaptations: legitimate, but no new information."""
     law = load_law("transfer-target")

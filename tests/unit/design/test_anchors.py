@@ -43,6 +43,7 @@ def variances_left(fit: Fit, runs: list[pd.DataFrame], targets: Array) -> Array:
 # --- gains and budgets ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_gains_and_remaining_variances_are_exact_for_a_linear_law_with_normal_noise(fit: Fit) -> None:
     candidates = pool(12)
     made = anchors(fit, candidates, TARGETS, budget=20.0, cost="cost")
@@ -60,6 +61,7 @@ def test_gains_and_remaining_variances_are_exact_for_a_linear_law_with_normal_no
     np.testing.assert_allclose(ensemble.variances(step), bought, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_picks_list_gain_width_and_money_spent_after_each(fit: Fit) -> None:
     candidates = pool(12)
     made = anchors(fit, candidates, TARGETS, budget=20.0, cost="cost")
@@ -75,6 +77,7 @@ def test_picks_list_gain_width_and_money_spent_after_each(fit: Fit) -> None:
     assert picks["spent"].iloc[-1] <= 20.0
 
 
+@pytest.mark.slow
 def test_variances_of_targets_are_weighted(fit: Fit) -> None:
     candidates, at = pool(12), TARGETS["x"].to_numpy()
     made = anchors(fit, candidates, TARGETS.assign(weight=[3.0, 1.0]), budget=20.0, cost="cost")
@@ -82,6 +85,7 @@ def test_variances_of_targets_are_weighted(fit: Fit) -> None:
     assert value == pytest.approx(float(variances_left(fit, [], at) @ [0.75, 0.25]), rel=1e-8)
 
 
+@pytest.mark.slow
 def test_draws_of_any_quantity_can_be_targets(fit: Fit) -> None:
     """The margin of a constraint, such as loss minus a limit: log losses of the same draws give the same picks."""
     candidates = pool(12)
@@ -93,6 +97,7 @@ def test_draws_of_any_quantity_can_be_targets(fit: Fit) -> None:
     assert made.width(()) == pytest.approx(np.diff(np.quantile(logs, [0.05, 0.95]))[0])
 
 
+@pytest.mark.slow
 def test_two_fits_learn_from_the_losses_that_one_run_logs_for_each(fit: Fit) -> None:
     other = drawn({"a": 0.2, "b": 0.1, "c": 0.1}, 1, sigma_point=0.02, sigma_run=0.01)
     candidates, at = pool(8), TARGETS["x"].to_numpy()
@@ -105,6 +110,7 @@ def test_two_fits_learn_from_the_losses_that_one_run_logs_for_each(fit: Fit) -> 
     assert len(made.targets.names) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("priced", [False, True])
 def test_choices_are_within_5_percent_of_the_best_of_all_designs(fit: Fit, seed: int, priced: bool) -> None:
@@ -124,6 +130,7 @@ def test_choices_are_within_5_percent_of_the_best_of_all_designs(fit: Fit, seed:
     assert market.value(market.ensemble.covariance(made.bought)) <= 1.05 * best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1.3, 3.3, 17.0])
 def test_never_over_budget(fit: Fit, budget: float) -> None:
     made = anchors(fit, pool(20, 3), TARGETS, budget=budget, cost="cost", replicates=2, rounds=2)
@@ -135,6 +142,7 @@ def test_never_over_budget(fit: Fit, budget: float) -> None:
         assert made.market.bill(picks) <= budget * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e12])
 def test_the_unit_of_a_target_does_not_matter(fit: Fit, unit: float) -> None:
     """A target in tokens is 10^12 times as wide as the curves."""
@@ -147,6 +155,7 @@ def test_the_unit_of_a_target_does_not_matter(fit: Fit, unit: float) -> None:
 # --- choices that a naive search gets wrong --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_checkpoint_paid_for_is_shared() -> None:
     """Twelve equal runs, each from a checkpoint of its own or from a common one, which is paid once: the picks share it."""
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
@@ -172,6 +181,7 @@ def equal_runs(x: float, sigma_run: float) -> Anchors:
     return anchors(fit, frame, TARGETS.head(1), budget=88.0, cost="cost")
 
 
+@pytest.mark.slow
 def test_the_run_that_pays_for_a_checkpoint_is_judged_with_those_that_need_it() -> None:
     """By its own bill the first alone would not be worth its price."""
     made = equal_runs(4.0, 3.0)
@@ -180,6 +190,7 @@ def test_the_run_that_pays_for_a_checkpoint_is_judged_with_those_that_need_it() 
     assert made.stop is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [-1.0, 2.0])
 def test_purchases_are_worth_their_price_until_no_number_of_further_ones_is(x: float) -> None:
     """All ends are tried: after the last worthwhile purchase the rate of any number of further ones is too low."""
@@ -196,6 +207,7 @@ def test_purchases_are_worth_their_price_until_no_number_of_further_ones_is(x: f
     assert ("are not worth their price" in made.text) == (made.stop is not None)
 
 
+@pytest.mark.slow
 def test_an_expensive_checkpoint_is_bought_if_several_runs_together_are_worth_it() -> None:
     """One run is not worth the checkpoint near the target, four are; a greedy choice run by run never buys it."""
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.05, sigma_run=0.001)
@@ -212,6 +224,7 @@ def test_an_expensive_checkpoint_is_bought_if_several_runs_together_are_worth_it
     assert len(made.picks) == 8
 
 
+@pytest.mark.slow
 def test_with_large_run_effects_many_runs_are_better_than_many_points() -> None:
     """Long curves of many points against short runs of two points, which inform almost as much if run effects are large."""
     long = [pd.DataFrame({"run": f"long{i}", "x": np.linspace(2, 3, 12), "cost": 6.0}) for i in range(3)]
@@ -233,6 +246,7 @@ def test_with_large_run_effects_many_runs_are_better_than_many_points() -> None:
     assert (alone)[:3].max() > 1.02 * alone[3:].max()
 
 
+@pytest.mark.slow
 def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
     """Runs elsewhere inform the parameters, but not the error of the law at the target."""
     fit = logarithmic(0)
@@ -247,6 +261,7 @@ def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
         anchors(fit, frame, target, budget=20.0, cost="cost", discrepancy="200%")
 
 
+@pytest.mark.slow
 def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
     """The gains are those of a regression of the target's draws on the candidates', both with errors of the law."""
     frame = pd.DataFrame({"run": ["near", "far"], "N": [2e9, 1e7], "D": [5e10, 2e8], "cost": 1.0})
@@ -267,6 +282,7 @@ def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
     assert inside.width_name == "latent_eti90_width"
 
 
+@pytest.mark.slow
 def test_discrepancies_of_two_laws_are_independent() -> None:
     """Also where both fits had the same seed."""
     one, other = logarithmic(0), logarithmic(1)
@@ -284,6 +300,7 @@ def made(fit: Fit) -> Anchors:
     return anchors(fit, pool(12), TARGETS, budget=20.0, cost="cost", rounds=2, seed=3)
 
 
+@pytest.mark.slow
 def test_the_curve_has_all_designs_and_ends_within_the_budget(made: Anchors) -> None:
     curve = made.curve
     assert set(curve["design"]) == {"chosen", "smallest size", "random"}
@@ -294,6 +311,7 @@ def test_the_curve_has_all_designs_and_ends_within_the_budget(made: Anchors) -> 
     assert ends["chosen", 0] <= ends.loc["random"].min() * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers(fit: Fit, made: Anchors) -> None:
     again = anchors(fit, pool(12), TARGETS, budget=20.0, cost="cost", rounds=2, seed=3)
     assert made.random_designs(5) == again.random_designs(5)
@@ -308,6 +326,7 @@ def test_the_text_summarises_a_choice(made: Anchors) -> None:
     assert "bayeslaw update" in lines[-1]
 
 
+@pytest.mark.slow
 def test_the_stop_is_after_the_last_purchase_worth_its_price(fit: Fit) -> None:
     costly = pool(8, 6).assign(run=lambda t: "costly " + t["run"], cost=lambda t: 30 * t["cost"])
     made = anchors(fit, pd.concat([pool(10, 5), costly], ignore_index=True), TARGETS, budget=500.0, cost="cost")
@@ -334,6 +353,7 @@ def test_one_candidate_can_be_explained(made: Anchors) -> None:
         made.explain("c99")
 
 
+@pytest.mark.slow
 def test_fixed_runs_are_bought_first_and_runs_of_the_fit_are_left_out(fit: Fit) -> None:
     frame = pool(12)
     frame["fixed"] = frame["run"] == "c7"
@@ -346,6 +366,7 @@ def test_fixed_runs_are_bought_first_and_runs_of_the_fit_are_left_out(fit: Fit) 
     assert again.picks["run"].tolist() == made.picks["run"].tolist()
 
 
+@pytest.mark.slow
 def test_a_law_that_misses_its_own_runs_is_noted(fit: Fit) -> None:
     assert any(
         note.startswith("line misses its own runs by 2.0%")

@@ -85,6 +85,7 @@ def tokens() -> Fit:
     return fixed_fit(law, table.assign(loss=2.5, ptpp=20.0), draws | noise, noise="normal")
 
 
+@pytest.mark.slow
 def test_a_candidate_without_checkpoint_has_a_checkpoint_of_its_own() -> None:
     """Also where its automatic name, such as 'run 1', is the name of a run and checkpoint of the fit."""
     fit = line_fit(names=[f"run {i}" for i in range(4)], checkpoint=None)
@@ -94,6 +95,7 @@ def test_a_candidate_without_checkpoint_has_a_checkpoint_of_its_own() -> None:
     assert choice.candidates.price.tolist() == [50.0, 50.0, 50.0]
 
 
+@pytest.mark.slow
 def test_without_checkpoints_each_candidate_has_a_checkpoint_effect_of_its_own() -> None:
     fit = line_fit(noise="normal-checkpoint", run=0.001)
     plain, named = pool(6), pool(6).assign(checkpoint=lambda t: "of " + t["run"], checkpoint_cost=0.0)
@@ -102,6 +104,7 @@ def test_without_checkpoints_each_candidate_has_a_checkpoint_effect_of_its_own()
     np.testing.assert_allclose(gains[0], gains[1], rtol=0.1)  # draws of the effects of new checkpoints differ
 
 
+@pytest.mark.slow
 def test_seeds_may_be_text(tokens: Fit) -> None:
     choice = anchors(tokens, RUNS.assign(seed=["x", "x", "y", "y", "x"]), AT, budget=1e22)
     assert choice.candidates.checkpoints == ("N 1e+08, ptpp 20, seed x", "N 1e+08, ptpp 100, seed y", "N 1e+09, ptpp 100, seed x")
@@ -114,6 +117,7 @@ RUNS = pd.DataFrame({
 })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
     """Checkpoints of one size at two stages are charged separately, unless a trunk at a constant rate passes through both."""
     runs = pd.DataFrame({"run": ["short", "long", "again"], "N": 1e8, "D": 1e9, "ptpp": [62.0, 279.0, 279.0], "r": [0, 0, 0.5]})
@@ -132,6 +136,7 @@ def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
         anchors(tokens, runs.assign(trunk=["a", "b", "c"]), AT, budget=1e22)
 
 
+@pytest.mark.slow
 def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit) -> None:
     choice = anchors(tokens, RUNS, AT, budget=1e22)
     assert dict(zip(choice.candidates.names, choice.candidates.cost, strict=True)) == {"a": 1.2e18, "b": 1.8e18, "c": 6e18}
@@ -169,6 +174,7 @@ def test_faulty_runs_are_refused(
         anchors(tokens, change(RUNS), AT, budget=1e22)
 
 
+@pytest.mark.slow
 def test_a_fit_whose_checks_failed_is_refused_unless_forced(fit: Fit) -> None:
     failed = replace(fit, checks=tuple(replace(check, passed=False) for check in fit.checks))
     for targets in (TARGETS, {"margin": fit.draws["a"]}):
@@ -181,6 +187,7 @@ def test_a_fit_whose_checks_failed_is_refused_unless_forced(fit: Fit) -> None:
     assert "checks FAILED (forced)" in choice.text
 
 
+@pytest.mark.slow
 def test_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
     options: dict[str, Any] = {"budget": 20.0, "cost": "cost"}
     rng = np.random.default_rng(0)
@@ -206,6 +213,7 @@ def test_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
         anchors(fit, pool(4), TARGETS.rename(columns={"x": "y"}), **options)
 
 
+@pytest.mark.slow
 def test_replay_in_percent_and_shares_outside_0_to_1_are_refused() -> None:
     fit = typical_fit("ptpp-floor")
     frame = pd.DataFrame({"run": ["a", "b"], "N": 1e9, "D": 1e10, "ptpp": 31.0, "r": 0.25})
@@ -217,6 +225,7 @@ def test_replay_in_percent_and_shares_outside_0_to_1_are_refused() -> None:
             anchors(fit, frame, target.assign(r=r), budget=1e21)
 
 
+@pytest.mark.slow
 def test_an_unknown_noise_group_is_refused() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(

@@ -60,6 +60,7 @@ CASES: dict[str, tuple[dict[str, Any], pd.DataFrame, Array]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_linear_normal_case_is_exact(name: str) -> None:
     options, design, noise = CASES[name]
@@ -78,6 +79,7 @@ def test_the_linear_normal_case_is_exact(name: str) -> None:
         assert (row["rows"], row["checks"]) == (len(design), "passed")
 
 
+@pytest.mark.slow
 def test_known_errors_of_losses_count() -> None:
     fit = line_fit(size=3000, point=0.01, run=0.01)
     design = DESIGN.assign(loss_se=0.2)
@@ -90,6 +92,7 @@ def test_known_errors_of_losses_count() -> None:
         nested(fit, design.assign(loss_se=[0.1, 0.1, np.nan, 0.1, 0.1]), TARGETS)
 
 
+@pytest.mark.slow
 def test_noise_groups_are_those_of_the_fit() -> None:
     """Two groups that differ in noise; an unknown group is refused."""
     base, targets = line_fit(size=3000), TARGETS.assign(set="calm")
@@ -112,6 +115,7 @@ def test_noise_groups_are_those_of_the_fit() -> None:
         nested(fit, DESIGN, targets)
 
 
+@pytest.mark.slow
 def test_heavy_tailed_points_inform_less_than_normal_ones() -> None:
     """At the same scale a point with 5 degrees of freedom has 3/4 of the information on its location."""
     rows = {
@@ -124,6 +128,7 @@ def test_heavy_tailed_points_inform_less_than_normal_ones() -> None:
     assert 0.6 < gains < 0.95
 
 
+@pytest.mark.slow
 def test_a_draw_has_no_weight_for_its_own_losses() -> None:
     """All but one draw of the weights of each simulation, against weights by the normal density."""
     fit, outer = line_fit(size=800, point=0.02, run=0.02), 20
@@ -142,6 +147,7 @@ def test_a_draw_has_no_weight_for_its_own_losses() -> None:
     assert row["effective_median"] == pytest.approx(np.median(effective))
 
 
+@pytest.mark.slow
 def test_too_few_effective_draws_are_noted() -> None:
     fit = line_fit(size=800, point=0.0005, run=0.0005)
     row = nested(fit, DESIGN, TARGETS, outer=20).iloc[0]
@@ -149,6 +155,7 @@ def test_too_few_effective_draws_are_noted() -> None:
     assert row["note"].startswith("too few effective draws")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers() -> None:
     fit = line_fit(size=1000)
     first, same, other = (nested(fit, DESIGN, TARGETS, outer=20, seed=seed) for seed in (1, 1, 2))
@@ -156,6 +163,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert first["expected_variance"][0] != other["expected_variance"][0]
 
 
+@pytest.mark.slow
 def test_unusable_fits_and_options_are_refused() -> None:
     fit = line_fit(size=1000)
     with fails("too-few-draws", 396, kind=FitError):
@@ -184,6 +192,7 @@ def test_unusable_fits_and_options_are_refused() -> None:
     assert forced["checks"].tolist() == ["FAILED (forced)"]
 
 
+@pytest.mark.slow
 def test_predicted_variances_of_a_choice_agree_with_the_look_ahead() -> None:
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.2, sigma_run=0.1)  # so much noise that many draws keep weight
     targets = pd.DataFrame({"x": [4.0, 6.0]})

@@ -76,6 +76,7 @@ NOISES: dict[str, tuple[dict[str, Any], dict[str, Any], Array, Array | float]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("size", [0.3, 2.5])
 def test_probabilities_are_those_of_normal_errors(name: str, size: float) -> None:
@@ -107,6 +108,7 @@ def test_probabilities_are_those_of_normal_errors(name: str, size: float) -> Non
     assert (table["p_adjusted"] >= table[["p_level", "p_curve"]].min(axis=1) - 0.01).all()
 
 
+@pytest.mark.slow
 def test_an_error_that_all_runs_share_shows_in_all_runs_together(refitted: dict[str, Any]) -> None:
     """Ten runs, each 1.7 sd of its run effect too high: none is far out by itself."""
     fit = line_fit(size=2000, run=0.05)
@@ -119,6 +121,7 @@ def test_an_error_that_all_runs_share_shows_in_all_runs_together(refitted: dict[
     assert "OUTSIDE the predictions: all new runs lie " in updated.text
 
 
+@pytest.mark.slow
 def test_scattered_points_are_distinguished_from_a_level(refitted: dict[str, Any]) -> None:
     fit = line_fit(size=2000)
     updated = bayeslaw.update(fit, new_runs(fit, 0.06 * np.array([1.0, -1, 1, -1, 0, 0])), progress=False)
@@ -127,6 +130,7 @@ def test_scattered_points_are_distinguished_from_a_level(refitted: dict[str, Any
     assert "the losses of run 'u' have another shape or scatter" in updated.text
 
 
+@pytest.mark.slow
 def test_an_outlier_is_likelier_under_heavy_tailed_noise() -> None:
     """One point at 7 times the noise's scale, with 5 degrees of freedom and with normal noise."""
     errors = np.array([0.0, 0.07, 0, 0, 0, 0])
@@ -139,6 +143,7 @@ def test_an_outlier_is_likelier_under_heavy_tailed_noise() -> None:
     assert p_curve["student"] > 0.005
 
 
+@pytest.mark.slow
 def test_known_errors_widen_heavy_tailed_noise_as_a_larger_scale_does() -> None:
     fit, wider = (line_fit(noise="student", point=point) for point in (0.01, 0.05))
     new = new_runs(fit, 0.03 * np.array([1.0, 2, 0, -1, 1, -2]))
@@ -146,6 +151,7 @@ def test_known_errors_widen_heavy_tailed_noise_as_a_larger_scale_does() -> None:
     pd.testing.assert_frame_equal(compare_with_predictions(fit, known), compare_with_predictions(wider, new), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_long_curves_are_compared_at_500_points() -> None:
     fit = line_fit(size=2000)
     x = np.linspace(-1, 1, 1200)
@@ -168,6 +174,7 @@ def test_a_run_that_continues_and_rows_without_a_run() -> None:
 # --- an update ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_update_fits_with_the_same_settings_and_compares_intervals(refitted: dict[str, Any]) -> None:
     fit = line_fit(noise="normal-checkpoint")
     new = new_runs(fit, np.zeros(6), checkpoint="new")
@@ -188,6 +195,7 @@ def test_an_update_fits_with_the_same_settings_and_compares_intervals(refitted: 
     assert bayeslaw.update(fit, new, progress=False).widths is None
 
 
+@pytest.mark.slow
 def test_losses_far_from_the_predictions_are_reported(refitted: dict[str, Any]) -> None:
     fit = line_fit()
     updated = bayeslaw.update(fit, new_runs(fit, np.full(6, 0.3)), progress=False)
@@ -195,6 +203,7 @@ def test_losses_far_from_the_predictions_are_reported(refitted: dict[str, Any]) 
     assert updated.text.startswith("The new runs are OUTSIDE the predictions: ")
 
 
+@pytest.mark.slow
 def test_there_are_no_intervals_if_the_new_fit_fails_its_checks(refitted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     fit = line_fit()
     monkeypatch.setattr(updating, "make_fit", lambda *_, **__: line_fit(passed=False))
@@ -207,6 +216,7 @@ def test_there_are_no_intervals_if_the_new_fit_fails_its_checks(refitted: dict[s
     assert forced.widths["checks"].tolist() == ["FAILED (forced)"]
 
 
+@pytest.mark.slow
 def test_an_update_refuses_faulty_input_before_it_fits(refitted: dict[str, Any]) -> None:
     fit = line_fit()
     new = new_runs(fit, np.zeros(6))
@@ -221,6 +231,7 @@ def test_an_update_refuses_faulty_input_before_it_fits(refitted: dict[str, Any])
     assert (forced.predictions["checks"] == "FAILED (forced)").all()
 
 
+@pytest.mark.slow
 def test_base_checkpoints_are_left_out() -> None:
     fit = typical_fit("chinchilla")
     table = pd.DataFrame({"N": 1e9, "D": [0.0, 3e10], "loss": [5.0, 1.9], "run": "new"})
@@ -252,6 +263,7 @@ def mixture(stack: Stack, size: int = 200_000) -> Array:
     return np.concatenate(losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.3, 2.5])
 def test_a_stack_predicts_new_runs_as_the_mixture_of_its_laws(size: float) -> None:
     stack = two_levels()
@@ -273,6 +285,7 @@ def test_a_stack_predicts_new_runs_as_the_mixture_of_its_laws(size: float) -> No
         np.testing.assert_allclose(predictions, ends, rtol=0.005)
 
 
+@pytest.mark.slow
 def test_a_stack_of_one_fit_predicts_as_the_fit() -> None:
     fit = line_fit(size=2000, noise="normal-checkpoint")
     new = new_runs(fit, np.full(6, 0.01), checkpoint="new")
@@ -291,6 +304,7 @@ def stack_of_source() -> Stack:
     return Stack(members, {"from-base-source": 0.75, "plateau-source": 0.25})
 
 
+@pytest.mark.slow
 def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_path: Path) -> None:
     stack, targets = stack_of_source(), MORE.tail(1)[["N", "D", "r", "ptpp", "base_loss"]]
     new = pd.concat([MORE, MORE.head(1).assign(D=0.0, loss=MORE["base_loss"])])
@@ -317,6 +331,7 @@ def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_pat
     assert [(fit.observed.runs, fit.info["seed"]) for fit in again.members.values()] == [(10, 7), (10, 7)]
 
 
+@pytest.mark.slow
 def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updating, "make_fit", lambda *_, **__: pytest.fail("fitted"))
     members, weights = stack_of_source().members, stack_of_source().weights
@@ -332,6 +347,7 @@ def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: 
         bayeslaw.update(Stack(failed, weights), MORE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "off"), [("count", -0.3), ("bounded", -20.0), ("real", 15.0), ("positive", 20.0)])
 def test_runs_of_other_outcomes_are_compared_on_their_own_scale(kind: str, off: float) -> None:
     fit, name = outcome_fit(kind), NAMES[kind]

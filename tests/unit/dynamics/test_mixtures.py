@@ -66,6 +66,7 @@ def test_the_unit_and_the_known_errors_stay_with_the_losses() -> None:
             combine(mixed, "forum", "web", "code")
 
 
+@pytest.mark.slow
 def test_fewer_draws_of_the_weights_are_paired_with_draws_of_all_laws() -> None:
     """The draws of a stack are ordered by law, so the first of them would all come from one law."""
     far, target = dynamics_fit(SOURCE | {"L0": 3.5}, size=1200, seed=5), fits()[1]
@@ -77,6 +78,7 @@ def test_fewer_draws_of_the_weights_are_paired_with_draws_of_all_laws() -> None:
     assert (few > between).mean() == pytest.approx(0.4, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_third_loss_is_the_combination_draw_by_draw() -> None:
     source, target = fits()
     rows = RECIPE.rows([500, 1000, 2000])
@@ -108,6 +110,7 @@ def test_tables_that_can_not_be_combined_are_refused(change: dict[str, Any], cod
         combine(**dict[str, Any](runs=three(), of="forum", source="web", target="code") | change)
 
 
+@pytest.mark.slow
 def test_fits_that_can_not_be_combined_are_refused() -> None:
     source, target = fits()
     rows = RECIPE.rows([1000])

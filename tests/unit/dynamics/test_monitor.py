@@ -58,6 +58,7 @@ def law_at(step: int) -> float:
     return float(TRUTH["L0"] + TRUTH["A"] * np.cumsum(WHOLE.rates)[step - 1] ** -TRUTH["alpha"])
 
 
+@pytest.mark.slow
 def test_the_run_effect_is_carried_on_and_decays_with_distance() -> None:
     forecast = watched()
     assert forecast.step == 2000
@@ -72,11 +73,13 @@ def test_the_run_effect_is_carried_on_and_decays_with_distance() -> None:
     assert off[:, 0].std() < 6e-4
 
 
+@pytest.mark.slow
 def test_a_run_effect_of_long_memory_stays() -> None:
     off = np.median(np.log(watched(50.0).loss), axis=0)[-1] - np.log(law_at(4000))
     assert off == pytest.approx(OFF, abs=4e-4)
 
 
+@pytest.mark.slow
 def test_the_probability_of_the_target_and_the_gain() -> None:
     end = law_at(4000)
     watch = watched(target=end + 0.005)
@@ -92,6 +95,7 @@ def test_the_probability_of_the_target_and_the_gain() -> None:
     assert "FAILED" not in text
 
 
+@pytest.mark.slow
 def test_the_summary_and_the_picture_have_the_unit_of_the_losses() -> None:
     fit, curves = setting()
     in_bits = watch(replace(fit, observed=replace(fit.observed, unit="bits/byte")), curves, "now", WHOLE)
@@ -99,12 +103,14 @@ def test_the_summary_and_the_picture_have_the_unit_of_the_losses() -> None:
     assert plot_watch(in_bits, Figure().subplots()).get_ylabel() == "loss (bits/byte)"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_paths() -> None:
     fit, curves = setting()
     np.testing.assert_array_equal(watched().loss, watch(fit, curves, "now", WHOLE).loss)
     assert not np.array_equal(watched(seed=3).loss, watched().loss)
 
 
+@pytest.mark.slow
 def test_notes_name_rates_that_were_not_logged_and_runs_that_deviate_from_the_law() -> None:
     fit, curves = setting()
     assert watched().notes == ()
@@ -119,6 +125,7 @@ def test_notes_name_rates_that_were_not_logged_and_runs_that_deviate_from_the_la
     assert any("+9.8%" in note for note in watch(off, far, "now", WHOLE).notes)
 
 
+@pytest.mark.slow
 def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
     fit, curves = setting()
     with fails("unknown-run", "'nwo'", "'now'"):

@@ -46,6 +46,7 @@ def balances() -> list[Balance]:
     return balance_curve(*fits(), RECIPE, PEAKS, weights=[0.5, 0.9])
 
 
+@pytest.mark.slow
 def test_the_best_peak_is_that_of_brute_force(balances: list[Balance]) -> None:
     peaks = np.geomspace(1e-5, 1e-3, 61)
     values = brute(RECIPE, [{"peak": float(p)} for p in peaks], 0.5)
@@ -69,6 +70,7 @@ def test_more_weight_on_the_source_lowers_the_peak(balances: list[Balance]) -> N
     assert plot_optimum(balances, "peak", Figure().subplots()).get_title().endswith("target loss")
 
 
+@pytest.mark.slow
 def test_the_summary_has_choices_and_changes_from_the_checkpoint_of_the_given_recipe() -> None:
     source, target = fits()
     best = balance(source, target, RECIPE, {"potential": (0.0, 1.0)}, weight=0.5)
@@ -100,6 +102,7 @@ def test_recipes_that_can_not_be_searched_are_refused(change: dict[str, Any], co
         balance(*fits(), **options)
 
 
+@pytest.mark.slow
 def test_fits_that_can_not_be_combined_are_refused_and_forced_recipes_outside_the_logged_rates_are_marked() -> None:
     source, target = fits()
     with fails("unpaired-draws", "1,200, 800"):

@@ -30,6 +30,7 @@ def turning(fit: Fit) -> TurningPoint:
     return turning_point(fit, RECIPE)
 
 
+@pytest.mark.slow
 def test_turning_lengths_are_roots_of_the_formula(fit: Fit) -> None:
     turning = turning_point(fit, DONE, longest=3_000_000)
     d = fit.draws
@@ -49,6 +50,7 @@ def test_turning_lengths_are_roots_of_the_formula(fit: Fit) -> None:
     assert turning.within == pytest.approx(1 - never.size / 1200)
 
 
+@pytest.mark.slow
 def test_the_limit_decides_whether_the_base_is_ever_regained(fit: Fit) -> None:
     turning = turning_point(fit, DONE, longest=4000)
     d, far = fit.draws, 1e6  # where S1_cpt ends
@@ -72,6 +74,7 @@ def test_critical_points_are_where_the_base_is_the_limit(fit: Fit, turning: Turn
     np.testing.assert_allclose(np.log(turning.critical[inside]), np.log(exact[inside]), atol=0.12)
 
 
+@pytest.mark.slow
 def test_a_loss_that_never_rises_has_a_turning_length_of_0(fit: Fit, turning: TurningPoint) -> None:
     target = dynamics_fit(TARGET, size=1200)
     falling = turning_point(fit, DONE, target=target, weight=0.0, longest=4000)
@@ -81,6 +84,7 @@ def test_a_loss_that_never_rises_has_a_turning_length_of_0(fit: Fit, turning: Tu
     assert turning_point(fit, DONE, target=target, weight=0.5, longest=4000).rises <= turning.rises
 
 
+@pytest.mark.slow
 def test_each_length_has_its_own_schedule(fit: Fit) -> None:
     cosine = Recipe(RECIPE.point, f"cosine:steps=1000,peak={RATE},final=0")
     turning = turning_point(fit, cosine, longest=6000)

@@ -30,6 +30,7 @@ def curve(points: int = 400) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(loss=lambda t: 1.8 + 400 / t["N"] ** 0.35 + 2000 / t["D"] ** 0.36)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "run_effect"), [("chinchilla", False), ("chinchilla", True), ("multi-power", True)])
 def test_repeated_settings_leave_the_density_unchanged(name: str, run_effect: bool, rng: np.random.Generator) -> None:
     law = load_law(name)

@@ -24,6 +24,7 @@ def misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(sum(compiled.stats.cache_misses.values()))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_function_is_compiled_again_when_another_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert misses(tmp_path, monkeypatch) == 1
     assert misses(tmp_path, monkeypatch) == 0
@@ -62,6 +63,7 @@ def test_other_errors_of_the_compiler_are_not_hidden() -> None:
         build.kept_on_disk(make)
 
 
+@pytest.mark.slow
 def test_the_version_covers_every_source_that_a_density_depends_on(tmp_path: Path) -> None:
     package = Path(build.__file__).parents[1]
     for name in ("engine/lowering.py", "engine/maps.py", "engine/coordinates.py", "noise/density.py", "laws/formula.py"):

@@ -35,8 +35,9 @@ def rows_for(law: Law, noise: str) -> Observations:
     return oracles.timed(rows) if "drift" in noise else rows
 
 
-# Every noise with one law; tests/integration/test_model.py has every law.
-CASES = [("chinchilla", "normal"), ("annealing", "normal"), *(("d-cpt", noise) for noise in NOISES)]
+# Every noise with one law, which takes seconds to compile; tests/integration/test_model.py has every law.
+EVERY_NOISE = [pytest.param("d-cpt", noise, marks=pytest.mark.slow) for noise in NOISES]
+CASES = [("chinchilla", "normal"), ("annealing", "normal"), *EVERY_NOISE]
 
 
 def density_of(name: str, noise: str) -> Density:
@@ -64,6 +65,7 @@ def test_the_gradient_is_true_where_the_fit_begins(name: str, noise: str, rng: n
     assert_true_gradient(density.function(), start + 0.1 * rng.standard_normal(start.size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "student"])
 def test_many_points_at_once_have_the_values_of_single_points(noise: str, rng: np.random.Generator) -> None:
     density = density_of("chinchilla", noise)
@@ -77,6 +79,7 @@ def test_many_points_at_once_have_the_values_of_single_points(noise: str, rng: n
         function.many(points[:, :-1])
 
 
+@pytest.mark.slow
 def test_a_fit_begins_at_a_finite_density_where_a_few_losses_are_far_above_the_others() -> None:
     """Terms as wide as the losses spread would leave the floor below zero."""
     law = load_law("ptpp-floor")
@@ -111,6 +114,7 @@ def test_log_prior_is_scipys_with_the_jacobian(prior: Prior) -> None:
     np.testing.assert_allclose(difference, difference[0], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_does_not_matter() -> None:
     """Shuffled rows give the same reference point and log density."""
     law = load_law("ptpp-gate-floor")
@@ -130,6 +134,7 @@ def test_run_effects_are_in_units_of_their_spread(rng: np.random.Generator) -> N
     np.testing.assert_allclose(draws["run_effect"], draws["sigma_run"][:, None] * x[:, len(density.names) :], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_law_of_an_unusual_shape_has_a_true_gradient() -> None:
     """A floor that may be negative, a term in [let], one that is subtracted and constant over the runs, one of either sign."""
     card = """

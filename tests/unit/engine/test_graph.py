@@ -57,6 +57,7 @@ def assert_right(function: Function, table: Mapping[str, Array], *inputs: float,
     np.testing.assert_allclose(gradient, central(oracle, x, 1e-3), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_arithmetic_has_its_values_and_derivatives() -> None:
     """Of single numbers, of rows, and of both; each operation has a weight of its own, so that no error hides another."""
 
@@ -80,6 +81,7 @@ def test_functions_of_numpy_arrays(name: str) -> None:
         assert FUNCTIONS[name](x) == pytest.approx(ORACLES[name](x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("log", "sqrt", "log1p"), ("softplus", "sigmoid", "exp", "expm1", "tanh")])
 def test_functions_of_one_argument_have_their_values_and_derivatives(names: tuple[str, ...]) -> None:
     sign = 1.0 if "log" in names else -1.0
@@ -131,6 +133,7 @@ ON_ROWS: dict[str, Function] = {
 }
 
 
+@pytest.mark.slow
 def test_columns_give_rows_their_values_and_derivatives() -> None:
     """Columns are stored as their distinct values, and the result is that of whole columns, in any order."""
 

@@ -89,6 +89,7 @@ def test_the_map_without_a_ridge_path_is_affine(affine: tuple[Density, RidgeMap]
     assert_true_gradient(density.function(ridge_map.arrays), z[1], 1e-5)
 
 
+@pytest.mark.slow
 def test_the_map_has_the_curvature_of_the_mode() -> None:
     density = density_of("chinchilla")
     logp = density.function()
@@ -190,6 +191,7 @@ def test_a_ridge_coordinate_has_no_needless_kink() -> None:
     assert (curve(np.linspace(-3, 3, 200), 1) > 0).all()
 
 
+@pytest.mark.slow
 def test_the_gates_ridge_is_followed_where_it_turns() -> None:
     """Two stages leave (lam, zeta) on a hyperbola that only the path along zeta follows whole; others miss the turn at zeta = 0."""
     law = load_law("ptpp-gate")

@@ -170,6 +170,7 @@ def beyond_line(fit: Fit) -> Runs:
     return read_runs(pd.concat([old, new]))
 
 
+@pytest.mark.slow
 def test_forecasts_are_those_of_the_fit_at_the_rows_beyond() -> None:
     fit = line_fit(checkpoint=None)
     runs = beyond_line(fit)
@@ -196,6 +197,7 @@ def test_forecasts_are_those_of_the_fit_at_the_rows_beyond() -> None:
     assert set(anew.rows["as"]) == {"new run"}
 
 
+@pytest.mark.slow
 def test_the_spread_is_the_one_to_compare_with_losses() -> None:
     fit = line_fit(checkpoint=None)
     runs = beyond_line(fit)
@@ -363,6 +365,7 @@ SHORT: dict[str, Any] = {"draws": 600, "tune": 100, "chains": 2}
 QUICK: dict[str, Any] = {"options": SHORT, "progress": False, "seed": 1}
 
 
+@pytest.mark.slow
 def test_each_cut_is_fitted_to_the_rows_up_to_it() -> None:
     with without_sampling():
         made = backtest(RUNS, CHINCHILLA, by="D", cuts=2, **QUICK)
@@ -377,6 +380,7 @@ def test_each_cut_is_fitted_to_the_rows_up_to_it() -> None:
     assert made.notes[-1].startswith(f"{known.sum()} of {len(made.rows)} forecasts are of later rows of fitted runs")
 
 
+@pytest.mark.slow
 def test_fewer_cuts_than_asked_for_are_a_note() -> None:
     with without_sampling():
         made = backtest(TABLE.assign(step=np.arange(len(TABLE)) // 10 + 1), CHINCHILLA, by="step", **QUICK)
@@ -384,6 +388,7 @@ def test_fewer_cuts_than_asked_for_are_a_note() -> None:
     assert made.notes[0] == "2 cuts instead of 5: step has no more values with enough rows below and some above."
 
 
+@pytest.mark.slow
 def test_repeated_rows_and_base_checkpoints_are_left_out_with_a_note() -> None:
     table = pd.concat([TABLE, TABLE.iloc[[0, 39]], TABLE.iloc[[3]].assign(D=0.0, run="base")])
     with fails("repeated-rows", "rows 41–42", kind=TableError):
@@ -397,6 +402,7 @@ def test_repeated_rows_and_base_checkpoints_are_left_out_with_a_note() -> None:
     assert not {41, 42, 43} & {*made.rows["row"]}
 
 
+@pytest.mark.slow
 def test_cuts_without_trusted_draws_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = Check("r_hat", False, "largest R-hat 1.4", "sampling", pd.DataFrame(), "Sample longer")
 
@@ -415,6 +421,7 @@ def test_cuts_without_trusted_draws_are_named(monkeypatch: pytest.MonkeyPatch) -
     assert set(made.rows["cut"]) == {made.cuts["cut"].iloc[1]}
 
 
+@pytest.mark.slow
 def test_nothing_scored_is_said_and_forced_scores_are_marked() -> None:
     few = {**QUICK, "options": {**SHORT, "draws": 50}}  # too few for the checks
     with without_sampling():
@@ -428,6 +435,7 @@ def test_nothing_scored_is_said_and_forced_scores_are_marked() -> None:
     assert any(note.endswith("What lies beyond this cut is scored (forced).") for note in forced.notes)
 
 
+@pytest.mark.slow
 def test_a_fit_that_cannot_be_made_costs_none_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(fit: Fit, **options: Any) -> Any:
         if fit.observed.response.size < 25:
@@ -446,6 +454,7 @@ def test_a_fit_that_cannot_be_made_costs_none_of_the_others(monkeypatch: pytest.
 DOMAINS = {"web": 1.0, "code": 0.9, "maths": 0.8}
 
 
+@pytest.mark.slow
 def test_parameters_may_vary_by_a_column() -> None:
     of = {name: TABLE.assign(domain=name, run=f"{name} " + TABLE["run"], loss=k * TABLE["loss"]) for name, k in DOMAINS.items()}
     pooled: dict[str, Any] = {**QUICK, "options": {**SHORT, "by": {"E": "domain"}}, "by": "D", "cuts": 1}

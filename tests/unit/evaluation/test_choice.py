@@ -197,6 +197,7 @@ def test_few_hold_outs_leave_weights_near_equal_ones() -> None:
     assert shrunk_weights(*terms((0.01, 0.01)), 5.0).tolist() == [1.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("spread", [0.1, 1.0])  # of forecasts, over their errors: far too narrow, and right
 def test_noise_alone_gives_no_law_all_of_the_weight(count: int, spread: float) -> None:

@@ -33,6 +33,7 @@ def test_a_loss_has_its_rank_among_predictions_of_a_new_run(fitted: Fit) -> None
     assert rows["row"].tolist() == sorted(fitted.observed.rows)
 
 
+@pytest.mark.slow
 def test_without_its_run_a_loss_has_the_rank_by_the_weights_of_that_run(fitted: Fit) -> None:
     log_weights = leave_one_run_out(fitted).log_weights
     weights = np.exp(log_weights - np.logaddexp.reduce(log_weights, axis=1)[:, None])[fitted.observed.run]
@@ -56,6 +57,7 @@ def test_large_tables_are_predicted_from_some_draws(monkeypatch: pytest.MonkeyPa
     assert check.rows["loo_pit"].between(0, 1).all()
 
 
+@pytest.mark.slow
 def test_the_result_names_its_fit_and_runs() -> None:
     fit = typical_fit("chinchilla")
     check = predictive_check(fit)

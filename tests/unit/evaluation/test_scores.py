@@ -145,6 +145,7 @@ def test_log_score_of_honest_draws(normal: tuple[Array, Array]) -> None:
     close(scores["log_score"], float(entropy), np.sqrt(0.5), bias=0.02)
 
 
+@pytest.mark.slow
 def test_probability_integral_transforms(normal: tuple[Array, Array], honest: dict[str, float]) -> None:
     loss, z = normal
     uniform = stats.kstest((MU + SIGMA * z < loss).mean(axis=0), "uniform").pvalue
@@ -184,6 +185,7 @@ def pointed() -> PointFit:
     return point_fit("chinchilla", oracles.table(load_law("chinchilla"), runs=8), starts=10)
 
 
+@pytest.mark.slow
 def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFrame) -> None:
     table = score(sound_fit, held, seed=5)
     assert list(table) == [*HEAD, "checks", "model", *POINT, *DRAW]
@@ -196,6 +198,7 @@ def test_a_posterior_is_scored_by_its_run_spread(sound_fit: Fit, held: pd.DataFr
     pd.testing.assert_frame_equal(table, score(sound_fit, held, seed=5))
 
 
+@pytest.mark.slow
 def test_known_errors_of_losses_are_part_of_the_forecast() -> None:
     """Losses of 4% known error under noise of .1%: 90% intervals hold nine in ten, and half of them without the errors."""
     fit = line_fit(point=1e-3, run=1e-3, size=2000)
@@ -208,6 +211,7 @@ def test_known_errors_of_losses_are_part_of_the_forecast() -> None:
     assert score(fit, table.assign(loss_se=0.0)).to_dict("records") == [without]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "student"])
 def test_a_known_error_is_worth_as_much_point_noise(noise: str) -> None:
     """For Student-t noise too: its scale is the root of the sum of squares, as in the log likelihood."""
@@ -233,6 +237,7 @@ def test_a_point_fit_with_a_negative_loss_is_refused(pointed: PointFit, held: pd
         score(broken, held)
 
 
+@pytest.mark.slow
 def test_base_rows_are_left_out_and_counted(sound_fit: Fit, pointed: PointFit, held: pd.DataFrame) -> None:
     base = held.head(3).assign(D=0.0, loss=4.0, run=["x", "y", "z"])
     for fit in (sound_fit, pointed):
@@ -243,6 +248,7 @@ def test_base_rows_are_left_out_and_counted(sound_fit: Fit, pointed: PointFit, h
         pd.testing.assert_frame_equal(whole[rest], without[rest])
 
 
+@pytest.mark.slow
 def test_held_out_rows_come_as_a_table_runs_or_a_file(sound_fit: Fit, held: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "held.csv"
     held.to_csv(path, index=False)
@@ -251,6 +257,7 @@ def test_held_out_rows_come_as_a_table_runs_or_a_file(sound_fit: Fit, held: pd.D
         pd.testing.assert_frame_equal(table, tables[0], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_one_stage_and_one_row_can_be_scored(ptpp_fit: Fit) -> None:
     held = oracles.table(load_law("ptpp-floor"), seed=3)
     assert score(ptpp_fit, held[held["ptpp"] == 279])["rows"].tolist() == [int((held["ptpp"] == 279).sum())]
@@ -288,6 +295,7 @@ def seen() -> pd.DataFrame:
     return table.assign(loss=table["loss"].map("{:.7g}".format).astype(float), run=[f"other {run}" for run in table["run"]])
 
 
+@pytest.mark.slow
 def test_a_table_of_fitted_rows_is_not_held_out(sound_fit: Fit, pointed: PointFit, seen: pd.DataFrame) -> None:
     for fit in (sound_fit, pointed, Stack({"one": sound_fit}, {"one": 1.0})):
         with fails("nothing-held-out", "all 40 rows (rows 1–40)", "--in-sample"):
@@ -295,6 +303,7 @@ def test_a_table_of_fitted_rows_is_not_held_out(sound_fit: Fit, pointed: PointFi
         assert score(fit, seen, in_sample=True)[["rows", "sample"]].values.tolist() == [[40, "in-sample (40 of 40 rows)"]]
 
 
+@pytest.mark.slow
 def test_fitted_rows_are_left_out_and_counted(sound_fit: Fit, seen: pd.DataFrame, held: pd.DataFrame) -> None:
     mixed = pd.concat([seen.head(7), held])
     left, alone = score(sound_fit, mixed, seed=5), score(sound_fit, held, seed=5)
@@ -307,6 +316,7 @@ def test_fitted_rows_are_left_out_and_counted(sound_fit: Fit, seen: pd.DataFrame
     assert sample_note(whole, "mixed.csv").startswith("IN-SAMPLE: ")
 
 
+@pytest.mark.slow
 def test_a_new_loss_at_fitted_settings_and_a_fitted_loss_elsewhere_are_held_out(sound_fit: Fit, seen: pd.DataFrame) -> None:
     for change in ({"loss": seen["loss"] * 1.00001}, {"D": seen["D"] * 1.00001}):
         assert score(sound_fit, seen.assign(**change))["seen_rows_left_out"].tolist() == [0]
@@ -322,6 +332,7 @@ def test_an_idle_replay_share_does_not_hide_a_fitted_base_row() -> None:
     assert observed.has(law, other).tolist() == [True] * 2 + [False] * (len(table) - 2)
 
 
+@pytest.mark.slow
 def test_base_checkpoints_alone_are_scored_by_a_law_that_describes_them() -> None:
     base = (
         oracles.table(load_law("transfer-target"), runs=8).drop_duplicates("run").assign(D=0.0, run=[f"base {i}" for i in range(8)])
@@ -329,6 +340,7 @@ def test_base_checkpoints_alone_are_scored_by_a_law_that_describes_them() -> Non
     assert score(typical_fit("transfer-target"), base)["rows"].tolist() == [8]
 
 
+@pytest.mark.slow
 def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFrame) -> None:
     with fails("failed-checks", kind=FitError):
         score(small_fit, held)

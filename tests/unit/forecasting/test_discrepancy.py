@@ -35,6 +35,7 @@ def log_error(fit: Fit, at: pd.DataFrame, sd: float = 0.01) -> Array:
 # --- the process ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_is_normal_with_the_stated_size_everywhere() -> None:
     """Inside the runs and far outside: mean 0 and sd 1 to five standard errors, and normal quantiles."""
     values = Discrepancy(load_law("chinchilla"), SIZE, (1,)).at({"N": np.geomspace(1e4, 1e13, 9), "D": np.geomspace(1e15, 1e2, 9)})
@@ -45,6 +46,7 @@ def test_it_is_normal_with_the_stated_size_everywhere() -> None:
         assert (np.abs((values < z).mean(axis=1) - share) < 5 * np.sqrt(share * (1 - share) / SIZE)).all()
 
 
+@pytest.mark.slow
 def test_correlations_are_the_kernels() -> None:
     """Squared exponential in e-folds, up to the error of finitely many waves and five standard errors."""
     steps = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0])  # lengths
@@ -91,6 +93,7 @@ def test_base_checkpoints_count_as_one_token() -> None:
 # --- forecasts ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_at_one_size_and_stage_share_it(ptpp_fit: Fit) -> None:
     at = pd.DataFrame({"N": 1e9, "D": [1e9, 1e11, 1e10, 1e10], "r": [0.1, 0.5, 0.1, 0.1], "ptpp": [31.0, 31.0, 31.0, 279.0]})
     error = log_error(ptpp_fit, at)
@@ -101,6 +104,7 @@ def test_rows_at_one_size_and_stage_share_it(ptpp_fit: Fit) -> None:
     assert abs((error[:, 3] * error[:, 0]).mean() / 0.01**2 - expected) < allowed
 
 
+@pytest.mark.slow
 def test_its_size_is_the_stated_one(sound_fit: Fit) -> None:
     one, two = log_error(sound_fit, AT), log_error(sound_fit, AT, 0.02)
     np.testing.assert_allclose(two, 2 * one, atol=1e-12)
@@ -109,6 +113,7 @@ def test_its_size_is_the_stated_one(sound_fit: Fit) -> None:
     np.testing.assert_array_equal(draws["discrepancy"], draws["run"])
 
 
+@pytest.mark.slow
 def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
     with_it, without = forecast(sound_fit, AT, discrepancy="1%", seed=3), forecast(sound_fit, AT, seed=3)
     assert (with_it.spread, without.spread) == ("discrepancy1%", "run or extrapolated")
@@ -121,6 +126,7 @@ def test_the_other_spreads_stay_as_they_are(sound_fit: Fit) -> None:
     assert not np.isclose(ratio, another).any()
 
 
+@pytest.mark.slow
 def test_the_learnt_error_widens_forecasts_outside_the_runs(sound_fit: Fit) -> None:
     at = pd.DataFrame({"N": [1e8, 1e9, 1e10, 1e11], "D": [1e9, 1e11, 1e12, 1e13]})
     result = forecast(sound_fit, at, seed=3)
@@ -138,6 +144,7 @@ def test_the_learnt_error_widens_forecasts_outside_the_runs(sound_fit: Fit) -> N
     assert not np.array_equal(result.expected(slice(1, 2)), draws["latent"].values.T[[1]])
 
 
+@pytest.mark.slow
 def test_without_the_learnt_error_forecasts_are_the_laws(sound_fit: Fit) -> None:
     refused, learnt = forecast(sound_fit, AT, discrepancy="none", seed=3), forecast(sound_fit, AT, discrepancy="learned", seed=3)
     assert (refused.spread, refused.spreads, refused.beyond) == ("run", ("latent", "run"), ())
@@ -146,6 +153,7 @@ def test_without_the_learnt_error_forecasts_are_the_laws(sound_fit: Fit) -> None
     np.testing.assert_allclose(refused.expected(slice(None)), refused.draws["latent"].values.T)
 
 
+@pytest.mark.slow
 def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: Fit) -> None:
     """No run has both the most tokens (of run 7, 1e8 parameters) and the largest size (1e9)."""
     at = pd.DataFrame({"N": [1e8, 1e9], "D": [1.7e10, 1.7e10]})
@@ -162,6 +170,7 @@ def test_a_choice_is_learned_none_or_a_size(value: str | None, choice: tuple[flo
     assert read_choice(value) == choice
 
 
+@pytest.mark.slow
 def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:
     rng = np.random.default_rng(0)
     many = pd.DataFrame({"N": 10 ** rng.uniform(6, 12, 70), "D": 10 ** rng.uniform(8, 13, 70)})
@@ -171,6 +180,7 @@ def test_the_discrepancy_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) 
     np.testing.assert_allclose(whole[:, :1], alone, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_summaries_without_a_learnt_error_show_half_a_percent_and_one_unless_one_is_stated(sound_fit: Fit) -> None:
     result = forecast(sound_fit, AT, discrepancy="none")
     table = result.summary(0.8)
@@ -187,6 +197,7 @@ def test_summaries_without_a_learnt_error_show_half_a_percent_and_one_unless_one
     assert (width[1] < width[2]).all()
 
 
+@pytest.mark.slow
 def test_a_picture_shows_the_stated_interval(sound_fit: Fit) -> None:
     result, ax = forecast(sound_fit, AT.assign(N=1e9), discrepancy=0.03), Figure().subplots()
     plot_forecast(result, ax)
@@ -197,6 +208,7 @@ def test_a_picture_shows_the_stated_interval(sound_fit: Fit) -> None:
     assert heights.min() == pytest.approx(table["discrepancy3%_eti90_lb"].min())
 
 
+@pytest.mark.slow
 def test_a_stated_spread_is_scored(sound_fit: Fit) -> None:
     held = oracles.table(load_law("chinchilla"), seed=8, runs=4)
     table, plain = score(sound_fit, held, discrepancy="2%", seed=5), score(sound_fit, held, seed=5)

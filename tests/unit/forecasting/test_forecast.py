@@ -37,6 +37,7 @@ def columns(draws: dict[str, Array]) -> dict[str, Array]:
 # --- draws ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_latent_draws_are_the_laws_loss_at_each_draw(sound_fit: Fit, ptpp_fit: Fit) -> None:
     ptpp_at = AT.assign(r=[0.0, 0.3, 1.0], ptpp=[15, 31, 279])
     for fit, at in ((sound_fit, AT), (ptpp_fit, ptpp_at)):
@@ -59,6 +60,7 @@ def variance_is(values: Array, expected: float) -> bool:
     return bool(abs(values.var() / expected - 1) < 5 * np.sqrt(2 / values.size))
 
 
+@pytest.mark.slow
 def test_run_spread_has_the_variance_of_point_and_run_noise(sound_fit: Fit) -> None:
     point, run = (sound_fit.draws[name][:, None] for name in ("sigma_point", "sigma_run"))
     noise = log_noise(sound_fit, pd.concat([AT.iloc[[1]]] * 40))
@@ -79,11 +81,13 @@ def test_rows_of_one_run_share_its_effect(sound_fit: Fit) -> None:
     assert variance_is((noise[:, 0] + noise[:, 2]) / np.sqrt(2 * point**2 + 4 * run**2), 1.0)
 
 
+@pytest.mark.slow
 def test_without_a_run_effect_only_point_noise_is_added(sound_fit: Fit) -> None:
     noise = log_noise(replace(sound_fit, noise=Noise(student=False, run_effect=False)), pd.concat([AT] * 10).assign(run="a"))
     assert variance_is(noise / sound_fit.draws["sigma_point"][:, None], 1.0)
 
 
+@pytest.mark.slow
 def test_student_noise_is_added_as_such(sound_fit: Fit) -> None:
     """The quartiles of Student-t noise, to five standard errors of a share."""
     from scipy.stats import t
@@ -98,6 +102,7 @@ def test_student_noise_is_added_as_such(sound_fit: Fit) -> None:
         assert abs(error) < 5 * np.sqrt(share * (1 - share) / standard.size)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_draws(sound_fit: Fit) -> None:
     one, same, other = (forecast(sound_fit, AT, seed=seed).draws for seed in (3, 3, 4))
     assert one.identical(same)
@@ -116,6 +121,7 @@ def test_bad_seeds(sound_fit: Fit, seed: int) -> None:
 # --- summaries ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prob", "name"), [(0.9, "eti90"), (0.5, "eti50"), (0.999, "eti99.9")])
 def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: float, name: str) -> None:
     result = forecast(sound_fit, AT)
@@ -140,18 +146,21 @@ def test_summary_has_medians_and_equal_tailed_intervals(sound_fit: Fit, prob: fl
     assert (table["checks"] == "passed").all()
 
 
+@pytest.mark.slow
 def test_the_default_is_90_percent(sound_fit: Fit) -> None:
     result = sound_fit.forecast(AT)
     pd.testing.assert_frame_equal(result.summary(), result.summary(0.9))
     assert {"latent_eti90_lb", "latent_eti90_ub", "run_eti90_lb", "run_eti90_ub"} <= set(result.summary())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prob", [0.0, 1.0, -0.1, 90.0, float("nan")])
 def test_probabilities_outside_0_to_1_are_refused(sound_fit: Fit, prob: float) -> None:
     with pytest.raises(BayeslawError, match=f"{prob:g}"):
         forecast(sound_fit, AT).summary(prob)
 
 
+@pytest.mark.slow
 def test_distances_outside_the_data(ptpp_fit: Fit) -> None:
     """E-folds where a covariate spans decades, shares for r, 0 inside."""
     seen = ptpp_fit.observed.covariates
@@ -171,6 +180,7 @@ def test_distances_outside_the_data(ptpp_fit: Fit) -> None:
     np.testing.assert_array_equal(result.summary()["outside_r"], result.outside["r"])
 
 
+@pytest.mark.slow
 def test_base_checkpoints_among_the_runs_leave_nothing_outside_below() -> None:
     """Where D = 0 was fitted, D = 0 and the first tokens after it lie inside; an empty r is filled in at D = 0 alone."""
     law = load_law("transfer-source")
@@ -190,6 +200,7 @@ def line_table(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"x": [0.0, 0.5, 1.0], "loss": [2.7, 2.8, 3.0], "run": ["u", "u", "v"]} | columns)
 
 
+@pytest.mark.slow
 def test_known_errors_are_added_only_for_comparison_with_measured_losses() -> None:
     """The error of a measured loss is no part of the next run's noise, but of a comparison with that loss."""
     fit, table = line_fit(), line_table(loss_se=[0.0, 0.1, 0.2])
@@ -205,6 +216,7 @@ def test_known_errors_are_added_only_for_comparison_with_measured_losses() -> No
         np.testing.assert_array_equal(nil.predictive, forecast(fit, line_table()).predictive)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [-0.1, np.nan, 2.0])
 def test_an_impossible_known_error_is_refused_where_it_is_used(error: float) -> None:
     result = forecast(line_fit(), line_table(loss_se=[0.0, error, 0.1]))
@@ -216,6 +228,7 @@ def test_an_impossible_known_error_is_refused_where_it_is_used(error: float) -> 
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_forecast_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> None:
     """Rows are computed in blocks; neither their size nor the number of rows changes a number."""
     many = pd.concat([AT] * 30, ignore_index=True).assign(run=np.repeat(range(10), 9))
@@ -225,6 +238,7 @@ def test_a_forecast_of_a_row_does_not_depend_on_other_rows(sound_fit: Fit) -> No
         pd.testing.assert_frame_equal(whole.summary(), forecast(sound_fit, many).summary())
 
 
+@pytest.mark.slow
 def test_more_draws_than_memory_holds_are_refused_but_summarised(sound_fit: Fit) -> None:
     many = forecast(sound_fit, pd.concat([AT] * 2))
     with patch.object(forecasts, "MOST_DRAWS", 30_000), fails("too-many-draws", "3,000 draws", "at most 3 settings"):
@@ -232,6 +246,7 @@ def test_more_draws_than_memory_holds_are_refused_but_summarised(sound_fit: Fit)
     assert len(many.summary()) == 6
 
 
+@pytest.mark.slow
 def test_settings_come_as_a_table_runs_or_a_file(sound_fit: Fit, tmp_path: Path) -> None:
     path = tmp_path / "at.csv"
     AT.assign(params_b=AT["N"] / 1e9, loss=2.0, domain="web").drop(columns="N").to_csv(path, index=False)
@@ -241,6 +256,7 @@ def test_settings_come_as_a_table_runs_or_a_file(sound_fit: Fit, tmp_path: Path)
     assert list(result[2].settings) == ["D", "N", "domain"]  # a loss is not a setting
 
 
+@pytest.mark.slow
 def test_rows_keep_their_numbers_in_the_table(sound_fit: Fit) -> None:
     result = forecast(sound_fit, bayeslaw.read_runs(AT).where("N > 1e8"))
     assert result.draws["row"].values.tolist() == [2, 3]
@@ -257,6 +273,7 @@ def test_every_faulty_setting_is_named(sound_fit: Fit, ptpp_fit: Fit) -> None:
         forecast(sound_fit, AT.head(0))
 
 
+@pytest.mark.slow
 def test_one_stage_is_enough_for_a_forecast(ptpp_fit: Fit) -> None:
     assert len(forecast(ptpp_fit, AT.assign(r=0.3, ptpp=279)).summary()) == 3
 
@@ -280,6 +297,7 @@ def test_failed_checks_are_refused_unless_forced_and_then_marked(small_fit: Fit)
     assert small_fit.forecast(AT, force=True).draws.identical(result.draws)
 
 
+@pytest.mark.slow
 def test_forcing_a_sound_fit_marks_nothing(sound_fit: Fit) -> None:
     assert (forecast(sound_fit, AT, force=True).summary()["checks"] == "passed").all()
 
@@ -295,6 +313,7 @@ def with_draws(fit: Fit, **draws: Array) -> Fit:
     return replace(fit, tree=tree)
 
 
+@pytest.mark.slow
 def test_a_forecast_is_checked_at_its_own_latent_loss(sound_fit: Fit) -> None:
     import arviz as az
 
@@ -312,6 +331,7 @@ def test_a_forecast_is_checked_at_its_own_latent_loss(sound_fit: Fit) -> None:
         assert check.table.index.tolist() == [1, 2, 3]  # rows of the table
 
 
+@pytest.mark.slow
 def test_a_forecast_of_chains_that_differ_is_refused_though_the_fit_passed(sound_fit: Fit) -> None:
     """Every setting's latent loss depends on E, so chains that disagree about E fail here, whether or not the fit passed."""
     moved = sound_fit.by_chain["E"].copy()
@@ -325,6 +345,7 @@ def test_a_forecast_of_chains_that_differ_is_refused_though_the_fit_passed(sound
     assert result.summary()["checks"].tolist() == ["FAILED (forced)"] * 3
 
 
+@pytest.mark.slow
 def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit) -> None:
     """Chains that disagree on alpha alone differ most at small N: one such setting among 5,000 is enough."""
     rng = np.random.default_rng(0)
@@ -336,6 +357,7 @@ def test_a_setting_far_off_among_thousands_is_among_those_checked(sound_fit: Fit
     assert {2346, int(many["D"].argmin()) + 1, int(many["D"].argmax()) + 1} <= set(table.index)
 
 
+@pytest.mark.slow
 def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     """The runs span 2.9 e-folds of ptpp and .7 of r: half of that is far, here and in the check."""
     seen = ptpp_fit.observed.covariates
@@ -351,6 +373,7 @@ def test_rows_say_whether_they_lie_outside_the_runs(ptpp_fit: Fit) -> None:
     assert forecast(ptpp_fit, pd.DataFrame(rows[:2])).checks[-1].passed
 
 
+@pytest.mark.slow
 def test_a_mapping_is_a_grid_of_settings(sound_fit: Fit) -> None:
     settings: dict[str, Any] = {"N": [1e8, 1e9], "D": "1e9,1e10"}
     by_mapping, by_grid = (forecast(sound_fit, at).summary() for at in (settings, grid(sound_fit, settings)))

@@ -52,6 +52,7 @@ def test_units_and_usual_names_of_covariates() -> None:
         grid(law, {"params_b": "big", "D": "1e9"})
 
 
+@pytest.mark.slow
 def test_groups_of_noise_are_settings_given_as_text() -> None:
     fit = apart_fit()
     table = grid(fit, {"x": "0,1", "domain": "web", "lab": "a,b_1"})

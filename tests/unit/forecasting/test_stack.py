@@ -93,6 +93,7 @@ def test_numbers_of_draws_are_proportional_to_weights(stack: Stack) -> None:
         assert steps.max() <= size // chosen.size + 1
 
 
+@pytest.mark.slow
 def test_latent_draws_are_those_of_the_laws(stack: Stack) -> None:
     result = forecast(stack, AT)
     latent = result.draws["latent"].values
@@ -106,6 +107,7 @@ def test_latent_draws_are_those_of_the_laws(stack: Stack) -> None:
     assert not np.isclose(forecast(stack, AT, seed=1).draws["run"], result.draws["run"], rtol=1e-9).any()
 
 
+@pytest.mark.slow
 def test_disagreement_of_laws_widens_the_interval(stack: Stack) -> None:
     """Where the laws disagree, the interval covers those of both."""
     whole = forecast(stack, AT).summary()
@@ -117,11 +119,13 @@ def test_disagreement_of_laws_widens_the_interval(stack: Stack) -> None:
     assert (whole["latent_eti90_ub"] > high.max(axis=0) * 0.99)[apart].all()
 
 
+@pytest.mark.slow
 def test_a_stack_of_one_is_that_fit(sound_fit: Fit) -> None:
     stack = Stack.of({"a": sound_fit}, {"a": 1.0})
     assert forecast(stack, AT, seed=2).draws.identical(forecast(sound_fit, AT, seed=2).draws)
 
 
+@pytest.mark.slow
 def test_distances_are_the_largest_of_any_fit(stack: Stack, sound_fit: Fit, ptpp_fit: Fit) -> None:
     outside, one, other = (forecast(f, AT).outside for f in (stack, sound_fit, ptpp_fit))
     assert list(outside) == ["N", "D", "r", "ptpp"]
@@ -129,6 +133,7 @@ def test_distances_are_the_largest_of_any_fit(stack: Stack, sound_fit: Fit, ptpp
     np.testing.assert_array_equal(outside["ptpp"], other["ptpp"])
 
 
+@pytest.mark.slow
 def test_a_row_of_a_stack_does_not_depend_on_the_others(stack: Stack) -> None:
     many = pd.concat([AT] * 15, ignore_index=True)
     whole, few = (forecast(stack, at, discrepancy=0.01).draws for at in (many, many.head(3)))
@@ -144,6 +149,7 @@ def test_grids_and_faults_are_of_all_laws(stack: Stack) -> None:
         forecast(stack, AT.drop(columns="ptpp").assign(N=[1e8, 8.1, 1e10]))
 
 
+@pytest.mark.slow
 def test_a_stack_is_scored_like_a_fit(stack: Stack) -> None:
     held = oracles.table(load_law("ptpp-floor"), seed=8, runs=4)
     base = held.head(1).assign(D=0.0, run="base")
@@ -156,6 +162,7 @@ def test_a_stack_is_scored_like_a_fit(stack: Stack) -> None:
     assert table[list(expected)].iloc[0].to_dict() == expected
 
 
+@pytest.mark.slow
 def test_failed_checks_of_any_law_are_refused_unless_forced(sound_fit: Fit, small_fit: Fit) -> None:
     stack = Stack.of({"sound": sound_fit, "short": small_fit}, {"sound": 0.9, "short": 0.1})
     assert not stack.passed
@@ -176,6 +183,7 @@ def test_impossible_weights_are_refused(sound_fit: Fit, weights: dict[str, float
         Stack({"a": sound_fit}, weights)
 
 
+@pytest.mark.slow
 def test_tables_of_a_stack(stack: Stack, ptpp_fit: Fit) -> None:
     assert stack.table["weight"].to_dict() == {"second": 0.7, "first": 0.3}
     assert stack.table["law"].to_dict() == {"second": "ptpp-floor", "first": "chinchilla"}
@@ -201,6 +209,7 @@ def test_laws_of_a_second_stack_take_turns(stack: Stack) -> None:
     assert [p.turns for p in paired([first, second]) if isinstance(p, Stack)] == [1, TURNS]  # a second time changes nothing
 
 
+@pytest.mark.slow
 def test_laws_of_continual_pre_training_differ_in_place_of_an_error_of_a_usual_size(ptpp_fit: Fit) -> None:
     learning = replace(ptpp_fit, info={**ptpp_fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
     another = replace(learning)

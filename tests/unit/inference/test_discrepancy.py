@@ -51,6 +51,7 @@ def test_an_error_whose_chains_disagree_is_not_learnt(monkeypatch: pytest.Monkey
     assert reason.startswith("the chains that sampled a law with an error disagree (R-hat ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "reason"),
     [({"discrepancy": "none"}, "it was left out"), ({"by": {"E": "domain"}}, "parameters vary by domain"), ({}, "")],
@@ -79,6 +80,7 @@ def test_a_refit_learns_an_error_if_the_fit_did(sound_fit: Fit) -> None:
     assert refit_task(without, rows_of(without)).options["discrepancy"] == "none"
 
 
+@pytest.mark.slow
 def test_outliers_count_less() -> None:
     """With Student-t noise, the variance of a row that lies far off is multiplied, and that of others hardly."""
     wild = TABLE.assign(loss=TABLE["loss"] * np.where(np.arange(len(TABLE)) == 4, 1.2, 1.0))

@@ -34,6 +34,7 @@ def pointed() -> PointFit:
     return point_fit("chinchilla", noisy(), starts=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "starts"), [("chinchilla", 10), ("ptpp-floor", 6)])
 def test_noiseless_parameters_are_recovered(name: str, starts: int) -> None:
     law = load_law(name)
@@ -43,6 +44,7 @@ def test_noiseless_parameters_are_recovered(name: str, starts: int) -> None:
     assert fit.objective < 1e-10
 
 
+@pytest.mark.slow
 def test_a_share_may_exceed_1_in_a_point_fit() -> None:
     """The published fits require positive parameters only: lambda of a gate lies on (0, 1) in a posterior, not here."""
     law, truth = load_law("ptpp-gate"), oracles.typical(load_law("ptpp-gate")) | {"lam": 1.05, "B": 3.0}
@@ -62,6 +64,7 @@ def test_every_parameter_stays_positive() -> None:
     assert np.isfinite(list(fit.parameters.values())).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-3, 0.02, 10.0])
 def test_the_objective_is_the_sum_of_huber_losses_and_at_its_minimum(delta: float) -> None:
     table = noisy()
@@ -74,6 +77,7 @@ def test_the_objective_is_the_sum_of_huber_losses_and_at_its_minimum(delta: floa
             assert oracle("chinchilla", here | {name: value * factor}, table, delta) > fit.objective
 
 
+@pytest.mark.slow
 def test_delta_is_the_cards_unless_given(pointed: PointFit) -> None:
     assert pointed.delta == load_law("chinchilla").huber_delta == 1e-3
     law = load_law("ptpp-floor")
@@ -103,6 +107,7 @@ def test_an_outlier_moves_a_large_delta_more_than_a_small_one() -> None:
     assert off[0] < 0.5 * off[1]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_fit_and_bootstrap(pointed: PointFit) -> None:
     repeated = point_fit("chinchilla", noisy(), starts=10)
     assert dict(repeated.parameters) == dict(pointed.parameters)
@@ -175,6 +180,7 @@ def test_unusable_options_of_the_bootstrap_are_refused(
         pointed.bootstrap(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_fit_that_reaches_no_finite_loss_is_refused() -> None:
     """log(k) has a value for 2% of the starts of k only."""
     card = load_law("chinchilla").card.replace("E + A", "E + 0*log(k) + A")
@@ -183,6 +189,7 @@ def test_a_fit_that_reaches_no_finite_loss_is_refused() -> None:
         point_fit(parse_card(card), noisy(), starts=2)
 
 
+@pytest.mark.slow
 def test_progress_goes_to_standard_error(pointed: PointFit, capsys: pytest.CaptureFixture[str]) -> None:
     fit = point_fit("chinchilla", noisy(), starts=10, progress=True)
     assert dict(fit.parameters) == dict(pointed.parameters)

@@ -167,6 +167,7 @@ def test_rows_of_a_known_run_join_it() -> None:
     assert (observed.rows > 30).sum() == 3
 
 
+@pytest.mark.slow
 def test_rows_without_a_run_stay_alone_round_after_round(tmp_path: Path, small_fit: Fit) -> None:
     """Row 1 of the new table is not row 1 of the old one."""
     fit = fitted(old_table().drop(columns="run"))
@@ -242,6 +243,7 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, int 
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_new_rows_that_repeat_each_other_are_refused_dropped_or_kept() -> None:
     fit, new = fitted(old_table()), pd.DataFrame({"N": 1e8, "D": [1e9, 2e9, 2e9], "loss": [2.5, 2.4, 2.4], "run": "new"})
     with faults(("repeated-rows", None, "run")):
@@ -250,6 +252,7 @@ def test_new_rows_that_repeat_each_other_are_refused_dropped_or_kept() -> None:
     assert sizes == [32, 33]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_rows_that_cannot_join(name: str) -> None:
     corrupt, expected, named = REFUSED[name]
@@ -267,6 +270,7 @@ def test_a_row_without_a_run_is_refused_with_the_same_loss() -> None:
         join_runs(fit, read_runs(repeated))
 
 
+@pytest.mark.slow
 def test_a_base_checkpoint_is_known_whatever_its_replay() -> None:
     """Logs leave r empty at D = 0, and the fit has filled it in."""
     law = load_law("transfer-target")
@@ -278,6 +282,7 @@ def test_a_base_checkpoint_is_known_whatever_its_replay() -> None:
     assert len(join_runs(fit, read_runs(base.assign(run="another")))) == 62
 
 
+@pytest.mark.slow
 def test_a_run_of_another_checkpoint_group_or_level_is_refused() -> None:
     fit = fitted(old_table(checkpoint=LETTERS, set=LETTERS), noise="normal-checkpoint", noise_by="set")
     more = pd.DataFrame({"N": 1e7, "D": [3e10, 4e10], "loss": 2.0, "run": ["new", "run 0"], "checkpoint": "b", "set": ["b", "a"]})
@@ -294,6 +299,7 @@ def test_a_run_of_another_checkpoint_group_or_level_is_refused() -> None:
         join_runs(varying, read_runs(more.assign(domain="z")))
 
 
+@pytest.mark.slow
 def test_checkpoints_with_an_effect_must_be_identified_by_the_same_columns() -> None:
     law = load_law("ptpp-floor")
     table = oracles.table(law, runs=12)
@@ -323,6 +329,7 @@ def test_stacks_and_fits_of_few_draws_are_refused() -> None:
     require_draws(line_fit(size=400), "An update")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "verdict"), [("drop", "passed"), ("keep", "concern")])
 def test_a_fit_says_what_became_of_repeated_rows(policy: Duplicates, verdict: str) -> None:
     table = old_table().sort_index()

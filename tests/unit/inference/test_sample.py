@@ -26,6 +26,7 @@ LAW = load_law("chinchilla")
 TABLE = oracles.table(LAW, runs=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "noise"), [("ptpp-gate", "normal"), ("d-cpt", "student")])
 def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None:
     """The C function that chains call returns value and gradient of the mapped density, and a code where they are not finite."""

@@ -95,6 +95,7 @@ def test_prior_predictive_outcomes_are_possible(law: Law, rng: np.random.Generat
 LEAST = {"task-loss": 0.1}  # correct answers may be nearly certain
 
 
+@pytest.mark.slow
 def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
     text = law.latex()
     symbols = {"loss": "L", "task_loss": r"\mathrm{task}_{\mathrm{loss}}", "error_rate": r"\mathrm{error}_{\mathrm{rate}}"}
@@ -224,6 +225,7 @@ def test_farseer_counted_from_elsewhere_is_the_same_law() -> None:
     assert (np.diff(scope["rate"]) < 0).all()
 
 
+@pytest.mark.slow
 def test_the_digest_differs_between_cards_and_priors() -> None:
     laws = [load_law(name) for name in law_names()]
     changed = [law.with_priors({list(law.parameters)[-1]: Prior.parse("Normal(0.3, 0.1)")}) for law in laws]

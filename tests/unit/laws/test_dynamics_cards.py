@@ -88,6 +88,7 @@ def test_replay_is_empty_in_logs_of_pre_training(rows: pd.DataFrame) -> None:
         oracles.observed(law, table[[*law.covariates, "run", "loss"]])
 
 
+@pytest.mark.slow
 def test_a_term_that_is_zero_in_all_runs_keeps_its_prior() -> None:
     """Constant rates do not identify annealing: its scale is a coordinate of its own, and the density is finite."""
     law = load_law("annealing")
@@ -112,6 +113,7 @@ def test_forecasts_beyond_the_logged_rates_are_flagged(annealed: Fit) -> None:
         annealed.forecast(middle.drop(columns="lr_peak"), force=True)
 
 
+@pytest.mark.slow
 def test_series_cannot_be_gridded_and_need_all_their_columns() -> None:
     law = load_law("multi-power")
     with fails("series-in-grid"):

@@ -109,6 +109,7 @@ LEAVES = st.one_of(st.sampled_from("abc"), st.floats(0, 1e6).map(repr))
 EXACT: dict[str, Any] = {"sqrt": math.sqrt, "minimum": min, "maximum": max}
 
 
+@pytest.mark.slow
 @given(st.recursive(LEAVES, _grow, max_leaves=12), st.lists(st.floats(0.1, 10), min_size=3, max_size=3))
 def test_evaluates_as_python_does(text: str, numbers: list[float]) -> None:
     """Arithmetic of any shape gives Python's own result to the last bit, and so do the functions of graphs."""
@@ -142,6 +143,7 @@ def test_impossible_operations_give_inf_or_nan_without_a_warning() -> None:
         np.testing.assert_equal(float(Expression.parse(text).evaluate({"a": 1.0})), expected)
 
 
+@pytest.mark.slow
 def test_arrays_and_pytensor_give_the_same_values() -> None:
     import pytensor.tensor as pt
 

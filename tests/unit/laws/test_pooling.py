@@ -96,6 +96,7 @@ def test_let_expressions_have_the_values_of_the_level() -> None:
         np.testing.assert_allclose(law.evaluate(values | at | marks), alone, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_parameters_may_differ_by_two_columns() -> None:
     levels = {"domain": ("a", "b"), "set": ("x", "y", "z")}
     law = with_levels(with_by(load_law("chinchilla"), {"E": "domain", "A": "set"}), levels)
@@ -123,6 +124,7 @@ def test_levels_that_are_not_pooled_have_the_prior_of_the_parameter(pooled: Law)
     assert all(p.around is None for p in law.parameters.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [BY, {"A": "domain"}, {"A": "domain", "alpha": "domain"}])
 def test_the_gradient_of_the_density_is_true(by: dict[str, str], rng: np.random.Generator) -> None:
     law = with_levels(with_by(load_law("chinchilla"), by), LEVELS)
@@ -183,6 +185,7 @@ def test_a_row_of_no_known_level_has_no_loss(pooled: Law) -> None:
     assert np.isfinite(pooled.predict(draws, at)).tolist() == [[True, False]] * 2
 
 
+@pytest.mark.slow
 def test_the_density_of_many_levels_is_sampled_in_a_graph_that_does_not_grow_with_them(rng: np.random.Generator) -> None:
     sizes = []
     for number in (40, 200):

@@ -86,6 +86,7 @@ def test_draws_and_quantiles_are_those_of_scipy(
     assert stats.kstest(draws, frozen.cdf).pvalue > 0.001
 
 
+@pytest.mark.slow
 def test_pymc_has_the_same_density() -> None:
     import pymc as pm
 

@@ -98,6 +98,7 @@ def test_every_card_has_the_references_that_its_source_names(law: Law) -> None:
     assert len(keys) == len(set(named)) or law.name in ("midtraining", "replay-source", "replay-target")
 
 
+@pytest.mark.slow
 def test_every_entry_is_complete_and_in_use() -> None:
     used = {r.key for name in law_names() for r in load_law(name).references}
     programs = {"uhlenbeck1930", "juarez2010", "hoffman2014", "seyboldt2026", "abrilpla2023", "martin2026"}

@@ -107,6 +107,7 @@ def test_rows_of_several_points_are_those_points(rng: np.random.Generator) -> No
     assert evaluated(noise, fewer, given, np.full(4, 1.0), count=np.bincount(RUN) * 1.0, scatter=scatter)[0] == pytest.approx(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("se", [NONE, SE])
 @pytest.mark.parametrize("run_effect", [True, False])
 def test_one_sided_run_effects_are_integrated_out(run_effect: bool, se: Array, rng: np.random.Generator) -> None:
@@ -138,6 +139,7 @@ def test_one_sided_effects_far_from_the_law_are_exact(error: float) -> None:
     assert value == pytest.approx(float(stats.exponnorm(2.0, 0, 0.005).logpdf(error)), rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("se", [NONE, SE])
 @pytest.mark.parametrize("explicit", [True, False])
 def test_student_noise_is_scipys(explicit: bool, se: Array, rng: np.random.Generator) -> None:

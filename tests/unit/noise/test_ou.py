@@ -91,6 +91,7 @@ def test_the_effect_of_a_run_is_conditionally_normal(rng: np.random.Generator) -
 TIME = np.array([0.0, 0.1, 0.1, 0.73, 2.5, 40.0])
 
 
+@pytest.mark.slow
 def test_paths_have_their_variance_and_correlations() -> None:
     size = 40_000
     for length in (0.05, 0.3, 20.0):
@@ -221,6 +222,7 @@ def test_a_refit_has_the_same_rows(ou_fit: Fit) -> None:
     np.testing.assert_array_equal(seen.run, ou_fit.observed.run)
 
 
+@pytest.mark.slow
 def test_new_rows_join_along_the_clock(ou_fit: Fit) -> None:
     new = pd.DataFrame({"x": [2.0, 0.0], "loss": [3.2, 2.7], "run": ["r1", "fresh"], "checkpoint": "k0", "step": [200.0, 0.0]})
     both = join_runs(ou_fit, oracles.runs(new))
@@ -258,6 +260,7 @@ def test_held_out_runs_keep_the_fits_unit_of_time(ou_fit: Fit) -> None:
     np.testing.assert_allclose(density, math.log(densities.mean()), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_design_validation_knows_that_rows_of_a_run_share_an_effect(ou_fit: Fit) -> None:
     """Rows at one moment of a run share its effect and are worth less than rows far apart."""
     design = pd.DataFrame({"x": np.tile([-1.0, 0.0, 1.0, 2.0], 2), "run": "new"})

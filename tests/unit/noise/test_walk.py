@@ -106,6 +106,7 @@ def test_combinations_hold_nearly_all_of_the_walk_at_the_runs() -> None:
     assert (components**2).sum() > 0.99 * (inside**2).sum()
 
 
+@pytest.mark.slow
 def test_where_none_is_learnt_the_error_begins_beyond_the_runs() -> None:
     """It is 0 between the smallest and largest values, and twice as large along N as along other axes, half along stages."""
     law, size, extra = load_law("transfer-target"), 20_000, 0.01
@@ -181,6 +182,7 @@ def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_coefficients_are_conditionally_normal() -> None:
     size, observed = 40_000, seen(SE)
     walk = walk_of(observed)
@@ -197,6 +199,7 @@ def test_coefficients_are_conditionally_normal() -> None:
     assert (np.abs(np.cov(drawn.T) - covariance) < errors).all()
 
 
+@pytest.mark.slow
 def test_what_is_not_learnt_from_runs_comes_from_the_prior() -> None:
     """Inside and beyond the runs the drawn errors have the walk's covariance, given that of the coefficients."""
     size, scale, extra = 20_000, 0.01, 0.02

@@ -170,6 +170,7 @@ def test_a_fit_whose_checks_failed_is_refused_or_its_tables_marked(chinchilla: F
     assert (allocate(chinchilla, 1e20).powers()["checks"] == "passed").all()
 
 
+@pytest.mark.slow
 def test_the_title_of_a_frontier_fits_its_picture(zheng: Fit) -> None:
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")  # as save_panels makes it
     failed = replace(allocate(zheng, "1e19:1e22:5", "scratch"), failed=True)
@@ -208,6 +209,7 @@ def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> Non
     plot_isoflops(allocate(chinchilla, 1e20), Figure().subplots())  # one budget is enough
 
 
+@pytest.mark.slow
 def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchilla: Fit) -> None:
     axes = Figure().subplots()
     result = allocate(chinchilla, "1e19:1e22:8")

@@ -74,6 +74,7 @@ def test_known_errors_of_a_base_loss_are_added_to_the_noise() -> None:
     assert sd(mixed) == pytest.approx(math.sqrt((0.003**2 + (0.02 / BASE) ** 2 / 2) / 2), rel=0.05)
 
 
+@pytest.mark.slow
 def test_copies_of_one_evaluation_count_once() -> None:
     """Every run of a branch logs its checkpoint's loss; other seeds that reach the same loss are other evaluations."""
     copies = base_of(with_base_rows(*[BASE] * 9))
@@ -89,6 +90,7 @@ def test_copies_in_a_fit_that_has_its_base_rows_count_once() -> None:
     assert sd(base_of(fit)) == pytest.approx(0.003, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_base_loss_is_that_of_its_group() -> None:
     """Where the noise differs by a column; if that column is empty, the largest noise."""
     law = law_named("ptpp-floor")
@@ -145,6 +147,7 @@ def test_forgetting_is_counted_from_where_the_law_starts() -> None:
     np.testing.assert_allclose(np.exp(base.log), 2.6)
 
 
+@pytest.mark.slow
 def test_a_plan_starts_at_the_stated_base_loss() -> None:
     fit = starting(2.9)
     asked: dict[str, Any] = {"on": "latent", "max_forgetting": "20%", "minimise": "source-loss", "tokens": 1e8}

@@ -62,6 +62,7 @@ def searched(life: WholeLife) -> tuple[np.ndarray, int]:
     return draws, math.ceil(LEVEL * draws.size - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("quality", "served", "size", "times", "saved"),
     [
@@ -96,6 +97,7 @@ def test_published_sizes_tokens_and_savings(
     np.testing.assert_allclose(life.cost, best.costs["flops"], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("quality", "requests", "size", "tokens", "saved"),
     [(30e9, 1.5e9, 16e9, 3.35e12, 0.17), (70e9, 35.1e9, 21.5e9, 27e12, 0.54)],
@@ -124,6 +126,7 @@ def test_published_savings_of_money(
     assert 1 - best.costs["cost"] / alone.costs["cost"] == pytest.approx(saved, abs=0.021)
 
 
+@pytest.mark.slow
 def test_served_tokens_make_models_smaller_and_training_longer(fit: Fit) -> None:
     """Both for a target loss and within a budget."""
     served = (0.0, 1e12, 1e13)
@@ -136,6 +139,7 @@ def test_served_tokens_make_models_smaller_and_training_longer(fit: Fit) -> None
         assert (np.diff(ratios) > 0).all(), limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("served", [0.0, 2e12, UNCERTAIN])
 def test_a_target_loss_costs_as_brute_force_says(fit: Fit, served: Any) -> None:
     """At each N of a fine grid the tokens that a share of the draws needs are a quantile of a closed form."""
@@ -159,6 +163,7 @@ def test_a_target_loss_costs_as_brute_force_says(fit: Fit, served: Any) -> None:
     assert best.searched >= LEVEL - 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("served", [0.0, 2e12, UNCERTAIN])
 def test_a_budget_buys_the_loss_that_brute_force_says(fit: Fit, served: Any) -> None:
     """At each N of a fine grid the tokens are those that one of the draws can just pay."""
@@ -183,6 +188,7 @@ def test_a_budget_buys_the_loss_that_brute_force_says(fit: Fit, served: Any) -> 
     assert best.held_out == pytest.approx(kept.mean(), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [{"max_loss": 2.1}, {"compute": 1e23}])
 def test_each_draw_by_itself_has_the_optimum_of_brute_force(fit: Fit, limit: dict[str, Any]) -> None:
     life = solve(fit, served=2e12, **limit)
@@ -232,6 +238,7 @@ def test_a_menu_is_compared_as_brute_force_says(fit: Fit, limit: dict[str, Any])
     np.testing.assert_allclose(life.N[:, 0], sizes[own.argmin(axis=1)])
 
 
+@pytest.mark.slow
 def test_the_deterministic_plan_goes_by_medians_and_keeps_the_loss_half_the_time(fit: Fit) -> None:
     life = solve(fit, max_loss=2.1, served=UNCERTAIN)
     plug_in, best = life.deterministic[0], life.best[0]
@@ -251,6 +258,7 @@ def test_the_deterministic_plan_goes_by_medians_and_keeps_the_loss_half_the_time
     assert 6 * plug_in.N * plug_in.D + 2 * plug_in.N * served == pytest.approx(least, rel=JAGGED)
 
 
+@pytest.mark.slow
 def test_more_confidence_costs_more_and_so_does_the_next_run(fit: Fit) -> None:
     life = whole_life(fit, max_loss=2.1, served=1e12)
     flops = life.frontier["flops"].to_numpy()
@@ -263,6 +271,7 @@ def test_more_confidence_costs_more_and_so_does_the_next_run(fit: Fit) -> None:
     assert run.costs["flops"] > 1.02 * latent.costs["flops"]
 
 
+@pytest.mark.slow
 def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> None:
     """That of the deterministic choice by the law alone, for which each draw has an error of its own."""
     erring = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "..."}})
@@ -288,6 +297,7 @@ def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> N
     assert best.held_out == pytest.approx(kept.mean(), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_hours_and_money_are_budgets_too(fit: Fit) -> None:
     device, prices = {"peak": 1e15, "utilisation": 0.4}, {"hour": 2.0}
     by_flops = solve(fit, compute=1e23, served=1e12).best[0]
@@ -333,6 +343,7 @@ def test_what_can_not_be_used_is_refused(fit: Fit, options: dict[str, Any], code
         solve(fit, **options)
 
 
+@pytest.mark.slow
 def test_a_loss_that_only_some_draws_reach_is_infeasible_not_an_error(fit: Fit) -> None:
     life = solve(fit, max_loss=1.71, levels=(0.5,))
     assert life.best == (None,)
@@ -357,6 +368,7 @@ def test_point_fits_and_failed_checks_are_refused(fit: Fit) -> None:
     assert "CHECKS FAILED" in plot_whole_life(forced, Figure().subplots()).get_title()
 
 
+@pytest.mark.slow
 def test_any_law_of_n_and_d_has_a_whole_life() -> None:
     """Laws whose tokens stop helping, and laws with two stages."""
     law = law_named("repeated-epochs")
@@ -368,6 +380,7 @@ def test_any_law_of_n_and_d_has_a_whole_life() -> None:
     assert other.best[0] is not None
 
 
+@pytest.mark.slow
 def test_pictures_words_and_notebooks(fit: Fit) -> None:
     life = solve(fit, max_loss=2.1, served=UNCERTAIN)
     head, best, plug_in, alone = life.lines()

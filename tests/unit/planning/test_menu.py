@@ -57,6 +57,7 @@ def served(source: Fit, target: Fit) -> PlanMenu:
     return menu_of(source, target, served="1e11:1e12:90%")
 
 
+@pytest.mark.slow
 def test_a_menu_costs_as_brute_force_says(source: Fit, target: Fit, served: PlanMenu) -> None:
     """Tokens from a fine grid at each size; FLOPs of the whole life; the share of draws in which each size is the cheapest."""
     size = source.draws["E"].size
@@ -89,6 +90,7 @@ def test_uncertain_amounts_are_the_same_for_all_sizes(served: PlanMenu) -> None:
         np.testing.assert_array_equal(first, other)
 
 
+@pytest.mark.slow
 def test_served_tokens_cost_the_same_in_all_plans_of_a_checkpoint(source: Fit, target: Fit) -> None:
     options = LIMITED | {"base_loss": BASE}
     plain, served = (plan(source, target, MODEL, minimise="flops", served=s, **options) for s in (0.0, 1e12))
@@ -102,6 +104,7 @@ def test_served_tokens_cost_the_same_in_all_plans_of_a_checkpoint(source: Fit, t
     assert "for serving)" in served.lines()[1]
 
 
+@pytest.mark.slow
 def test_hours_and_money_of_a_plan_by_hand(source: Fit, target: Fit) -> None:
     result = plan(
         source, target, MODEL, minimise="hours", served=1e12, device=DEVICE, prices={"hour": 2.0, "new-token": 1e-8},
@@ -115,6 +118,7 @@ def test_hours_and_money_of_a_plan_by_hand(source: Fit, target: Fit) -> None:
     assert "device hours" in result.lines()[1]
 
 
+@pytest.mark.slow
 def test_budgets_of_the_whole_life_leave_what_serving_does_not_take(source: Fit, target: Fit) -> None:
     """The least loss within a budget, as that of a plan without serving that has the rest of the budget."""
     options = LIMITED | {"base_loss": BASE, "max_loss": None, "minimise": "target-loss"}
@@ -129,6 +133,7 @@ def test_budgets_of_the_whole_life_leave_what_serving_does_not_take(source: Fit,
         plan(source, target, MODEL, max_flops=1e21, served=1e11, **options)
 
 
+@pytest.mark.slow
 def test_a_budget_of_something_uncertain_holds_together_with_the_losses(source: Fit, target: Fit) -> None:
     """As brute force says: the first tokens of a fine grid at which enough draws keep both losses and the budget."""
     budget = 2.2e22
@@ -151,6 +156,7 @@ def test_a_budget_of_something_uncertain_holds_together_with_the_losses(source: 
     assert set(result.margins) == {"forgetting of source", "target loss"}  # no run tells anything about served tokens
 
 
+@pytest.mark.slow
 def test_deterministic_plans_choose_a_size_too(source: Fit, target: Fit, served: PlanMenu) -> None:
     values = [own.deterministic.flops for own in served.plans if own is not None and own.deterministic is not None]
     assert served.deterministic == int(np.argmin(values))
@@ -169,6 +175,7 @@ def test_deterministic_plans_choose_a_size_too(source: Fit, target: Fit, served:
     assert fixed.deterministic is not None
 
 
+@pytest.mark.slow
 def test_sizes_whose_serving_takes_the_budget_are_left_out(source: Fit, target: Fit) -> None:
     menu = menu_of(source, target, served=1e12, max_flops=2e22, max_loss=None, minimise="target-loss")
     assert menu.table["plan"].tolist() == ["feasible", "feasible", "over budget"]
@@ -178,6 +185,7 @@ def test_sizes_whose_serving_takes_the_budget_are_left_out(source: Fit, target: 
         menu_of(source, target, served=1e12, max_flops=1e21, max_loss=None, minimise="target-loss")
 
 
+@pytest.mark.slow
 def test_listed_tokens_are_compared_too(source: Fit, target: Fit) -> None:
     menu = menu_of(source, target, (3e9, 8.1e9), tokens="2e10,1e11,4e11", served=1e11)
     assert set(menu.table["tokens"].round(-5)) <= {2e10, 1e11, 4e11}

@@ -50,6 +50,7 @@ def losses(fit: Fit, mixtures: np.ndarray) -> np.ndarray:
     return np.asarray(oracles.data_mixing(p, dict(zip(SHARES, mixtures.T, strict=True))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [{"web": 0.5, "code": 0.5}, {"web": 3.0, "code": 1.0}])
 def test_the_best_mixture_is_that_of_a_fine_grid(fits: dict[str, Fit], weights: dict[str, float]) -> None:
     found = mix(fits, weights, bounds=OPEN)
@@ -63,6 +64,7 @@ def test_the_best_mixture_is_that_of_a_fine_grid(fits: dict[str, Fit], weights: 
     assert sum(found.best.values()) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_one_domain_wants_the_share_that_helps_it_most(fits: dict[str, Fit]) -> None:
     """c + k exp(t.r) with negative t is least at the corner of the least t: within bounds, at the corner of the bounds."""
     corner = mix(fits["web"], bounds=OPEN).best
@@ -74,6 +76,7 @@ def test_one_domain_wants_the_share_that_helps_it_most(fits: dict[str, Fit]) -> 
     )
 
 
+@pytest.mark.slow
 def test_limits_hold_with_the_confidence_asked_for(fits: dict[str, Fit]) -> None:
     free = mix(fits, {"web": 1.0}, bounds=OPEN)
     limit = 1.12
@@ -94,6 +97,7 @@ def test_limits_hold_with_the_confidence_asked_for(fits: dict[str, Fit]) -> None
     assert surer.best["code"] > bound.best["code"]
 
 
+@pytest.mark.slow
 def test_limits_hold_for_all_draws_and_not_only_for_those_of_a_quicker_search() -> None:
     """On the limit a mixture that is feasible by some draws is not by all of them."""
     many = {"web": fit(WEB, seed=1, size=4000), "code": fit(CODE, seed=2, size=4000)}
@@ -103,6 +107,7 @@ def test_limits_hold_for_all_draws_and_not_only_for_those_of_a_quicker_search() 
     assert 0.9 <= shares["recommended"] < 0.92
 
 
+@pytest.mark.slow
 def test_limits_that_no_mixture_meets_say_what_is_attainable(fits: dict[str, Fit]) -> None:
     found = mix(fits, limits={"code": 0.5}, bounds=OPEN)
     assert found.best is None
@@ -110,6 +115,7 @@ def test_limits_that_no_mixture_meets_say_what_is_attainable(fits: dict[str, Fit
     assert sum(found.attainable.values()) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_todays_regret_and_gain(fits: dict[str, Fit]) -> None:
     today = {"web": 0.8, "code": 0.2}
     found = mix(fits, today=today, bounds=OPEN)
@@ -142,6 +148,7 @@ def test_among_given_mixtures_the_best_is_theirs(fits: dict[str, Fit]) -> None:
     assert row["regret"] == pytest.approx((total[some, best] - total[some].min(axis=1)).mean())
 
 
+@pytest.mark.slow
 def test_a_tail_minds_the_worst_draws(fits: dict[str, Fit]) -> None:
     """The best by the mean of the worst tenth has a lower such mean than the best by the mean of all."""
     uncertain = {"web": fit(WEB, 0.02, 1), "code": fit(CODE, 0.1, 2)}
@@ -153,6 +160,7 @@ def test_a_tail_minds_the_worst_draws(fits: dict[str, Fit]) -> None:
     assert worst(mix(uncertain, tail=0.1, bounds=OPEN)) < worst(mix(uncertain, bounds=OPEN)) + 1e-6
 
 
+@pytest.mark.slow
 def test_the_search_stays_within_the_fitted_mixtures_and_says_so(fits: dict[str, Fit]) -> None:
     found = mix(fits["web"])
     seen = fits["web"].observed.covariates
@@ -162,6 +170,7 @@ def test_the_search_stays_within_the_fitted_mixtures_and_says_so(fits: dict[str,
     assert any("outside the fitted mixtures" in note for note in mix(fits["web"], bounds=OPEN).notes)
 
 
+@pytest.mark.slow
 def test_one_fit_of_several_domains_has_a_domain_for_each(rng: np.random.Generator) -> None:
     frame = oracles.table(law_named("data-mixing")).assign(domain="web")
     table = pd.concat([frame, frame.assign(domain="code", run=frame["run"] + " code")], ignore_index=True)
@@ -176,6 +185,7 @@ def test_one_fit_of_several_domains_has_a_domain_for_each(rng: np.random.Generat
     assert found.losses["loss_median"].iloc[0] == pytest.approx(float(expected), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_losses_of_a_law_of_size_and_tokens_are_at_the_setting() -> None:
     law = law_named("mixture-scaling")
     fitted = posterior(law, scattered(oracles.typical(law), 400, 1))
@@ -243,6 +253,7 @@ def test_laws_without_a_mixture_and_other_shares_are_refused(fits: dict[str, Fit
         mix({"web": fits["web"], "code": fit(CODE, size=800)})
 
 
+@pytest.mark.slow
 def test_the_answer_of_the_command(command: Command, tmp_path: Any) -> None:
     fits = {"web": WEB, "code": CODE}
     for number, (name, values) in enumerate(fits.items()):
@@ -261,6 +272,7 @@ def test_the_answer_of_the_command(command: Command, tmp_path: Any) -> None:
     assert command("mix", files[0], "--bounds", "web=a:b").status == 2
 
 
+@pytest.mark.slow
 def test_what_notebooks_and_pictures_show(fits: dict[str, Fit]) -> None:
     found = mix(fits, today={"web": 0.5, "code": 0.5}, limits={"code": 1.5})
     assert "Mixture" in found._repr_html_()

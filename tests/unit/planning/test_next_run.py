@@ -93,6 +93,7 @@ def test_runs_that_share_nothing_are_independent() -> None:
     assert correlation(fitted(frame.assign(checkpoint=frame["run"]))) == pytest.approx(0.0, abs=MONTE_CARLO)
 
 
+@pytest.mark.slow
 def test_the_run_of_a_measured_base_is_drawn_given_it() -> None:
     frame = runs(0.77)
     fit, row = fitted(frame), frame[frame["D"] == 0].nlargest(1, "effect").iloc[0]
@@ -110,6 +111,7 @@ def learning(fit: Fit) -> Fit:
     return replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
 
 
+@pytest.mark.slow
 def test_losses_outside_the_runs_have_the_error_of_the_forecasts_there() -> None:
     fit = learning(fitted(runs(0.0)))
     away = {"N": 5e10, "ptpp": 300.0}

@@ -104,6 +104,7 @@ def test_the_deterministic_plan_has_two_active_constraints_and_seldom_satisfies_
     assert 0.1 < whole.deterministic.held_out < 0.4
 
 
+@pytest.mark.slow
 def test_one_draw_gives_back_the_published_plan() -> None:
     """Without scatter the posterior is a point, and every plan the published one: 8.9 tokens per parameter and 34% replay."""
     fits = [
@@ -117,6 +118,7 @@ def test_one_draw_gives_back_the_published_plan() -> None:
     assert result.best.held_out == 1.0
 
 
+@pytest.mark.slow
 def test_point_fits_give_the_deterministic_plan_in_place_of_medians(source: Fit, target: Fit) -> None:
     points = [
         PointFit(fit.law, values, 0.0, 1e-3, pd.DataFrame(), fit.observed, np.zeros(len(values)))
@@ -130,6 +132,7 @@ def test_point_fits_give_the_deterministic_plan_in_place_of_medians(source: Fit,
         solve(source, target, points=(points[0], None), **FIXED)
 
 
+@pytest.mark.slow
 def test_constraints_on_the_next_run_cost_more_tokens(source: Fit, target: Fit, fixed: Plan) -> None:
     run = solve(source, target, on="run", **FIXED)
     assert run.best is not None
@@ -137,6 +140,7 @@ def test_constraints_on_the_next_run_cost_more_tokens(source: Fit, target: Fit, 
     assert run.best.tokens > 1.02 * fixed.best.tokens
 
 
+@pytest.mark.slow
 def test_the_least_target_loss_under_the_budget_of_a_plan_is_its_limit(source: Fit, target: Fit, fixed: Plan) -> None:
     assert fixed.best is not None
     result = solve(source, target, minimise="target-loss", max_loss=None, max_tokens=fixed.best.tokens, **FIXED)
@@ -146,6 +150,7 @@ def test_the_least_target_loss_under_the_budget_of_a_plan_is_its_limit(source: F
     assert "the plan uses the whole budget" in result.notes
 
 
+@pytest.mark.slow
 def test_the_least_forgetting_under_the_budget_of_a_plan_is_its_limit(source: Fit, target: Fit, fixed: Plan) -> None:
     assert fixed.best is not None
     most = 6 * 8.1e9 * fixed.best.tokens
@@ -154,6 +159,7 @@ def test_the_least_forgetting_under_the_budget_of_a_plan_is_its_limit(source: Fi
     assert result.best.value == pytest.approx(0.02, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, whole: Plan) -> None:
     assert whole.best is not None
     shares = [whole.best.replay, whole.best.replay + 0.05]
@@ -165,6 +171,7 @@ def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, whole: Pl
     assert cheap.best.cost == pytest.approx(cheap.best.tokens * (1e-6 * (1 - cheap.best.replay) + 1e-9 * cheap.best.replay))
 
 
+@pytest.mark.slow
 def test_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, fixed: Plan) -> None:
     """Frozen weights cost 4 FLOPs per parameter and token: the plan is the same, its FLOPs and their price are two thirds."""
     assert fixed.best is not None
@@ -176,6 +183,7 @@ def test_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, fixed: Plan) 
     assert staged.best.cost == pytest.approx(staged.best.flops * 1e-18)
 
 
+@pytest.mark.slow
 def test_listed_tokens_and_replay_shares(source: Fit, target: Fit, fixed: Plan) -> None:
     listed = solve(source, target, atpp="5,10,20,40", replay="0.25,0.5,0.75", levels=(0.9,))
     assert listed.best is not None
@@ -191,6 +199,7 @@ def least_replay(source: Fit, **changed: Any) -> Plan:
     )
 
 
+@pytest.mark.slow
 def test_least_replay_at_given_tokens(source: Fit) -> None:
     result = least_replay(source)
     assert result.best is not None
@@ -206,6 +215,7 @@ def test_least_replay_at_given_tokens(source: Fit) -> None:
     assert listed.replay == first + 0.01
 
 
+@pytest.mark.slow
 def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
     """With new tokens at a price, the budget and forgetting each need a least replay share, and the plan takes the larger."""
     price = 20 * 8.1e9 * 1e-6
@@ -222,6 +232,7 @@ def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
     assert tiny.best.replay == pytest.approx(0.999, abs=1e-8)  # only the end of the grid lies within this budget
 
 
+@pytest.mark.slow
 def test_an_infeasible_plan_shows_the_highest_attainable_confidence(source: Fit, target: Fit) -> None:
     shares = np.linspace(0, 1, 9)
     result = solve(source, target, max_forgetting="1%", atpp="1:15", replay=shares, levels=(0.9,))
@@ -263,6 +274,7 @@ def test_anchors_are_chosen_for_the_margins(fixed: Plan) -> None:
     assert (anchors.picks["gain"] > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "changed"), [("30%", {"on": "run"}), (0.8, {"on": "latent", "discrepancy": "2%"})])
 def test_margins_against_the_base_loss_of_the_law_are_of_the_laws_alone(
     kept: Fit, adapted: Fit, limit: Any, changed: dict[str, Any]
@@ -280,6 +292,7 @@ def test_margins_against_the_base_loss_of_the_law_are_of_the_laws_alone(
     np.testing.assert_allclose(result.margins["target loss"], aimed, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     """Both domains have the same E in each draw here, so their losses at the plan are the same in each draw."""
     law = law_named("transfer-target")
@@ -297,6 +310,7 @@ def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     np.testing.assert_allclose(source, target, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_several_sources_have_a_constraint_each(source: Fit, target: Fit, fixed: Plan) -> None:
     worse = posterior("ptpp-floor", scattered(SOURCE | {"C": 0.12}, SIZE, 8, 0.006), seed=8)
     limits: dict[str, Any] = {"max_forgetting": {"web": "2%", "code": "3%"}, "base_loss": {"web": BASE, "code": BASE * 1.01}}
@@ -313,6 +327,7 @@ def test_the_probability_of_a_place_is_the_share_of_draws_that_satisfy_every_con
     np.testing.assert_allclose(whole.probability(tokens, shares), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_picture_shows_the_plan_over_a_landscape(whole: Plan) -> None:
     axes = Figure().subplots()
     assert whole.best is not None
@@ -340,6 +355,7 @@ def test_the_words_of_a_plan(whole: Plan) -> None:
     assert plug_in.startswith("deterministic (plug-in) plan, by median losses: ATPP ")
 
 
+@pytest.mark.slow
 def test_a_plan_speaks_in_the_unit_of_the_losses(source: Fit, target: Fit) -> None:
     fits = in_bytes(source), in_bytes(target)
     result = solve(*fits, max_forgetting=0.05, base_loss="1.56+-0.01", **FIXED)

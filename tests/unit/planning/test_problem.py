@@ -107,6 +107,7 @@ def test_too_few_or_unpaired_draws_are_refused(target: Fit) -> None:
         plan(more, target, MODEL, **PROBLEM)
 
 
+@pytest.mark.slow
 def test_draws_of_every_law_of_a_stack_meet_those_of_every_law_of_another(source: Fit, target: Fit) -> None:
     sources = Stack.of({"a": source, "b": source}, {"a": 0.5, "b": 0.5})
     targets = Stack.of({"c": target, "d": target}, {"c": 0.5, "d": 0.5})
@@ -122,6 +123,7 @@ def test_draws_of_every_law_of_a_stack_meet_those_of_every_law_of_another(source
     assert result.best.tokens == pytest.approx(alone.best.tokens, rel=0.05)  # the same posteriors, paired otherwise
 
 
+@pytest.mark.slow
 def test_a_stack_of_two_laws_takes_draws_of_each(source: Fit, target: Fit) -> None:
     worse = posterior("ptpp-floor", scattered(SOURCE | {"C": 0.12}, SIZE, 8, 0.006), seed=8)
     result = plan(Stack.of({"a": source, "b": worse}, {"a": 0.5, "b": 0.5}), target, MODEL, **PROBLEM)
@@ -141,6 +143,7 @@ def test_draws_that_are_not_finite_are_refused(target: Fit) -> None:
         plan(posterior("ptpp-floor", draws), target, MODEL, **PROBLEM)
 
 
+@pytest.mark.slow
 def test_a_fit_whose_checks_failed_is_refused_or_its_plan_marked(source: Fit, target: Fit) -> None:
     failed = replace(source, checks=(Check("r_hat", False, "largest R-hat 1.2", "sampling", pd.DataFrame()),))
     with fails("failed-checks", "ptpp-floor", "largest R-hat 1.2", kind=FitError):
@@ -151,6 +154,7 @@ def test_a_fit_whose_checks_failed_is_refused_or_its_plan_marked(source: Fit, ta
     assert set(forced.frontier["checks"]) == set(forced.losses["checks"]) == {"FAILED (forced)"}
 
 
+@pytest.mark.slow
 def test_a_loss_that_does_not_mix_at_the_plan_is_refused_or_the_plan_marked(target: Fit) -> None:
     draws = scattered(SOURCE, SIZE, 1, 0.006)
     draws["E"] = draws["E"] + np.repeat([-0.02, 0.0, 0.0, 0.02], SIZE // 4)
@@ -162,6 +166,7 @@ def test_a_loss_that_does_not_mix_at_the_plan_is_refused_or_the_plan_marked(targ
     assert any(note.startswith("loss of source FAILED") for note in forced.notes)
 
 
+@pytest.mark.slow
 def test_a_barrier_without_eps_is_refused_at_no_replay(target: Fit) -> None:
     law = law_named("ptpp-floor")
     card = law.card.replace("C/(share + eps)**gamma", "C/r**gamma").replace('eps      = "1e-5"\n', "")
@@ -192,6 +197,7 @@ def test_a_target_loss_that_the_measured_base_checkpoint_has_is_refused(source: 
         plan(source, measured_target, MODEL, **(PROBLEM | {"max_loss": 1.8}))
 
 
+@pytest.mark.slow
 def test_the_base_loss_is_measured_at_this_model_or_else_unknown(source: Fit, target: Fit) -> None:
     base = pd.DataFrame({"run": ["base"], "N": 8.1e9, "D": 0.0, "ptpp": 279.0, "loss": BASE})
     table = pd.concat([oracles.table(law_named("ptpp-floor")), base])
@@ -203,6 +209,7 @@ def test_the_base_loss_is_measured_at_this_model_or_else_unknown(source: Fit, ta
         plan(logged, target, MODEL | {"N": 4e9}, **(PROBLEM | {"base_loss": None}))
 
 
+@pytest.mark.slow
 def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target: Fit) -> None:
     def notes(fits: tuple[Fit, Fit], **changed: Any) -> str:
         return "\n".join(plan(*fits, MODEL, **(PROBLEM | changed)).notes)
@@ -219,6 +226,7 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
     assert "FAR outside: N by" in beyond
 
 
+@pytest.mark.slow
 def test_the_domains_of_a_joint_fit_are_named_by_levels() -> None:
     law = law_named("transfer-target")
     frame = pd.concat([oracles.table(law).assign(domain=d) for d in ("web", "code")])

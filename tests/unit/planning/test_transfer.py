@@ -66,6 +66,7 @@ def test_a_pair_of_fits_gives_the_savings_of_one_fit_of_both_stages(zheng: Fit, 
         transfer(scratch, {"N": 2e9, "D": 1e9}, continued=repeated("chinchilla", CHINCHILLA, 16))
 
 
+@pytest.mark.slow
 def test_a_stack_is_compared_with_a_fit_and_with_another_stack(scratch: Fit) -> None:
     fits = [scratch, repeated("chinchilla", CHINCHILLA)]
     first, second = (Stack.of({"a": fits[i], "b": fits[1 - i]}, {"a": 0.5, "b": 0.5}) for i in range(2))

@@ -104,6 +104,7 @@ def test_a_stack_has_the_draws_of_its_members(fit: Fit, runs: pd.DataFrame) -> N
     assert both.excess.shape == (SIZE, len(runs))
 
 
+@pytest.mark.slow
 def test_a_point_fit_adds_no_errors(runs: pd.DataFrame) -> None:
     table = tuning(point_fit(LAW, runs, starts=4), runs=runs).corrected()
     assert "loss_se" not in table

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.design.anchors import anchors
@@ -31,6 +32,7 @@ def test_tokens_are_drawn_for_each_confidence() -> None:
         plot_confidence(plans[["confidence"]], ax)
 
 
+@pytest.mark.slow
 def test_a_forced_choice_of_runs_is_marked() -> None:
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
     choice = anchors(fit, pool(6), TARGETS, budget=10.0, cost="cost")

@@ -100,6 +100,7 @@ def test_the_axes_are_labelled(fan: Forecast, ax: Axes) -> None:
     assert labels(ax) == ["N = 100M", "N = 1B", "N = 8.1B"]
 
 
+@pytest.mark.slow
 def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: Axes) -> None:
     fan = forecast(sound_fit, grid(sound_fit.law, {"N": "1e9", "D": "1e9:1e12:7"}))
     assert fan.headlines == ["run"] * 3 + ["extrapolated"] * 4
@@ -117,6 +118,7 @@ def test_an_interval_of_nearly_all_is_not_called_100_percent(fan: Forecast, ax: 
     assert "99.9% equal-tailed" in plot_forecast(fan, ax, ci_prob=0.999).get_title()
 
 
+@pytest.mark.slow
 def test_a_forced_forecast_is_marked(ax: Axes) -> None:
     failed = typical_fit("chinchilla", passed=False)
     forced = forecast(failed, grid(failed.law, {"N": 1e9, "D": "1e8:1e10:5"}), force=True)
@@ -146,6 +148,7 @@ def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecas
     assert notes(ax)[:1] == ["1 measured losses lie beyond the ends of the curves: hollow, not counted"]
 
 
+@pytest.mark.slow
 def test_fitted_losses_are_points_at_their_settings_and_others_are_counted(fitted: Fit, ax: Axes) -> None:
     seen = fitted.observed.covariates
     n, far = float(seen["N"].max()), 10 * float(seen["N"].max())
@@ -180,6 +183,7 @@ def test_fitted_losses_far_from_the_curves_are_counted(fitted: Fit, ax: Axes) ->
     assert f"{far} fitted losses of these settings lie far outside the curves, or between those drawn" in notes(ax)
 
 
+@pytest.mark.slow
 def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
     fit, x = apart_fit(), np.linspace(-1, 1, 5)
     at = pd.DataFrame([{"x": v, "domain": d, "lab": lab} for v in x for d, lab in (("web", "b_1"), ("code", "a"), ("web", "a"))])
@@ -206,6 +210,7 @@ def test_another_covariate_can_lie_on_the_axis(fan: Forecast, ax: Axes) -> None:
     assert labels(ax)[-1] == "… and 5 more settings not shown"
 
 
+@pytest.mark.slow
 def test_D_is_on_the_axis_where_it_varies(fan: Forecast, ax: Axes) -> None:
     assert forecast_axis(fan) == "D"
     fit = typical_fit("ptpp-floor", runs=12)
@@ -254,6 +259,7 @@ def test_a_line_outside_the_runs_in_another_covariate_is_dashed(fitted: Fit, ax:
 # --- compute on the axis ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compute_may_be_on_the_axis_with_a_curve_for_each_size(ax: Axes) -> None:
     fit = outcome_fit("count")
     at = grid(fit.law, {"N": "1e8,1e9", "D": "1e9:3e13:6", "items": 200})
@@ -289,6 +295,7 @@ def test_compute_needs_size_and_tokens(ax: Axes) -> None:
 # --- chance ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_chance_is_one_line_where_it_is_the_same_and_else_one_for_each_curve(ax: Axes) -> None:
     text = card("count").replace("chance = 0.25", 'chance = "guess"').replace("0.25 + 0.7", "guess + 0.7")
     law = parse_card(text.replace("items = {", 'guess = { unit = "share", support = [0, 0.9] }\nitems = {'))

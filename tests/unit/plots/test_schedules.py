@@ -16,6 +16,7 @@ from tests.errors import fails
 from tests.unit.data.test_curves import family
 
 
+@pytest.mark.slow
 def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     curves = read_curves(family())
     axes = list(Figure().subplots(4, 1, sharex=True))

@@ -38,6 +38,7 @@ def test_a_figure_is_not_drawn_for_a_file_of_another_kind(tmp_path: Path, name: 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_figures_are_written_without_pyplot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("pyplot was used")

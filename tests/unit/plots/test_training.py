@@ -32,6 +32,7 @@ def turned() -> TurningPoint:
     return turning_point(dynamics_fit(SOURCE, size=1200), DONE, longest=20_000)
 
 
+@pytest.mark.slow
 def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None:
     fit = dynamics_fit(SOURCE, size=1200, unit="bits/byte")
     assert "FAILED" not in plot_transfer(RECIPE, fit, ax).get_title()
@@ -40,6 +41,7 @@ def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None
     assert plot_turning_point(replace(turned, unit="bits/byte"), ax).get_ylabel() == "source loss (bits/byte)"
 
 
+@pytest.mark.slow
 def test_pictures_of_failed_fits_are_marked(ax: Axes) -> None:
     failed = dynamics_fit(SOURCE, size=1200, passed=False)
     for draw in (plot_transfer, plot_surface):

@@ -81,6 +81,7 @@ def test_energy_that_drifts_fails(draws: dict[str, Array], rng: np.random.Genera
     assert checks[-1].table["e_bfmi"].idxmin() == 2
 
 
+@pytest.mark.slow
 def test_energy_is_judged_before_draws_are_thinned(draws: dict[str, Array], rng: np.random.Generator) -> None:
     """An energy with an E-BFMI of .25: that of every second draw is .47, which would pass."""
     energy = rng.standard_normal((4, 20_000))

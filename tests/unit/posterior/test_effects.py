@@ -71,6 +71,7 @@ def test_a_run_that_is_left_out_is_a_new_run_of_a_checkpoint_known_from_others()
     check(effects.at(np.arange(1))[0], fit.residual[:, rows] @ gain, CHECKPOINT**2 * (1 - gain.sum()))
 
 
+@pytest.mark.slow
 def test_a_one_sided_effect_is_conditional_too() -> None:
     """By quadrature over the excess, draw by draw; the mean of all draws is compared."""
     fit = line_fit(noise="skew")
@@ -99,6 +100,7 @@ def test_explicit_effects_are_those_of_the_fit() -> None:
     assert learnt(line_fit(noise="student-no-run")).words == ["new run"] * 5  # nothing is learnt of a run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "reading", "words"),
     [
@@ -119,6 +121,7 @@ def test_a_forecast_says_as_what_each_row_is_forecast(noise: str, reading: Readi
     assert (own[known] < 0.9 * new[known]).all() or noise == "normal-drift"  # there an effect is forgotten with time
 
 
+@pytest.mark.slow
 def test_a_score_conditions_as_a_forecast_does() -> None:
     fit = line_fit(noise="normal-checkpoint")
     table = ROWS.assign(loss=np.exp(1 + 0.1 * ROWS["x"]))

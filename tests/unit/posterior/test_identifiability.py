@@ -163,6 +163,7 @@ def simulated(rng: np.random.Generator, effect: float, heavy: bool = False) -> t
     return y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0], run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heavy", [False, True], ids=["normal", "t3"])
 def test_false_alarms_are_as_many_as_stated_or_fewer(heavy: bool, rng: np.random.Generator) -> None:
     """600 tables of independent points: alarms at most at their stated rate, by a 99.9% binomial bound."""

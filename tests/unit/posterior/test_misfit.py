@@ -45,6 +45,7 @@ def judged(table: pd.DataFrame, noise: str = "normal", *, others: tuple[str, ...
     return {check.name: check for check in checks}
 
 
+@pytest.mark.slow
 def test_sound_tables_raise_few_concerns() -> None:
     """Of 150 tables with their own law and noise at most 4% raise any concern; each check has a share of 1% a covariate or less."""
     raised = [[c.name for c in judged(twin(seed)).values() if not c.passed] for seed in range(150)]
@@ -98,6 +99,7 @@ def test_misfit_is_named_by_its_covariate(name: str) -> None:
     assert f"{name}: " in check.text
 
 
+@pytest.mark.slow
 def test_misfit_counts_runs_and_not_rows() -> None:
     """Run effects alone are no misfit, however many rows repeat them."""
     found = [judged(twins.simulate(LAW, TRUTH, settings(), seed, sigma_run=0.02))["misfit"].passed for seed in range(60)]
@@ -126,6 +128,7 @@ def test_points_that_err_together_are_found_in_spite_of_a_run_effect() -> None:
     assert "normal-drift" in check.advice
 
 
+@pytest.mark.slow
 def test_independent_points_of_long_runs_pass() -> None:
     """Residuals less their run's mean correlate by -1/k, which is added back: no table in 60 fails, and the mean is 0."""
     checks = [judged(curved(seed, 0.0, 0.2))["autocorrelation"] for seed in range(60)]
@@ -133,6 +136,7 @@ def test_independent_points_of_long_runs_pass() -> None:
     assert abs(np.mean([check.table["correlation"][0] for check in checks])) < 0.01
 
 
+@pytest.mark.slow
 def test_innovations_of_drift_are_independent() -> None:
     """Under the noise that has the drift neighbours don't correlate beyond it; under one of another length they do."""
     table = curved(2, 0.004, 0.2)

@@ -63,6 +63,7 @@ def test_without_new_groups_it_is_the_same_fit(pooled: Fit) -> None:
     assert with_new_groups(pooled, pd.DataFrame({"domain": ["web"]}), 0) is pooled
 
 
+@pytest.mark.slow
 def test_forecasts_of_new_groups_are_asked_for_and_say_so(pooled: Fit) -> None:
     settings = pd.DataFrame([AT | {"domain": d} for d in ("web", "math")])
     with faults(("unknown-level", 2, "domain")):

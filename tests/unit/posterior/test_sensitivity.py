@@ -30,6 +30,7 @@ def test_log_priors_are_of_the_expressions_that_priors_are_on(rng: np.random.Gen
     np.testing.assert_allclose(totals, [expected, of_noise], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
     """Normal data with known variance, where the effect of doubling the prior or the likelihood is known."""
     likelihood_sd, rows = 1.0, {}
@@ -48,6 +49,7 @@ def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
     assert rows["vague"]["prior_sensitivity"] < 0.01 < SENSITIVE < rows["vague"]["likelihood_sensitivity"]
 
 
+@pytest.mark.slow
 def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Generator) -> None:
     """A prior whose doubling moves a standard normal by .3."""
     theta = rng.standard_normal((4, 4000))
@@ -57,6 +59,7 @@ def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Genera
     assert table["prior_sensitivity"]["still"] < 0.02
 
 
+@pytest.mark.slow
 def test_sensitivity_of_a_fit(sound_fit: Fit) -> None:
     """It uses the log densities of the fit; the loss at the far end of its runs comes last."""
     table = sound_fit.sensitivity()

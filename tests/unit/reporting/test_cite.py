@@ -107,6 +107,7 @@ def test_the_package_is_cited_as_its_citation_file_says() -> None:
     assert own["note"].startswith(f"version {file['version']};")
 
 
+@pytest.mark.slow
 def test_the_command_prints_or_writes_them(command: Command, folder: Path) -> None:
     done = command("cite", "fit.nc")
     assert done.status == 0
@@ -120,6 +121,7 @@ def test_the_command_prints_or_writes_them(command: Command, folder: Path) -> No
     rejected(command("cite", "text.nc"), "unreadable-file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["failed.nc", "fit.nc"])
 def test_a_fit_whose_checks_failed_can_be_cited(command: Command, folder: Path, name: str) -> None:
     assert command("cite", name).status == 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 from matplotlib.text import Text
 
 from bayeslaw.data.table import Runs
@@ -15,6 +16,7 @@ from bayeslaw.reporting.report import report
 from tests.fixed import apart_fit
 
 
+@pytest.mark.slow
 def test_the_picture_of_a_forecast_has_losses_of_its_own_domain() -> None:
     fit, x = apart_fit(size=800), [-1.0, 0.0, 1.0]
     at = pd.DataFrame({"x": x, "domain": "web", "lab": "a"})
@@ -30,6 +32,7 @@ def test_the_picture_of_a_forecast_has_losses_of_its_own_domain() -> None:
     assert "hollow: measured losses" in made.facts["figures"]["forecast1"]["caption"]
 
 
+@pytest.mark.slow
 def test_a_fit_whose_noise_differs_by_group_is_shown_against_its_data() -> None:
     fit = apart_fit(size=800)
     fan = data_fan(fit)
@@ -45,6 +48,7 @@ def test_a_fit_whose_noise_differs_by_group_is_shown_against_its_data() -> None:
     assert [size for size in points if size] == [3, 3]
 
 
+@pytest.mark.slow
 def test_noise_of_groups_has_symbols_and_meanings_of_its_own() -> None:
     facts = report({"line": apart_fit(size=800)}).facts["fits"][0]["parameters"]
     noise = [row for row in facts["rows"] if row[0].startswith("sigma_")]
@@ -53,6 +57,7 @@ def test_noise_of_groups_has_symbols_and_meanings_of_its_own() -> None:
     assert (symbols[1], meanings[1]) == (r"\sigma_\mathrm{point}^{(\text{b\_1})}", "relative noise of one logged loss: lab b_1")
 
 
+@pytest.mark.slow
 def test_losses_in_another_unit_are_named_so_everywhere(small_fit: Fit) -> None:
     fit = replace(small_fit, observed=replace(small_fit.observed, unit="bits/byte"))
     made = report({"bytes": fit}, at=Runs(pd.DataFrame({"N": 1e9, "D": [1e9, 1e10]}), "at.csv"), force=True)
@@ -70,6 +75,7 @@ def test_losses_in_another_unit_are_named_so_everywhere(small_fit: Fit) -> None:
     assert not [t for t in seen if "nats" in t]
 
 
+@pytest.mark.slow
 def test_fits_in_two_units_each_name_theirs(small_fit: Fit) -> None:
     other = replace(small_fit, observed=replace(small_fit.observed, unit="bits/byte"))
     html = report({"tokens": small_fit, "bytes": other}).html

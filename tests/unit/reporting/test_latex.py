@@ -50,6 +50,7 @@ def test_every_parameter_stands_with_its_interval(prob: float) -> None:
         assert [float(v) for v in re.findall(r"-?[\d.]+", median + interval)] == pytest.approx(expected, abs=0.51 * 10**-figures)
 
 
+@pytest.mark.slow
 def test_intervals_of_a_failed_fit_are_marked() -> None:
     latex = parameters_latex(apart_fit(passed=False))
     assert latex.count(r"]^{\dagger}$") == len(rows_of(latex)) - 1

@@ -135,6 +135,7 @@ def test_every_number_of_the_page_is_in_the_json(made: Report, page: Page) -> No
     assert [token for token in found if token not in known] == []
 
 
+@pytest.mark.slow
 def test_numbers_of_the_tables_are_those_of_the_fit(made: Report, sound_fit: Fit, at: Runs) -> None:
     facts = json.loads(made.json)
     table = facts["fits"][0]["parameters"]
@@ -166,6 +167,7 @@ def test_intervals_of_a_failed_fit_are_withheld(made: Report, html: str, small_f
     assert "Sampling FAILED" in one["methods"]["text"]
 
 
+@pytest.mark.slow
 def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
     forced = report({"short": small_fit}, at=at, force=True)
     one = forced.facts["fits"][0]
@@ -176,6 +178,7 @@ def test_forced_reports_show_and_mark_them(small_fit: Fit, at: Runs) -> None:
     assert forced.latex["fit1-parameters.tex"].count(b"dagger") == len(one["parameters"]["rows"]) + 1
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(sound_fit: Fit) -> None:
     parameter = replace(sound_fit.law.parameters["E"], latex=r"\href{javascript:alert(1)}{E}", meaning="<b>&amp;")
     law = replace(
@@ -225,6 +228,7 @@ def test_the_command_that_made_a_fit(made: Report) -> None:
 # --- comparison ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fits_of_the_same_losses_are_compared_without_refits(sound_fit: Fit, small_fit: Fit) -> None:
     table, notes = left_out({"sound": sound_fit, "short": small_fit}, True)
     assert table.loc["sound", "elpd"] == pytest.approx(leave_one_run_out(sound_fit).elpd)
@@ -241,6 +245,7 @@ def test_fits_of_other_losses_are_not_compared(sound_fit: Fit, ptpp_fit: Fit) ->
     assert len(notes) == 1
 
 
+@pytest.mark.slow
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
     tables = made.facts["comparison"]["tables"]
     (table,) = [t for t in tables if t["caption"] == "Scores on the 12 losses of held.csv"]
@@ -250,6 +255,7 @@ def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> 
     assert "calibration" in made.pictures
 
 
+@pytest.mark.slow
 def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit: Fit, held: Runs) -> None:
     fitted = oracles.table(sound_fit.law, runs=8)
     mixed = replace(held, frame=pd.concat([held.frame, fitted.head(5)], ignore_index=True), name="mixed.csv")
@@ -267,6 +273,7 @@ def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit:
         report({"sound": sound_fit}, measured=Runs(fitted, "fitted.csv"))
 
 
+@pytest.mark.slow
 def test_calibration_counts_the_known_errors_of_losses() -> None:
     fit = line_fit(point=1e-3, run=1e-3)
     table, options = measured(fit, 0.1, 200), {"discrepancy": None, "seed": 0}

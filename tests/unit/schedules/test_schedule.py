@@ -115,6 +115,7 @@ def test_schedules_that_cannot_be_are_refused(code: str, make: Callable[[], obje
 # --- areas ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(rates, st.floats(0.0, 0.9999), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_areas_are_the_double_sum_of_the_papers(eta: list[float], memory: float, power: float) -> None:
     """From a known rate on; and across a cut anywhere, with the state carried over."""
@@ -131,6 +132,7 @@ def test_areas_are_the_double_sum_of_the_papers(eta: list[float], memory: float,
         assert astuple(second.end) == pytest.approx(astuple(whole_areas.end), rel=1e-9, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_a_first_warm_up_is_no_annealing() -> None:
     schedule = wsd(150, 1e-3, decay=0.3, warmup=50)
     after = np.append(1e-3, schedule.rates[50:])

@@ -46,6 +46,7 @@ def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) ->
     assert cells(imported, "step", "loss") == [[1000, 3.25], [2000, 3.125]]
 
 
+@pytest.mark.slow
 def test_two_charts_of_one_run_are_joined_by_step(tmp_path: Path) -> None:
     losses = written(
         tmp_path,
@@ -88,6 +89,7 @@ def test_a_chart_over_another_axis_is_no_table_of_domains(tmp_path: Path, axis: 
             import_runs(path, map=map_)
 
 
+@pytest.mark.slow
 def test_a_column_of_no_run_in_a_chart_is_left_out(tmp_path: Path) -> None:
     path = written(tmp_path, 'Step,lr,"small - eval/loss","large - eval/loss"\n100,1e-4,3.4,3.1\n200,1e-4,3.2,2.9\n')
     imported = import_runs(path)
@@ -122,6 +124,7 @@ HISTORY = """,_step,_runtime,_timestamp,train/global_step,train/loss,train/learn
 """
 
 
+@pytest.mark.slow
 def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
     path = written(tmp_path, HISTORY, "run-7.csv")
     with faults(("failed-evaluation", 4, "loss")) as listed:
@@ -161,6 +164,7 @@ RESUMED = (
 )
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_refused_or_one_of_its_logs_counts(tmp_path: Path) -> None:
     path = written(tmp_path, RESUMED)
     with faults(("two-values-of-one-step", 4, "loss")) as listed:
@@ -186,6 +190,7 @@ def test_a_resumed_run_may_begin_with_a_repeated_evaluation(tmp_path: Path) -> N
     assert noted(first, "run 'a'", "step 1000", "1 repeated value of loss")
 
 
+@pytest.mark.slow
 def test_histories_of_checkpoints_are_no_resumed_runs(tmp_path: Path) -> None:
     for step in (10, 20, 30, 40):
         state(tmp_path / "run" / f"checkpoint-{step}", range(10, step + 1, 10))
@@ -207,12 +212,14 @@ def test_rows_in_reverse_order_are_sorted_and_no_resumed_run(tmp_path: Path) -> 
         import_runs(path, resumed="last")
 
 
+@pytest.mark.slow
 def test_domains_below_one_another_are_no_resumed_run(tmp_path: Path) -> None:
     text = "run,step,val_domain,eval_loss\na,100,web,3.0\na,200,web,2.9\na,100,code,2.0\na,200,code,1.9\n"
     for resumed in (None, "last", "first"):
         assert len(import_runs(written(tmp_path, text), resumed=resumed).runs) == 4
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True).map(sorted),

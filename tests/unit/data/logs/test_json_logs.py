@@ -42,6 +42,7 @@ def test_json_lines_that_are_cut_off_are_refused(tmp_path: Path) -> None:
         import_runs(written(tmp_path, '{"step": 1, "step": 2, "val_loss": 3.0}\n{"step": 3, "val_loss": 3.0}', "twice.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["split", "phase"])
 def test_losses_of_training_and_of_validation_are_not_mixed(tmp_path: Path, column: str) -> None:
     log = [{"step": s, column: w, "loss": v} for s, w, v in ((100, "train", 3.3), (149, "Val", 3.6), (200, "train", 3.1))]
@@ -61,6 +62,7 @@ def test_losses_of_training_and_of_validation_are_not_mixed(tmp_path: Path, colu
     )
 
 
+@pytest.mark.slow
 def test_a_table_dumped_as_json_with_nan_in_its_gaps(tmp_path: Path) -> None:
     table = pd.DataFrame([{"step": s} | more for s in (100, 200) for more in ({"lr": 1e-4}, {"eval_loss": 3.0})])
     path = lines(tmp_path, *({str(k): v for k, v in row.items()} for row in table.to_dict("records")))
@@ -85,6 +87,7 @@ def test_a_rate_of_nan_in_events_is_missing(tmp_path: Path) -> None:
     assert "lr" not in import_runs(events.write(tmp_path / "x.tfevents", log)).runs.frame
 
 
+@pytest.mark.slow
 def test_integers_beyond_any_float_are_refused(tmp_path: Path) -> None:
     with fails("diverged", "step 1"):
         import_runs(lines(tmp_path, {"step": 1, "eval_loss": 10**400}))
@@ -116,6 +119,7 @@ def apart(step: int, loss: float, **more: Any) -> list[dict[str, Any]]:
     return [{"step": step, "train_loss": 3.5, "tokens_seen": step * 1e6}, {"step": step, "eval_loss": loss} | more]
 
 
+@pytest.mark.slow
 def test_tokens_are_read_from_entries_without_a_loss(tmp_path: Path) -> None:
     imported = import_runs(lines(tmp_path, *apart(100, 3.4), {"step": 150, "tokens_seen": 1.5e8}, *apart(200, 3.2)))
     assert cells(imported, "step", "loss", "D") == [[100, 3.4, 1e8], [200, 3.2, 2e8]]
@@ -143,6 +147,7 @@ def test_tokens_are_read_from_events_of_their_own(tmp_path: Path) -> None:
     assert cells(imported, "step", "loss", "D") == [[100, 3.5, 100 * 2**20], [200, 3.5, 200 * 2**20]]
 
 
+@pytest.mark.slow
 def test_tokens_are_logged_or_computed_from_steps(tmp_path: Path) -> None:
     log = [{"run": "a", "step": s, "eval_loss": 3.0} | ({"tokens_seen": s * 1e6} if s < 300 else {}) for s in (100, 200, 300)]
     path = lines(tmp_path, *log, {"run": "b", "step": 100, "eval_loss": 3.1})
@@ -157,6 +162,7 @@ def test_tokens_are_logged_or_computed_from_steps(tmp_path: Path) -> None:
     assert noted(import_runs(never), "no tokens", "no step with a loss")
 
 
+@pytest.mark.slow
 def test_tokens_are_not_computed_from_a_batch_that_changes(tmp_path: Path) -> None:
     text = "run,step,val_loss,tokens_per_step\na,1000,3.5,250000\na,2000,3.2,500000\nb,2000,3.2,500000\n"
     with faults(("batch-changes", 1, "batch")) as listed:
@@ -189,6 +195,7 @@ def test_a_folder_must_hold_logs_of_one_kind(tmp_path: Path) -> None:
         import_runs([path, path])
 
 
+@pytest.mark.slow
 def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -> None:
     for folder, loss in (("small", 3.5), ("large", 3.1)):
         (tmp_path / "x" / folder / "logs").mkdir(parents=True)
@@ -212,6 +219,7 @@ def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -
         import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")])
 
 
+@pytest.mark.slow
 def test_event_files_and_histories_of_one_name_are_several_runs(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         events.write(tmp_path / folder / "tb" / "x.tfevents", [events.event(1, 1.0, events.simple("eval/loss", 3.0))])

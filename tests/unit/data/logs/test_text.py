@@ -146,6 +146,7 @@ def test_a_table_of_last_losses_needs_no_runs_or_steps(tmp_path: Path) -> None:
     assert cells(imported, "run", "D") == [["log:1", 1e9], ["log:2", 2e9]]
 
 
+@pytest.mark.slow
 def test_values_given_for_all_runs_must_agree_with_the_log(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval_loss,N\na,1,3.0,1e8\na,2,2.9,\n")
     assert cells(import_runs(path, N=1e8), "N") == [[1e8], [1e8]]
@@ -174,6 +175,7 @@ def test_the_domain_of_a_column_of_losses(column: str, domain: str | None) -> No
     assert domain_of(column) == domain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "losses", "other"),
     [
@@ -232,6 +234,7 @@ def test_nan_in_anything_but_a_loss_is_missing(ours: str) -> None:
     np.testing.assert_array_equal(values, [np.nan] * 4 + [np.inf] * 2 + [1])
 
 
+@pytest.mark.slow
 def test_losses_may_be_in_other_units(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/loss,bytes_per_token\na,1,20.5,4.0\nb,1,30.25,3.5\n")
     imported = import_runs(path, loss_unit="ppl")
@@ -246,6 +249,7 @@ def test_losses_may_be_in_other_units(tmp_path: Path) -> None:
         import_runs(path)
 
 
+@pytest.mark.slow
 def test_a_unit_that_the_log_contradicts_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/loss,unit\na,1,1.0,ppl\na,2,1.1,\nb,1,0.9,Perplexity\nb,2,1.0,bits/byte\n")
     with faults(("contradicting-units", 4, "unit")) as listed:
