@@ -41,13 +41,13 @@ Columns: mean error of forecasts (`extrapolated` median), signed and absolute; h
 """
 
 
-def runs() -> pd.DataFrame:
+def runs(early: float = EARLY) -> pd.DataFrame:
     """Return the checkpoints that are used, with shares, the mixture's number, and a name for each run."""
     table = pd.read_csv(SHARED / "mixtures_slimpajama.csv").rename(columns={f"weight_{d}": d for d in DOMAINS})
     number = table.groupby([table[d].round(5) for d in DOMAINS], sort=False).ngroup()
     table = table.assign(mixture=number, run=[f"mixture {m}, {n / 1e6:.0f}M" for m, n in zip(number, table["N"], strict=True)])
     last = table.groupby("run")["D"].transform("max")
-    kept = (table["D"] > EARLY * last) & ((table["D"] < DOUBLED * last) | (table["D"] == last))
+    kept = (table["D"] > early * last) & ((table["D"] < DOUBLED * last) | (table["D"] == last))
     return table[kept].assign(end=table["D"] == last).reset_index(drop=True)
 
 
