@@ -361,8 +361,10 @@ def bimix(p: Values, x: Values) -> Any:
 
 
 def mixture_scaling(p: Values, x: Values) -> Any:
-    """Chinchilla and a power of what the mixture's tokens are worth."""
-    return chinchilla(p, x) + p["C"] * _power(_worth_of_mixture(p, x), -p["gamma"])
+    """A floor and the p-norm of what size and tokens leave above it, times a power of what the mixture's tokens are worth."""
+    size, tokens = p["A"] * _power(x["N"], -p["alpha"]), p["B"] * _power(x["D"], -p["beta"])
+    above = np.exp(np.logaddexp(p["p"] * np.log(size), p["p"] * np.log(tokens)) / p["p"])
+    return _power(_worth_of_mixture(p, x), -p["gamma"]) * (p["E"] + above)
 
 
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
@@ -430,7 +432,7 @@ OWN: dict[str, dict[str, float]] = {
     "cpt-joint": {"gamma": 0.05},
     "bimix": {"C": 2.5, "alpha": 0.1},
     "data-mixing": {"c": 2.2},
-    "mixture-scaling": {"C": 0.4},
+    "mixture-scaling": {"p": 1.6},
     "combination": {"k": 1.05, "q": 0.6},
     "annealing": ANNEALING,
     "annealing-lr-weighted": ANNEALING | {"C": 1.0},

@@ -212,8 +212,16 @@ def test_the_barrier_of_d_cpt_is_that_of_two_shares() -> None:
     theirs = replay("d-cpt", A=0.0, alpha=0.3, B=0.0, beta=0.28, C=0.06, gamma=0.3)
     ours = {"u_old": float(np.log1p(eps)), "u_new": float(np.log(eps))}
     np.testing.assert_allclose(mixed("bimix", C=0.06, alpha=0.3, beta=0.28, **ours), theirs, rtol=1e-9)
-    shared = {"E": 1.5, "A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28, "C": 0.06, "gamma": 0.3}
-    np.testing.assert_allclose(mixed("mixture-scaling", **shared, **ours), replay("d-cpt", **shared, nu=0.0), rtol=1e-9)
+
+
+def test_mixture_scaling_has_chinchilla_kaplan_and_bimix_as_special_cases() -> None:
+    """p = 1 adds the limits of size and tokens; p = 1/beta without a floor is kaplan; endless size leaves bimix."""
+    own = {"A": 60.0, "alpha": 0.3, "B": 90.0, "beta": 0.28}
+    worth = {"u_old": 0.7, "u_new": -1.2}
+    np.testing.assert_allclose(mixed("mixture-scaling", E=1.5, p=1.0, **own), replay("chinchilla", E=1.5, **own), rtol=1e-9)
+    np.testing.assert_allclose(mixed("mixture-scaling", p=1 / 0.28, **own), replay("kaplan", **own), rtol=1e-9)
+    endless = mixed("mixture-scaling", E=1.5, p=1.7, gamma=0.2, **(own | {"A": 0.0}), **worth)
+    np.testing.assert_allclose(endless, mixed("bimix", C=1.5, B=90.0, beta=0.28, alpha=0.2, **worth), rtol=1e-9)
 
 
 def test_midtraining_on_new_tokens_is_bimix_of_two_shares() -> None:
