@@ -4,4 +4,9 @@ from .loo import Loo as Loo
 from .loo import leave_one_run_out as leave_one_run_out
 from .predictive import PredictiveCheck as PredictiveCheck
 from .predictive import predictive_check as predictive_check
+from .register import Prediction as Prediction
+from .register import read_prediction as read_prediction
+from .register import register as register
 from .scores import score as score
+from .settle import Settled as Settled
+from .settle import settle as settle
