@@ -206,7 +206,7 @@ class Observations:
         return [self.outcomes[sorted(rows)].tolist() for rows in near]
 
     def _places(self, law: Law, frame: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
-        """Return the covariates, and outcomes if named, of these rows and of a table's as places that are near if they are the same."""
+        """Return these rows' covariates and named columns, and those of a table, as places that are near where these agree."""
         frame = complete(frame, law)
         ours = self.covariates | dict.fromkeys(names, self.outcomes)
         tables = []

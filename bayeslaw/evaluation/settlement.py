@@ -1,4 +1,4 @@
-"""Registered forecasts against what was measured: `settle` scores them without the fit, by the code and with the numbers of `score`."""
+"""Registered forecasts against what was measured: `settle` scores them without the fit, by the code of `score`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bayeslaw.data.observations import SAME, run_codes, same_scale
 from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.backtest import COVERED
-from bayeslaw.evaluation.register import Prediction, check_format, read_prediction
+from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
 from bayeslaw.evaluation.scores import crps, scored_draws, transforms
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.laws.pooling import level
@@ -105,9 +105,9 @@ def settle(
 ) -> Settled:
     """Score a registered forecast on measured outcomes, without the fit that made it.
 
-    Each measured row settles the registered row that has its settings; with several such rows the one of its run, or the next. Where
-    all registered rows are measured, in their order, the scores are those of `bayeslaw.score` to rounding. Of some of the rows they
-    are those of the same draws.
+    Each measured row settles the registered row that has its settings; with several such rows the one of its run, or the next.
+    Where all registered rows are measured, in their order, the scores are those of `bayeslaw.score` to rounding. Where some are, or
+    where the fits had some, `score` would draw other random numbers for the noise, and differs by their Monte Carlo error.
 
     Parameters
     ----------
@@ -166,8 +166,9 @@ def settle(
     error = frame[outcome.error].to_numpy(dtype=np.float64) if outcome.error in frame else np.zeros(count)
     loss = frame[outcome.name].to_numpy(dtype=np.float64)
     draws, rows = widened(asked, place, loss, error), asked.rows
+    spreads = sorted({rows[i]["spread"] for i in place}, reverse=True)
     head = {
-        "law": asked.content["law"], "fit": "posterior", "spread": " or ".join(sorted({rows[i]["spread"] for i in place}, reverse=True)),
+        "law": asked.content["law"], "fit": "posterior", "spread": " or ".join(spreads),
         **counts, "checks": asked.content["checks"], "model": asked.content["model"],
     }  # fmt: skip
     table, by_run = scored_draws(
@@ -176,7 +177,8 @@ def settle(
     code, names = run_codes(frame)
     named = [str(names[i]) if "run" in frame and pd.notna(frame["run"].iloc[j]) else "" for j, i in enumerate(code)]
     digest = data_sha256(frame, [*asked.content["match"], outcome.name])
-    measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": tolerance, **counts}
+    left_out = {name: counts[name] for name in ("base_rows_left_out", "seen_rows_left_out", "sample")}
+    measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": tolerance, **left_out}
     return Settled(asked, table, by_run, settled_rows(asked, place, loss, error, named, draws), measured)
 
 
@@ -253,8 +255,8 @@ def widened(prediction: Prediction, place: NDArray[np.int64], loss: Array, error
         return draws
     if noise is None:
         raise BayeslawError(
-            f"The noise of the registered fits can't take known errors without the fits: score by `bayeslaw score`, or leave out the "
-            f"column {outcome.error}.",
+            "The noise of the registered fits can't take known errors without the fits: score by `bayeslaw score`, or leave out "
+            f"the column {outcome.error}.",
             code="known-errors",
         )
     known = error * outcome.slope(loss)
@@ -319,7 +321,7 @@ def _places(asked: Prediction, name: str, frame: pd.DataFrame, tolerance: float)
 
 
 def _distances(asked: Prediction, frame: pd.DataFrame) -> dict[str, Array]:
-    """Return how far measured rows lie from registered ones in each column, arrays (n, m): relatively, or 0 and infinite for texts."""
+    """Return how far measured rows lie from registered ones in each column, arrays (n, m); of texts 0 or infinite."""
     distance = {}
     for column in [c for c in asked.content["match"] if c in frame]:
         ours, theirs = asked.settings[column], frame[column]
@@ -355,7 +357,8 @@ def _fault(asked: Prediction, frame: pd.DataFrame, i: int, distance: Mapping[str
     nearest = ", ".join(f"{c} = {_shown(asked.settings[c].iloc[j])}" for c in columns)
     return Fault(
         row, worst, _shown(frame[worst].iloc[i]), f"no forecast was registered for {given}",
-        f"the nearest is {nearest}; name columns and units by --column, allow a difference by --tolerance, or leave the row out by --where",
+        f"the nearest is {nearest}; name columns and units by --column, allow a difference by --tolerance, or leave the "
+        "row out by --where",
         "no-such-setting",
     )  # fmt: skip
 
