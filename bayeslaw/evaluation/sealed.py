@@ -21,6 +21,7 @@ from bayeslaw.core.files import write_whole
 
 CHANGED = "changed-file"
 LEAST_KEY = 16  # bytes
+LAST = 200  # bytes of a file, in which its last lines lie
 _TAIL = re.compile(rb'(?:"hmac_sha256": "([0-9a-f]{64})",\n)?"sha256": "([0-9a-f]{64})"\n\}\n\Z')
 
 
@@ -95,17 +96,18 @@ def unseal(path: Path, kind: str, what: str, key: bytes | None = None) -> Unseal
     except OSError as error:
         raise BayeslawError(f"{path} can't be read: {error.strerror}.", code="unreadable-file") from None
     other = BayeslawError(f"{path.name} is no {what} that bayeslaw wrote.", code=f"not-a-{what}")
-    end = _TAIL.search(data)
-    if end is None and b'"sha256"' not in data[-200:] and f'"{kind}"'.encode() not in data[:200]:
+    start = max(len(data) - LAST, 0)
+    end = _TAIL.search(data[start:])
+    if end is None and b'"sha256"' not in data[start:] and f'"{kind}"'.encode() not in data[:LAST]:
         raise other
-    if end is None or hashlib.sha256(data[: end.start(2) - len('"sha256": "')]).hexdigest() != end[2].decode():
+    if end is None or hashlib.sha256(data[: start + end.start(2) - len('"sha256": "')]).hexdigest() != end[2].decode():
         raise BayeslawError(
             f"{path.name} was changed after it was written: its SHA-256 is not the one in its last line. Use the original file. "
             "Editors and version control that change line endings change it too.",
             code=CHANGED,
         )
     if key is not None:
-        _verify(path.name, data[: end.start()], end[1], key)
+        _verify(path.name, data[: start + end.start()], end[1], key)
     try:
         content = json.loads(data, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -91,7 +91,7 @@ def _pictures(calibration: Calibration) -> dict[str, Picture]:
         "calibration": Picture(
             f"Coverage of equal-tailed intervals of every probability, and the rank of each {outcome.name} in its forecast (PIT): "
             f"level if the intervals are right. {of[:1].upper()}{of[1:]}.",
-            f"Above, coverage against the intervals' probability; below, a histogram of ranks of {plural}. The table has coverages.",
+            f"Above, coverage against the intervals' probability; below, a histogram of ranks of {plural}. The table has both.",
             (WIDTH, 2 * HEIGHT), calibrated,
         ),
     }  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jsonschema
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 import bayeslaw
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.evaluation.backtest import backtest, direction
+from bayeslaw.evaluation.backtest import Backtest, Beyond, backtest, forecasts_beyond
 from bayeslaw.evaluation.on_record import OPEN, PART, SETTLED, expected, record
 from bayeslaw.evaluation.prediction import FORMAT, KIND, OF_ROWS, TOP, Prediction, read_prediction, register
 from bayeslaw.evaluation.prediction_schema import FILE, prediction_schema
@@ -26,7 +26,7 @@ from bayeslaw.evaluation.sealed import seal
 from bayeslaw.evaluation.settlement import settle
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.posterior.fit import Fit
 from tests import oracles, outcomes
 from tests.errors import fails, faults
@@ -43,7 +43,7 @@ def chinchilla() -> Fit:
 
 @cache
 def small_line() -> Fit:
-    return line_fit(size=400)
+    return line_fit(size=1200)
 
 
 def stack() -> Stack:
@@ -73,8 +73,8 @@ def written(tmp_path: Path) -> Path:
 CASES: Mapping[str, Any] = {
     "losses": lambda: (small_line(), new_line(), {}),
     "known errors": lambda: (small_line(), new_line(0.01), {}),
-    "Student-t noise and known errors": lambda: (line_fit(size=400, noise="student"), new_line(0.01), {}),
-    "one-sided effects and known errors": lambda: (line_fit(size=400, noise="skew"), new_line(0.01), {}),
+    "Student-t noise and known errors": lambda: (line_fit(size=1200, noise="student"), new_line(0.01), {}),
+    "one-sided effects and known errors": lambda: (line_fit(size=1200, noise="skew"), new_line(0.01), {}),
     "known runs, a law of size and tokens": lambda: (chinchilla(), HELD, {}),
     "new checkpoints": lambda: (chinchilla(), HELD, {"as_": "new-checkpoint", "seed": 5}),
     "a stated discrepancy": lambda: (chinchilla(), HELD, {"discrepancy": "1%"}),
@@ -266,7 +266,7 @@ def test_too_many_draws_and_long_notes_are_refused(monkeypatch: pytest.MonkeyPat
     with fails("too-long", "why"):
         register(small_line(), new_line(), why="x" * 10_001)
     monkeypatch.setattr("bayeslaw.evaluation.prediction.MOST_NUMBERS", 1000)
-    with fails("too-many-draws", "4,800"):
+    with fails("too-many-draws", "14,400"):
         register(small_line(), new_line())
 
 
@@ -301,7 +301,7 @@ def test_rows_are_recognised_in_any_order_and_in_parts() -> None:
     pd.testing.assert_frame_equal(whole, mixed)
     some = settle(prediction, table.iloc[[7, 2]].assign(run=["renamed", "too"])).rows
     assert some["row"].tolist() == [8, 3]
-    assert some["crps"].tolist() == whole.loc[[8, 3], "crps"].tolist()
+    np.testing.assert_allclose(some["crps"], whole.loc[[8, 3], "crps"], rtol=1e-12)
 
 
 def test_a_difference_may_be_allowed() -> None:
@@ -360,21 +360,45 @@ def test_facts_that_a_table_leaves_out_are_those_registered() -> None:
 # --- the record ------------------------------------------------------------------------------------------------------
 
 
+CARD = """
+name = "two-term"
+title = "A power law of tokens"
+source = "a test"
+loss = "E + B/D**b"
+[covariates]
+D = { unit = "tokens", support = [1, 1e15] }
+[parameters.E]
+meaning = "level"
+prior = { dist = "LogNormal", mu = 0.6, sigma = 0.1 }
+[parameters.B]
+meaning = "scale"
+prior = { dist = "LogNormal", mu = 6.0, sigma = 0.5 }
+[parameters.b]
+meaning = "exponent"
+prior = { dist = "LogNormal", mu = -1.1, sigma = 0.2 }
+"""
+
+
 @cache
-def backtested() -> tuple[Any, list[tuple[Prediction, pd.DataFrame]]]:
-    """A backtest with 24 cuts, and the forecasts beyond each by a fit to the rows up to it, with the rows that they are of."""
-    runs = read_runs(oracles.table(CHINCHILLA, runs=40))
-    options = {"draws": 60, "chains": 2}
-    with without_sampling():
+def backtested() -> tuple[Backtest, list[tuple[Prediction, Runs]]]:
+    """A backtest with 20 cuts, and what its fits forecast beyond each, registered, with the rows that were scored there."""
+    rng, size = np.random.default_rng(5), 40
+    tokens = np.geomspace(1e8, 3e11, size)
+    loss = (1.8 + 400 / tokens**0.33) * np.exp(0.005 * rng.standard_normal(size))
+    runs = read_runs(pd.DataFrame({"D": tokens, "loss": loss, "run": [f"run {i}" for i in range(size)]}))
+    parts = list[tuple[Prediction, Runs]]()
+
+    def registering(fit: Fit, **given: Any) -> Beyond:
+        done = forecasts_beyond(fit, **given)
+        beyond = Runs(runs.frame.loc[done.rows["row"]], "beyond")
+        parts.append((register(fit, beyond, discrepancy="none", seed=1, force=True, by="D"), beyond))
+        return done
+
+    with without_sampling(), patch("bayeslaw.evaluation.backtest.forecasts_beyond", registering):
         result = backtest(
-            runs, CHINCHILLA, cuts=24, seed=1, force=True, progress=False, options=options, noise="normal", discrepancy="none"
-        )
-    along, parts = direction(runs, "compute"), []
-    for cut in result.cuts["cut"]:
-        part = replace(runs, frame=runs.frame[along <= cut])
-        fit = stand_in_fit(CHINCHILLA, part, seed=1, noise="normal", discrepancy="none", **options)
-        beyond = runs.frame.loc[result.rows.loc[result.rows["cut"] == cut, "row"]]
-        parts.append((register(fit, Runs(beyond, "beyond"), discrepancy="none", seed=1, force=True), beyond))
+            runs, parse_card(CARD), by="D", cuts=20, seed=1, noise="normal-no-run", discrepancy="none", force=True, progress=False,
+            options={"draws": 100, "chains": 2},
+        )  # fmt: skip
     return result, parts
 
 
@@ -383,7 +407,7 @@ def test_a_record_of_backtests_shows_what_the_backtest_shows(tmp_path: Path) -> 
     assert len(parts) >= 20
     for number, (prediction, beyond) in enumerate(parts):
         prediction.save(tmp_path / f"cut{number:02}.json")
-        settle(tmp_path / f"cut{number:02}.json", Runs(beyond, "beyond")).save(tmp_path / f"cut{number:02}.settled.json")
+        settle(tmp_path / f"cut{number:02}.json", beyond).save(tmp_path / f"cut{number:02}.settled.json")
     found = record(tmp_path)
     assert found.faults == ()
     assert found.predictions["status"].tolist() == [SETTLED] * len(parts)
@@ -438,11 +462,10 @@ def test_what_does_not_count_is_named(written: Path) -> None:
     (folder / "r.settled.json").write_bytes(result.replace(b'"tolerance"', b'"Tolerance"'))
     found = record(folder)
     for name, words in {
-        "copy.json": "", "damaged.json": "was changed", "notes.json": "no prediction", "lost.settled.json": "without its prediction",
-        "q.settled.json": "another prediction", "r.settled.json": "was changed",
+        "damaged.json": "was changed", "notes.json": "no prediction", "lost.settled.json": "without its prediction",
+        "q.settled.json": "another prediction", "r.settled.json": "was changed", "p.json": "is a copy of copy.json",
     }.items():  # fmt: skip
-        assert sum(name in fault and words in fault for fault in found.faults) == 1 or name == "copy.json", (name, found.faults)
-    assert sum("is a copy of" in fault for fault in found.faults) == 1
+        assert sum(name in fault and words in fault for fault in found.faults) == 1, (name, found.faults)
     assert len(found.faults) == 6
     assert sorted(found.predictions["status"]) == [OPEN, OPEN, OPEN]
 
