@@ -59,9 +59,17 @@ def seal(content: Mapping[str, Any], key: bytes | None = None) -> tuple[bytes, s
         Plain values; a list of mappings is written with a line for each.
     key : bytes, optional
         Signs the content.
+
+    Raises
+    ------
+    BayeslawError
+        'not-text' if UTF-8 lacks a character of a text.
     """
     lines = "{\n" + "".join(f"{_text(name)}: {_value(value)},\n" for name, value in content.items())
-    body = lines.encode(errors="backslashreplace")  # half characters, which UTF-8 lacks, become escapes of JSON
+    try:
+        body = lines.encode()
+    except UnicodeEncodeError:
+        raise BayeslawError("A text has half a character, which UTF-8 lacks: correct names and notes.", code="not-text") from None
     if key is not None:
         body += f'"hmac_sha256": "{hmac.new(key, body, hashlib.sha256).hexdigest()}",\n'.encode()
     digest = hashlib.sha256(body).hexdigest()
@@ -110,6 +118,8 @@ def unseal(path: Path, kind: str, what: str, key: bytes | None = None) -> Unseal
         _verify(path.name, data[: start + end.start()], end[1], key)
     try:
         content = json.loads(data, parse_constant=_refuse)
+        if b"\\ud" in data.lower():  # half a character, which `seal` does not write, or a backslash before these letters
+            _text(content).encode()
     except (ValueError, RecursionError):
         raise other from None
     if not isinstance(content, dict) or kind not in content:

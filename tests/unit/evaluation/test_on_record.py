@@ -262,6 +262,18 @@ def test_other_files_are_refused(written: Path, tmp_path: Path) -> None:
         read_prediction(tmp_path / "none.json")
 
 
+def test_texts_are_those_given(tmp_path: Path) -> None:
+    who = 'Zoë "\\udc00" \n\t</script>'
+    register(small_line(), new_line(), who=who).save(tmp_path / "p.json")
+    assert read_prediction(tmp_path / "p.json").content["who"] == who
+    data = (tmp_path / "p.json").read_bytes().splitlines(keepends=True)
+    half = b"".join(data[:-2]).replace(b"Zo\xc3\xab", b"\\udc00")
+    tail = f'"sha256": "{hashlib.sha256(half).hexdigest()}"\n}}\n'.encode()
+    (tmp_path / "q.json").write_bytes(half + tail)
+    with fails("not-a-prediction"):
+        read_prediction(tmp_path / "q.json")
+
+
 def test_too_many_draws_and_long_notes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with fails("too-long", "why"):
         register(small_line(), new_line(), why="x" * 10_001)
