@@ -30,7 +30,7 @@ LEGEND = """\
 e_folds         how far beyond the fitted runs; one e-fold is 2.7 times as much
 forecasts       forecasts that were settled; runs and predictions: how many different ones they are of
 50%, 80%, 90%   share of outcomes inside these intervals, and in brackets where it lies with probability 0.9 if intervals are right
-mae_rel, mae    mean error of the medians, relative to the outcome or in its unit; bias the same with its sign
+error, bias     mean error of the medians, relative to the outcome or in its unit; and the same with its sign
 crps            error of the whole predictive distribution, in the unit of the outcome; smaller is better"""
 
 
@@ -90,15 +90,18 @@ class Calibration:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The table as a person reads it: each coverage in percent with its range in one cell."""
+        """The table as a person reads it: each coverage in percent with its range in one cell, and errors in words."""
         table = self.table
-        error = ["mae_rel", "bias_rel"] if self.outcome.relative else ["mae", "bias"]
+        relative = self.outcome.relative
+        error, bias = (table[name] for name in (("mae_rel", "bias_rel") if relative else ("mae", "bias")))
         columns = {name: table[name] for name in ("e_folds", "forecasts", "runs", "predictions")}
         for prob in COVERED:
             percent = f"{100 * prob:g}"
             cells = zip(*(table[c] for c in (f"cover_eti{percent}", f"expected{percent}_lb", f"expected{percent}_ub")), strict=True)
             columns[f"{percent}%"] = pd.Series([f"{100 * s:.0f}% ({100 * low:.0f}–{100 * high:.0f}%)" for s, low, high in cells])
-        return pd.DataFrame(columns | {name: table[name] for name in (*error, "crps")})
+        columns["error"] = error.map(self.outcome.in_words)
+        columns["bias"] = bias.map(lambda value: f"{100 * value:+.2g}%" if relative else f"{value:+.2g}")
+        return pd.DataFrame(columns | {"crps": table["crps"]})
 
     @property
     def transforms(self) -> dict[str, Array]:

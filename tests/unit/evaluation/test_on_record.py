@@ -512,5 +512,5 @@ def test_outcomes_of_several_kinds_are_apart(tmp_path: Path) -> None:
         settle(tmp_path / f"{name}.json", table).save(tmp_path / f"{name}.settled.json")
     found = record(tmp_path)
     assert [c.outcome.name for c in found.calibrations] == ["loss", "accuracy"]
-    assert "mae" in found.calibrations[1].shown
+    assert [c.shown["error"].str.endswith("%").all() for c in found.calibrations] == [True, False]
     assert found.calibrations[0].table["e_folds"].tolist()[-1] == "all"
