@@ -53,7 +53,7 @@ class Calibration:
     >>> written = bayeslaw.evaluation.register(fit, "new.csv").save("one.json")
     >>> bayeslaw.evaluation.settle("one.json", "new.csv").save("one.settled.json")
     >>> (calibration,) = bayeslaw.evaluation.record(".").calibrations
-    >>> calibration.table["forecasts"].iloc[-1] == len(calibration.rows)
+    >>> bool(calibration.table["forecasts"].iloc[-1] == len(calibration.rows))
     True
     """
 

@@ -71,7 +71,7 @@ class Prediction:
     >>> prediction
     <Prediction by chinchilla of 2 losses, registered ...>
     >>> prediction.summary()["spread"].tolist()
-    ['extrapolated', 'extrapolated']
+    ['run', 'run']
     """
 
     content: Mapping[str, Any]
