@@ -376,7 +376,7 @@ CARD = """
 name = "two-term"
 title = "A power law of tokens"
 source = "a test"
-loss = "E + B/D**b"
+loss = "E + B/D**beta"
 [covariates]
 D = { unit = "tokens", support = [1, 1e15] }
 [parameters.E]
@@ -385,7 +385,7 @@ prior = { dist = "LogNormal", mu = 0.6, sigma = 0.1 }
 [parameters.B]
 meaning = "scale"
 prior = { dist = "LogNormal", mu = 6.0, sigma = 0.5 }
-[parameters.b]
+[parameters.beta]
 meaning = "exponent"
 prior = { dist = "LogNormal", mu = -1.1, sigma = 0.2 }
 """
@@ -396,7 +396,7 @@ def backtested() -> tuple[Backtest, list[tuple[Prediction, Runs]]]:
     """A backtest with 20 cuts, and what its fits forecast beyond each, registered, with the rows that were scored there."""
     rng, size = np.random.default_rng(5), 40
     tokens = np.geomspace(1e8, 3e11, size)
-    loss = (1.8 + 400 / tokens**0.33) * np.exp(0.005 * rng.standard_normal(size))
+    loss = (1.5 + 90 / tokens**0.28) * np.exp(0.006 * rng.standard_normal(size))
     runs = read_runs(pd.DataFrame({"D": tokens, "loss": loss, "run": [f"run {i}" for i in range(size)]}))
     parts = list[tuple[Prediction, Runs]]()
 
@@ -417,6 +417,7 @@ def backtested() -> tuple[Backtest, list[tuple[Prediction, Runs]]]:
 def test_a_record_of_backtests_shows_what_the_backtest_shows(tmp_path: Path) -> None:
     result, parts = backtested()
     assert len(parts) >= 20
+    assert 0.2 < result.reach["cover_eti50"].iloc[-1] < result.reach["cover_eti90"].iloc[-1] < 1
     for number, (prediction, beyond) in enumerate(parts):
         prediction.save(tmp_path / f"cut{number:02}.json")
         settle(tmp_path / f"cut{number:02}.json", beyond).save(tmp_path / f"cut{number:02}.settled.json")
