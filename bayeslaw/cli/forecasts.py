@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from bayeslaw.data.table import Runs
     from bayeslaw.forecasting.forecast import Forecast
     from bayeslaw.forecasting.stack import Posterior
     from bayeslaw.laws.outcome import Outcome
@@ -50,10 +51,7 @@ def forecast(
     from bayeslaw.posterior.diagnostics import failures
 
     options.check_outputs("A forecast", output, plot, [fit, at])
-    if (at is None) == (not set_):
-        raise BayeslawError(
-            "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
-        )
+    _check_settings(at, set_)
     if measured is not None and plot is None:
         raise BayeslawError(
             "--measured draws losses into the picture of --plot FILE.png: give that too, or score them by `bayeslaw score`.",
@@ -64,8 +62,7 @@ def forecast(
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     of_settings, of_measured = options.columns_of_each(column, at, measured)
     points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
-    values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
-    settings = bayeslaw.read_runs(bayeslaw.grid(loaded, values) if at is None else at, columns=of_settings)
+    settings = settings_of(loaded, at, set_, of_settings)
     result = bayeslaw.forecast(loaded, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
@@ -89,6 +86,20 @@ def forecast(
     if loaded.concerns:
         answer.say(f"`bayeslaw show {fit}` says more of the concerns about the fit.")
     return answer
+
+
+def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns: dict[str, str]) -> Runs:
+    """Return the settings of a table, or those that `--set` names."""
+    _check_settings(at, set_)
+    values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
+    return bayeslaw.read_runs(bayeslaw.grid(fit, values) if at is None else at, columns=columns)
+
+
+def _check_settings(at: Path | None, set_: list[str] | None) -> None:
+    if (at is None) == (not set_):
+        raise BayeslawError(
+            "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
+        )
 
 
 def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:
@@ -173,7 +184,7 @@ def score(
     if csv:
         answer.csv = table.to_csv(index=False)
         return answer
-    _add_runs(answer, result.runs, outcome, None if all_ else MOST_RUNS)
+    add_runs(answer, result.runs, outcome, None if all_ else MOST_RUNS)
     answer.say("")
     if all_:
         answer.show("scores", table, plain(table.T.set_axis(["value"], axis=1)))
@@ -195,7 +206,7 @@ def score(
 MOST_RUNS = 12  # runs whose forecasts are printed: those with the largest errors
 
 
-def _add_runs(answer: Answer, runs: pd.DataFrame, outcome: Outcome, most: int | None) -> None:
+def add_runs(answer: Answer, runs: pd.DataFrame, outcome: Outcome, most: int | None) -> None:
     """Add the table of runs, the worst first, and how many of them are not printed."""
     from bayeslaw.core.text import plain, significant, with_intervals
 

@@ -11,7 +11,22 @@ from typing import Annotated
 import typer
 
 import bayeslaw
-from bayeslaw.cli import anchors, backtest, chain, data, dynamics, fits, forecasts, laws, logs, mixtures, plan, recipes, report
+from bayeslaw.cli import (
+    anchors,
+    backtest,
+    chain,
+    data,
+    dynamics,
+    fits,
+    forecasts,
+    laws,
+    logs,
+    mixtures,
+    onrecord,
+    plan,
+    recipes,
+    report,
+)
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
 
@@ -32,7 +47,8 @@ def application(help_: str, *commands: Callable[..., Answer], completion: bool =
 app = application(
     "Scaling laws as Bayesian models: from a table of logged losses to a forecast with honest intervals.",
     laws.laws, laws.check, fits.fit, fits.show, forecasts.forecast, chain.chain, forecasts.score, forecasts.compare,
-    backtest.backtest, anchors.anchors, report.report, report.cite, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer,
+    backtest.backtest, onrecord.register, onrecord.settle, onrecord.record,
+    anchors.anchors, report.report, report.cite, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer,
     plan.tuning,
     mixtures.mix,
     mixtures.long,

@@ -108,16 +108,16 @@ def unit_of(frame: pd.DataFrame, name: str = "the table") -> str:
     return of
 
 
-def check_unit(of: str, frame: pd.DataFrame, name: str) -> None:
+def check_unit(of: str, frame: pd.DataFrame, name: str, what: str = "fit is to losses") -> None:
     """Refuse losses in another unit than those that were fitted.
 
     Parameters
     ----------
-    of, frame, name : str, DataFrame, str
-        The unit of the fit, the table, and what the error calls the table.
+    of, frame, name, what : str, DataFrame, str, str
+        The unit of the fit, the table, and what the error calls the table and the losses in `of`.
     """
     if "loss" in frame and (other := unit_of(frame, name)) != of:
-        message = f"{name} has losses in {other}, and the fit is to losses in {of}: convert them with `bayeslaw convert`."
+        message = f"{name} has losses in {other}, and the {what} in {of}: convert them with `bayeslaw convert`."
         raise BayeslawError(message, code="another-unit")
 
 

@@ -189,17 +189,32 @@ class Observations:
         bool array (n,)
             Numbers that differ by less than `SAME`, relatively, are the same: tables are written with few digits.
         """
+        mine, theirs = self._places(law, frame, law.outcome.name)
+        distance, _ = KDTree(mine).query(theirs, p=np.inf, distance_upper_bound=SAME)
+        return np.asarray(np.isfinite(distance))
+
+    def outcomes_at(self, law: Law, frame: pd.DataFrame) -> list[list[float]]:
+        """Return the outcomes of these rows at each row's settings of a table (n rows), by the rule of `has`; often none.
+
+        Parameters
+        ----------
+        law, frame : Law and DataFrame
+            The law of the covariates, and checked settings.
+        """
+        mine, theirs = self._places(law, frame)
+        near = KDTree(mine).query_ball_point(theirs, SAME, p=np.inf)
+        return [self.outcomes[sorted(rows)].tolist() for rows in near]
+
+    def _places(self, law: Law, frame: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
+        """Return these rows' covariates and named columns, and those of a table, as places that are near where these agree."""
         frame = complete(frame, law)
-        name = law.outcome.name
-        theirs = {c: frame[c].to_numpy(dtype=np.float64) for c in (*law.covariates, name)}
+        ours = self.covariates | dict.fromkeys(names, self.outcomes)
         tables = []
-        for columns in (self.covariates | {name: self.outcomes}, theirs):
+        for columns in (ours, {c: frame[c].to_numpy(dtype=np.float64) for c in (*law.covariates, *names)}):
             base = np.all([columns[name] == 0 for name in law.onset], axis=0) & bool(law.onset)
             idle = {name: np.where(base, 0.0, columns[name]) for name in law.idle_at_base}  # they differ by table and don't matter
-            # A logarithm that has a value at 0 and below.
-            tables.append(np.arcsinh(1e150 * np.column_stack([*(columns | idle).values()])))
-        distance, _ = KDTree(tables[0]).query(tables[1], p=np.inf, distance_upper_bound=SAME)
-        return np.asarray(np.isfinite(distance))
+            tables.append(same_scale(np.column_stack([*(columns | idle).values()])))
+        return tables
 
     @classmethod
     def of(cls, law: Law, runs: Runs, noise_by: str | None = None, clock: str = "") -> Observations:
@@ -382,6 +397,11 @@ class Nesting:
         for what, code in nested:
             _check_nested(frame, run, names, code, what)
         return cls(run, names, checkpoint, checkpoints, group, groups)
+
+
+def same_scale(values: Any) -> NDArray[np.float64]:
+    """Return a logarithm that has a value at 0 and below: numbers less than `SAME` apart on it are the same."""
+    return np.asarray(np.arcsinh(1e150 * np.asarray(values, dtype=np.float64)))
 
 
 def run_codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:

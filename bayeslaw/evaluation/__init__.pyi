@@ -2,6 +2,13 @@ from .backtest import Backtest as Backtest
 from .comparison import Comparison as Comparison
 from .loo import Loo as Loo
 from .loo import leave_one_run_out as leave_one_run_out
+from .on_record import Record as Record
+from .on_record import record as record
+from .prediction import Prediction as Prediction
+from .prediction import read_prediction as read_prediction
+from .prediction import register as register
 from .predictive import PredictiveCheck as PredictiveCheck
 from .predictive import predictive_check as predictive_check
 from .scores import score as score
+from .settlement import Settled as Settled
+from .settlement import settle as settle

@@ -19,6 +19,7 @@ from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
+from bayeslaw.forecasting.average import average
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
@@ -268,15 +269,33 @@ def scored(
         point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
         return Scored(pd.DataFrame([point]), pd.DataFrame())
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
-    draws, frame = predicted.predictive, held.frame
-    if mean is not None:
-        averages = predicted.mean(mean)
-        draws, loss = averages.draws, averages.members @ loss
-        frame = averages.settings.assign(**{outcome.name: loss})
-        counts["rows"] = len(frame)
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
-    scores = head | counts | point_scores(loss, np.median(draws, axis=0), outcome) | draw_scores(loss, draws, outcome)
+    return scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)
+
+
+def scored_draws(
+    frame: pd.DataFrame, draws: Array, head: Mapping[str, object], outcome: Outcome, settings: pd.DataFrame, mean: str | None = None
+) -> Scored:
+    """Score predictive draws of measured outcomes, wherever the draws come from.
+
+    Parameters
+    ----------
+    frame : DataFrame (n rows)
+        Measured outcomes with their settings.
+    draws : array (S, n)
+    head : mapping
+        What the table says before the scores; `rows` becomes the number of averages where averages are scored.
+    outcome, settings, mean
+        What was measured, the settings of the forecast (n rows), and the column over which outcomes are averaged, if they are.
+    """
+    loss = frame[outcome.name].to_numpy(dtype=np.float64)
+    if mean is not None:
+        averages = average(settings, draws, mean, outcome.facts)
+        draws, loss = averages.draws, averages.members @ loss
+        frame = averages.settings.assign(**{outcome.name: loss})
+        head = {**head, "rows": len(frame)}
+    scores = {**head, **point_scores(loss, np.median(draws, axis=0), outcome), **draw_scores(loss, draws, outcome)}
     return Scored(pd.DataFrame([scores]), by_run(frame, draws, outcome))
 
 

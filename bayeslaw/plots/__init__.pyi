@@ -1,5 +1,6 @@
 from .backtest import plot_backtest as plot_backtest
 from .backtest import plot_reach_coverage as plot_reach_coverage
+from .backtest import plot_record as plot_record
 from .chain import plot_chain as plot_chain
 from .decisions import plot_anchors as plot_anchors
 from .decisions import plot_frontier as plot_frontier

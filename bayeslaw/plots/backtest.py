@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy as np
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.evaluation.backtest import BINS, COVERED, IN_WORDS, Backtest, bin_name, counted, inside
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, SHARES, SMALL, failure, finish, has_failed, new_axes, share_interval
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
+
+    from bayeslaw.evaluation.on_record import Calibration
 
 CI = 0.9
 
@@ -86,17 +91,48 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_reach_coverage(result, Figure().subplots()).get_ylabel()
     'losses inside the interval (%)'
     """
-    rows = backtest.rows
-    if not len(rows):
+    if not len(backtest.rows):
         raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
-    parts = [(rows[(rows["reach"] > low) & (rows["reach"] <= high)], (low, high)) for low, high in BINS]
+    x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
+    title = f"{backtest.law}: coverage by distance ({backtest.spread})"
+    return _coverage(ax or new_axes(), backtest.rows, backtest.outcome, x, title)
+
+
+def plot_record(calibration: Calibration, ax: Axes | None = None) -> Axes:
+    """Draw the share of outcomes inside the 50, 80 and 90% intervals of registered forecasts, by how far beyond the runs.
+
+    It is `plot_reach_coverage` of a record; forecasts inside the fitted runs are left of 0.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        One of `bayeslaw.evaluation.record(...).calibrations`.
+    ax : as in `plot_forecast`
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> written = bayeslaw.evaluation.register(bayeslaw.load_fit("fit.nc"), "new.csv").save("next.json")
+    >>> bayeslaw.evaluation.settle("next.json", "new.csv").save("next.settled.json")
+    >>> (calibration,) = bayeslaw.evaluation.record(".").calibrations
+    >>> bayeslaw.plots.plot_record(calibration, Figure().subplots()).get_title()
+    'registered forecasts: coverage by distance'
+    """
+    by = calibration.by
+    x = f"e-folds{f' of {IN_WORDS.get(by, by)}' * bool(by)} beyond the fitted runs"
+    return _coverage(ax or new_axes(), calibration.rows, calibration.outcome, x, "registered forecasts: coverage by distance")
+
+
+def _coverage(ax: Axes, rows: pd.DataFrame, outcome: Outcome, x: str, title: str) -> Axes:
+    """Draw coverage by reach into axes."""
+    bins = ((-math.inf, 0.0), *BINS)
+    parts = [(rows[(rows["reach"] > low) & (rows["reach"] <= high)], (low, high)) for low, high in bins]
     parts = [(part, ends) for part, ends in parts if len(part)]
     middle = np.array([part["reach"].mean() for part, _ in parts])
     runs = np.array([part["run"].nunique() for part, _ in parts])
-    far = 1.05 * float(rows["reach"].max())
-    ax = ax or new_axes()
+    far, near = 1.05 * max(float(rows["reach"].max()), 0.1), 1.2 * min(float(middle.min()), 0.0)
     for i, prob in enumerate(COVERED):
-        share = np.array([inside(part, prob, backtest.outcome).mean() for part, _ in parts])
+        share = np.array([inside(part, prob, outcome).mean() for part, _ in parts])
         low, high = share_interval(share, runs)
         at = middle + (i - 1) * 0.012 * far
         bars = [100 * (share - low), 100 * (high - share)]
@@ -104,11 +140,9 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
         ax.errorbar(at, 100 * share, yerr=bars, elinewidth=1.2, capsize=2, label=f"{prob:.0%} intervals", **style)
         ax.axhline(100 * prob, color=COLOURS[i], lw=0.9, ls=":")
     for number, (_, (start, _)), place in zip(runs.tolist(), parts, middle.tolist(), strict=True):
-        ax.axvline(start, color="0.85", lw=0.8, zorder=0)
+        ax.axvline(max(start, near), color="0.85", lw=0.8, zorder=0)
         ax.text(place, -9, f"{number}", fontsize=SMALL, ha="center", va="center")
-    ax.set(xlim=(0, far), ylim=(-16, 104))
+    ax.set(xlim=(near, far), ylim=(-16, 104))
     ax.set_yticks(range(0, 101, 20))
-    x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
-    title = f"{backtest.law}: coverage by distance ({backtest.spread})" + failure(has_failed(rows))
     notes = [f"bars: {SHARES} where each run counts once; dotted: as it should be; below: runs"]
-    return finish(ax, x, f"{backtest.outcome.plural} inside the interval (%)", title, notes)
+    return finish(ax, x, f"{outcome.plural} inside the interval (%)", title + failure(has_failed(rows)), notes)
