@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import bayeslaw
-from bayeslaw.cli import anchors, backtest, chain, data, dynamics, fits, forecasts, laws, logs, mixtures, plan, recipes, report
+from bayeslaw.cli import anchors, backtest, chain, data, dynamics, fits, forecasts, laws, logs, mixtures, plan, recipes, report, versus
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
 
@@ -34,6 +34,7 @@ app = application(
     laws.laws, laws.check, fits.fit, fits.show, forecasts.forecast, chain.chain, forecasts.score, forecasts.compare,
     backtest.backtest, anchors.anchors, report.report, report.cite, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer,
     plan.tuning,
+    versus.versus,
     mixtures.mix,
     mixtures.long,
     logs.import_,
