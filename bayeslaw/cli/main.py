@@ -11,7 +11,22 @@ from typing import Annotated
 import typer
 
 import bayeslaw
-from bayeslaw.cli import anchors, backtest, chain, data, dynamics, fits, forecasts, laws, logs, mixtures, plan, recipes, report, versus
+from bayeslaw.cli import (
+    anchors,
+    backtest,
+    chain,
+    data,
+    dynamics,
+    fits,
+    forecasts,
+    laws,
+    logs,
+    mixtures,
+    plan,
+    recipes,
+    report,
+    versus,
+)
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
 

@@ -54,7 +54,9 @@ def versus(
     if not 1 <= len(fits) <= 2:
         raise BayeslawError(f"Give two fits, or one with --levels; {len(fits)} were given.", code="number-of-fits")
     if (candidates is None) != (budget is None):
-        raise BayeslawError("--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget")
+        raise BayeslawError(
+            "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
+        )
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=7e9")
     loaded = [bayeslaw.load_fit(path) for path in fits]
     asked = None
@@ -70,7 +72,8 @@ def versus(
     )  # fmt: skip
     answer, table = Answer(), compared.summary(ci)
     answer.save_picture(
-        plot, *(lambda ax, of=of: bayeslaw.plots.plot_versus(compared, ax, of=of, ci_prob=ci) for of in ("probability", "multiplier"))
+        plot,
+        *(lambda ax, of=of: bayeslaw.plots.plot_versus(compared, ax, of=of, ci_prob=ci) for of in ("probability", "multiplier")),
     )
     answer.say(*compared.lines(ci), "")
     if output is None and len(table) > MOST_ROWS:

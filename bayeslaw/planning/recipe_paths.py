@@ -149,7 +149,9 @@ def _errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: 
 def check_shared(a: Recipe, b: Recipe, shared: float) -> None:
     """Refuse a share of the laws' errors that is none, or that two recipes' errors can't have because their runs differ too much."""
     if not 0 <= shared <= 1:
-        raise BayeslawError(f"The shared part of the laws' errors lies between 0 and 1; {shared:g} does not.", code="bad-shared-error")
+        raise BayeslawError(
+            f"The shared part of the laws' errors lies between 0 and 1; {shared:g} does not.", code="bad-shared-error"
+        )
     shapes = [[None if e is None else e.coefficients.shape for e in recipe.errors] for recipe in (a, b)]
     if shared and shapes[0] != shapes[1]:
         raise BayeslawError(

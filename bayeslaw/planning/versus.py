@@ -441,9 +441,7 @@ def _column_of(fit: Posterior, levels: Sequence[str]) -> str:
     return found[0]
 
 
-def _names(
-    names: Sequence[str] | None, levels: Sequence[str] | None, first: Posterior, second: Posterior
-) -> tuple[str, str]:
+def _names(names: Sequence[str] | None, levels: Sequence[str] | None, first: Posterior, second: Posterior) -> tuple[str, str]:
     """Return the names of the two recipes."""
     given = names or levels
     if given is None:
@@ -518,9 +516,7 @@ def _compared(
     a, b = (path(r, points(log_c), tokens_per_parameter) for r in recipes)
     for found, r in zip((a, b), recipes, strict=True):
         if outside := [f"{c:.3g}" for c, x in zip(flops, log_c, strict=True) if not found.log_c[0] <= x <= found.log_c[-1]]:
-            raise BayeslawError(
-                f"{outside[0]} FLOPs leave no N and D in the supports of {r.name}.", code="compute-out-of-support"
-            )
+            raise BayeslawError(f"{outside[0]} FLOPs leave no N and D in the supports of {r.name}.", code="compute-out-of-support")
     of_a, of_b = (found.loss[:, found.at(log_c)] for found in (a, b))
     times = np.stack([b.needed(log_c, of_a), a.needed(log_c, of_b)])
     return (a, b), np.stack([of_a, of_b]), np.exp(times)
@@ -575,7 +571,9 @@ def _notes(
     if (corner := max(found.corner for found in paths)) > 0:
         notes.append(f"in {corner:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
     if (least := float((times == 0).mean())) > 0:
-        notes.append(f"in {least:.1%} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute, or it is not known; 0 stands for it")
+        notes.append(
+            f"in {least:.1%} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute, or it is not known; 0 stands for it"
+        )
     return tuple(notes)
 
 

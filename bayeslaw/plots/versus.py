@@ -42,7 +42,9 @@ def plot_versus(
     x, marker = versus.compute[order], "o" if len(order) < 8 else ""
     ends = [float(np.log(r.largest)) for r in versus.recipes]
     if versus.beyond.max() > 0 and x.max() > np.exp(min(ends)):
-        ax.axvspan(max(float(np.exp(min(ends))), float(x.min())), x.max(), color="0.93", lw=0, zorder=0, label="beyond runs of A or B")
+        ax.axvspan(
+            max(float(np.exp(min(ends))), float(x.min())), x.max(), color="0.93", lw=0, zorder=0, label="beyond runs of A or B"
+        )
     ax.set_xscale("log")
     losses = "losses of next runs" if versus.on == "run" else "expected losses"
     if of == "probability":
