@@ -1,14 +1,14 @@
-"""Whether comparisons of two recipes hold: simulated pairs, and two training sets of the over-training models judged at 1.4B and 6.9B.
+"""Whether comparisons of two recipes hold: simulated pairs, and two training sets of over-trained models judged at 1.4B and 6.9B.
 
     BAYESLAW_SHARED_DATA=… python benchmarks/versus.py [--pairs 400] [--draws 1000] > benchmarks/results/versus.md
 
-Simulated: truths from the prior of `chinchilla` and of its noise, each with the losses of 15 runs. Calibration is exact for any choice
-of pairs by their losses alone, so tables are paired with neighbours by the losses of their largest runs: of random pairs one would
-be far better. True values come from the closed form of the optimum and a root search of this file.
+Simulated: truths from the prior of `chinchilla` and of its noise, each with the losses of 15 runs. Calibration is exact for any
+choice of pairs by their losses alone, so tables are paired with neighbours by the losses of their largest runs: of random pairs one
+would be far better. True values come from the closed form of the optimum and a root search of this file.
 
 Over-training (Gadre et al. 2024): models of up to 1B trained on C4 and RedPajama, one fit for each training set and validation set;
-the difference of the losses of the next runs is compared with that of the models of 1.4B and 6.9B. How the errors of two such fits are
-correlated is measured below 1B alone: fits of up to 200M, errors at 412M.
+the difference of the losses of the next runs is compared with that of the models of 1.4B and 6.9B. How the errors of two such fits
+are correlated is measured below 1B alone: fits of up to 200M, errors at 412M.
 """
 
 from __future__ import annotations
@@ -50,27 +50,29 @@ Two recipes compared by `bayeslaw.planning.versus`; A and B, difference is B's l
 
 ## Simulated pairs
 
-{pairs} pairs of truths from the prior of `chinchilla`, 15 runs each (5 sizes, 3 budgets of tokens), each recipe with its N and D of least
-loss. Nothing was chosen on them; pairs are neighbours by the mean log loss of their three largest runs, which calibration allows. The
-laws count as exact, as they are here. {failed} of {fits} fits failed a check and were fitted again with more tuning, {still} of them failed again
-and count too.
+{pairs} pairs of truths from the prior of `chinchilla`, 15 runs each (5 sizes, 3 budgets of tokens), each recipe with its N and D
+of least loss. Nothing was chosen on them; pairs are neighbours by the mean log loss of their three largest runs, which
+calibration allows. The laws count as exact, as they are here. {failed} of {fits} fits failed a check and were fitted again with
+more tuning, {still} of them failed again and count too.
 """
 
 MEASURED = """
 ## Training sets C4 (A) and RedPajama (B)
 
-Two of Gadre et al.'s three training sets are public as runs; models on RefinedWeb are not in the table, so there is one pair for each
-validation set. Fitted: models under 1B ({rows}). `on="run"`: a measured loss has the noise of its run. Chosen on which rows:
-nothing on models above 1B. The default of the laws' shared error, 0, makes the widest intervals and was set beforehand; the errors
-of models under 1B, in the last table, give no reason for another. The usual error of laws beyond their runs was learnt from eight sources (`ladders.md`), of which these models are one.
+Two of Gadre et al.'s three training sets are public as runs; models on RefinedWeb are not in the table, so there is one pair for
+each validation set. Fitted: models under 1B ({rows}). `on="run"`: a measured loss has the noise of its run. Chosen on which rows:
+nothing on models above 1B. The default of the laws' shared error, 0, makes the widest intervals and was set beforehand; the
+errors of models under 1B, in the last table, give no reason for another. The usual error of laws beyond their runs was learnt
+from eight sources (`ladders.md`), of which these models are one.
 """
 
 UNDER = """
 ## How the errors of two such fits are correlated, on models under 1B
 
-Fits of models up to 200M, judged at 412M (eight budgets of tokens). The correlation of errors (log of measured loss over median
-forecast) of A and B is {correlation:.2f} over {errors} settings of {sets} validation sets, which have the same models and are far from independent.
-Coverage of the difference by its 90% interval, and the interval's mean width, for values of `shared_error`:
+Fits of models up to 200M, judged at 412M at the budgets that both have. The correlation of errors (log of measured loss over
+median forecast) of A and B is {correlation:.2f} over {errors} settings of {sets} validation sets, which have the same models and
+are far from independent. Coverage of the difference by its 90% interval, and the interval's mean width, for values of
+`shared_error`:
 """
 
 
@@ -90,7 +92,7 @@ def main() -> None:
 
 
 def table(number: int) -> tuple[dict[str, float], Runs]:
-    """A truth of the law from its prior, and runs under it; a table that is refused is drawn again, which depends on losses alone."""
+    """A truth of the law from its prior, and runs under it; a refused table is drawn again, which depends on losses alone."""
     rng = np.random.default_rng([zlib.crc32(b"versus"), number])
     sizes, ratios = np.geomspace(7e7, 1.5e9, 5), (5.0, 20.0, 80.0)
     frame = pd.DataFrame([(n, m * n) for n in sizes for m in ratios], columns=["N", "D"])
@@ -168,7 +170,8 @@ def _coverage(found: pd.DataFrame) -> str:
         shown.append(
             {
                 "compute, of the largest run's": f"{BEYOND[int(str(k))]:g}", "pairs": len(of),
-                "multiplier in its interval": _share(of["multiplier_in"]), "difference in its interval": _share(of["difference_in"]),
+                "multiplier in its interval": _share(of["multiplier_in"]),
+                "difference in its interval": _share(of["difference_in"]),
                 "median width of the difference (nats)": f"{(of['difference_eti90_ub'] - of['difference_eti90_lb']).median():.3f}",
                 "mean P(B better)": f"{p.mean():.3f}", "B better": f"{better.mean():.3f}",
                 "z of the sum": f"{(better - p).sum() / np.sqrt(max((p * (1 - p)).sum(), 1e-12)):+.2f}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -59,11 +59,11 @@ def versus(
         )
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=7e9")
     loaded = [bayeslaw.load_fit(path) for path in fits]
-    asked = None
+    asked: Any = settings if compute is None and settings else None
     if at is not None:
         asked = bayeslaw.read_runs(at, columns=options.columns_of_each(column, at)[0])
     compared = bayeslaw.planning.versus(
-        *loaded, at=asked if at is not None else settings if compute is None and settings else None, compute=compute,
+        loaded[0], loaded[1] if len(loaded) == 2 else None, asked, compute=compute,
         tokens_per_parameter=tokens_per_parameter, levels=_two("--levels", levels),
         settings=settings if at is not None or compute is not None else None,
         settings_a=options.pairs_of("--set-a", set_a, SETTING), settings_b=options.pairs_of("--set-b", set_b, SETTING),

@@ -1,11 +1,12 @@
 """Two recipes as draws of their losses along compute: where each spends it, and how much of it each needs for a loss.
 
-A path gives N and D for every compute C = 6 N D: those of least loss by each draw, or a fixed number of tokens per parameter. Losses
-have the errors that laws have beyond their runs. The errors of two recipes' laws are independent, or share a part:
+A path gives N and D for every compute C = 6 N D: those of least loss by each draw, or a fixed number of tokens per parameter.
+Losses have the errors that laws have beyond their runs. The errors of two recipes' laws are independent, or share a part:
 
     error of B = shared x (error of A's random numbers) + sqrt(1 - shared^2) x (error of its own random numbers),
 
-each of the size that B's fit has learnt or that laws have on other ladders, so that the size of B's error does not depend on `shared`.
+each of the size that B's fit has learnt or that laws have on other ladders, so that the size of B's error does not depend on
+`shared`. What is learnt from B's own runs stays as it is.
 """
 
 from __future__ import annotations
@@ -147,11 +148,7 @@ def _errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: 
 
 
 def check_shared(a: Recipe, b: Recipe, shared: float) -> None:
-    """Refuse a share of the laws' errors that is none, or that two recipes' errors can't have because their runs differ too much."""
-    if not 0 <= shared <= 1:
-        raise BayeslawError(
-            f"The shared part of the laws' errors lies between 0 and 1; {shared:g} does not.", code="bad-shared-error"
-        )
+    """Refuse a shared part of the laws' errors where the two recipes' runs differ too much for one."""
     shapes = [[None if e is None else e.coefficients.shape for e in recipe.errors] for recipe in (a, b)]
     if shared and shapes[0] != shapes[1]:
         raise BayeslawError(

@@ -204,14 +204,15 @@ class Versus:
         times = [_times(float(v)) for v in quantiles(self.multiplier[:, row], ci_prob, method="nearest")]
         never = float(np.isinf(self.multiplier[:, row]).mean())
         text = (
-            f"At {compact(float(self.compute[row]), 3)} FLOPs {better} is better with probability {share:.3f}: B's loss minus A's is "
-            f"{of[0]} {self.unit} ({interval} {of[1]} to {of[2]}), and B needs {times[0]} times A's compute for A's loss "
+            f"At {compact(float(self.compute[row]), 3)} FLOPs {better} is better with probability {share:.3f}: B's loss minus A's "
+            f"is {of[0]} {self.unit} ({interval} {of[1]} to {of[2]}), and B needs {times[0]} times A's compute for A's loss "
             f"({interval} {times[1]} to {times[2]}"
         )
         text += f"; never within {REACH:,.0f} times in {never:.1%} of the draws)" if never else ")"
         chosen = "A" if regret[0] <= regret[1] else "B"
         least, most = (float(f(regret)) for f in (min, max))
-        return f"{text}. Choosing {chosen} has the smaller expected regret: {compact(least, 2)} against {compact(most, 2)} {self.unit}."
+        text += f". Choosing {chosen} has the smaller expected regret: {compact(least, 2)} against {compact(most, 2)} {self.unit}."
+        return text
 
     def _crossing_sentence(self, ci_prob: float) -> str:
         """Say where the two cross."""
@@ -238,15 +239,25 @@ class Versus:
         budget, **options
             As in `bayeslaw.anchors`; the budget is spent on one recipe.
         row : int
-            Of the table.
+            Of the table. The difference is that of the laws alone, without their errors, of which no run of this size tells.
 
         Returns
         -------
         dict of name to Anchors
         """
-        goal = {"difference": self.losses[1][:, row] - self.losses[0][:, row]}
+        at, losses = self.settings.iloc[row], list[Array]()
+        for side, (name, fit, known) in enumerate(zip("AB", self.posteriors, (r.settings for r in self.recipes), strict=True)):
+            others = {c: float(at[c]) for c in fit.measured if c in at and c not in ("N", "D", *known)}
+            n = np.array([at["N"] if "N" in at else at[f"{name}_N"]], dtype=np.float64)
+            plain = recipe(self.names[side], fit, {**others, **known}, learned=False, seed=0, side=side)
+            losses.append(plain.losses(n, at["compute"] / FLOPS / n)[:, 0])
+        goal = {"difference": losses[1] - losses[0]}
         joint = self.posteriors[0] is self.posteriors[1]
-        names = {f"{self.names[0]} and {self.names[1]}": self.posteriors[0]} if joint else dict(zip(self.names, self.posteriors))
+        names = (
+            {f"{self.names[0]} and {self.names[1]}": self.posteriors[0]}
+            if joint
+            else dict(zip(self.names, self.posteriors, strict=True))
+        )
         return {name: anchors(fit, candidates, goal, budget=budget, **options) for name, fit in names.items()}
 
 
@@ -313,6 +324,8 @@ def versus(
     (2, 0)
     """
     whole_number("seed", seed, 0)
+    if not 0 <= shared_error <= 1:
+        raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
     if discrepancy not in ("learned", "none") or on not in ("latent", "run"):
         raise BayeslawError(
             f"The discrepancy is learned or none and a comparison is on latent or run losses; {discrepancy!r} and {on!r} are not.",
@@ -382,7 +395,7 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
     sizes = [sum(chosen.size for _, chosen in fit.selections) for fit in (first, second)]
     check_pairing(
         sizes,
-        f"The draws of the two fits are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with the same number of draws and chains.",
+        f"The draws of the two fits are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with as many draws and chains.",
     )
     return first, second
 
@@ -456,7 +469,8 @@ def _rows(at: pd.DataFrame | Runs | str | File | Mapping[str, Any], fit: Posteri
     """Return N, D and other covariates, one row for each setting."""
     if isinstance(at, Mapping):
         filled = {k: v for k, v in own.items() if k in (*fit.measured, *fit.levels) and k not in at}
-        frame = grid(fit, {**at, **filled})[lambda t: [c for c in t if c in fit.measured and c not in filled]]
+        frame = grid(fit, {**at, **filled})
+        frame = frame[[c for c in frame if c in fit.measured and c not in filled]]
     else:
         frame = (at if isinstance(at, Runs) else read_runs(at)).frame
         frame = frame[[c for c in frame if c in fit.measured]]
@@ -465,7 +479,7 @@ def _rows(at: pd.DataFrame | Runs | str | File | Mapping[str, Any], fit: Posteri
             f"The settings have no {missing[0]}; recipes are compared at N and D (--set N=… --set D=…), or along --compute.",
             code="missing-covariate",
         )
-    values = frame.apply(pd.to_numeric, errors="coerce")
+    values = pd.DataFrame({c: pd.to_numeric(frame[c], errors="coerce") for c in frame})
     bad = ~(np.isfinite(values) & (values[["N", "D"]] > 0).all(axis=1).to_numpy()[:, None]).all(axis=1)
     if bad.any():
         row = frame.index[bad][0]
@@ -538,7 +552,7 @@ def _crossing(paths: tuple[Path, Path], flops: Array) -> tuple[Array, NDArray[np
     before, after = gap[rows, first], gap[rows, first + 1]
     with np.errstate(all="ignore"):
         place = x[first] + before / (before - after) * (x[first + 1] - x[first])
-    return np.where(changes.any(axis=1), np.exp(place), np.nan), changes.sum(axis=1)
+    return np.exp(np.where(changes.any(axis=1), place, np.nan)), changes.sum(axis=1)
 
 
 def _notes(
@@ -572,7 +586,7 @@ def _notes(
         notes.append(f"in {corner:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
     if (least := float((times == 0).mean())) > 0:
         notes.append(
-            f"in {least:.1%} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute, or it is not known; 0 stands for it"
+            f"in {least:.1%} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
         )
     return tuple(notes)
 
