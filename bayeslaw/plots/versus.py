@@ -65,5 +65,7 @@ def plot_versus(
         ax.axhline(1.0, color="0.4", lw=0.8, ls="--", label="as much as A")
         ax.set_yscale("log")
         y, title = "times A's compute", f"compute that {b} (B) needs for the loss of {a} (A)"
+    clipped = of == "multiplier" and bool((np.isinf(versus.multiplier) | (versus.multiplier == 0)).any())
+    notes = [f"more than {REACH:,.0f} times, or less than one {REACH:,.0f}th, is drawn at the edge"] if clipped else []
     error = ", with the laws' errors" if versus.spread == "extrapolated" else ""
-    return finish(ax, "compute of A, C = 6ND (FLOPs)", y, f"{title}{error}{failure(versus.failed)}")
+    return finish(ax, "compute of A, C = 6ND (FLOPs)", y, f"{title}{error}{failure(versus.failed)}", notes)
