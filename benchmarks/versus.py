@@ -39,7 +39,7 @@ SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 LAW = bayeslaw.load_law("chinchilla")
 BEYOND = (1.0, 10.0, 100.0)  # times the compute of the largest run, at which simulated pairs are compared
 AT = 1  # of these, the one of the reliability table
-QUICK = {"draws": 500, "tune": 500, "chains": 4, "cores": 1, "discrepancy": "none", "progress": False}
+QUICK: dict[str, Any] = {"draws": 500, "tune": 500, "chains": 4, "cores": 1, "discrepancy": "none", "progress": False}
 BINS = 5
 SHARES = (0.0, 0.5, 0.9)  # correlations of the laws' errors
 NOT_LOSSES_OF_LANGUAGE = "val_de-en_100"  # translations
@@ -111,7 +111,7 @@ def least(p: Mapping[str, float], compute: float) -> float:
     k, total = compute / 6, p["alpha"] + p["beta"]
     n = (p["alpha"] * p["A"] / (p["beta"] * p["B"])) ** (1 / total) * k ** (p["beta"] / total)
     n = min(max(n, 1e4, k / 1e15), 1e13, k / 1e2)
-    return p["E"] + p["A"] * n ** -p["alpha"] + p["B"] * (k / n) ** -p["beta"]
+    return float(p["E"] + p["A"] * n ** -p["alpha"] + p["B"] * (k / n) ** -p["beta"])
 
 
 def multiplier(a: Mapping[str, float], b: Mapping[str, float], compute: float) -> float:
@@ -148,7 +148,11 @@ def simulated(pairs: int) -> str:
         summary, truths = result.summary(), [drawn[j][0] for j in ends]
         for k, c in enumerate(compute):
             of_a, of_b = (least(p, c) for p in truths)
-            row = dict(summary.iloc[k]) | {"k": k, "true_difference": of_b - of_a, "true_multiplier": multiplier(*truths, c)}
+            row = dict(summary.iloc[k]) | {
+                "k": k,
+                "true_difference": of_b - of_a,
+                "true_multiplier": multiplier(truths[0], truths[1], c),
+            }
             rows.append(row)
         if i % 20 == 0:
             print(f"pair {i}: {time.time() - began:.0f} s", file=sys.stderr, flush=True)
@@ -245,14 +249,14 @@ def overtraining(draws: int) -> str:
                 shown += [{"validation set": name} | _measured(row) for row in result]
         print(f"over-training: {name}", file=sys.stderr, flush=True)
     found = pd.DataFrame(kept)
-    for (share, large), of in found.groupby(["share", found["N"] > 6e9]):
+    for (part, large), of in found.groupby(["share", found["N"] > 6e9]):
         language = of[of["set"] != NOT_LOSSES_OF_LANGUAGE]
         widths.append(
-            _of_share(float(str(share)), of)
+            _of_share(float(str(part)), of)
             | {"models": "6.9B" if large else "1.4B", "without translations": _share(language["in"])}
         )
-    rows = table[(table["N"] < 1e9)].groupby("train_set")["run"].nunique().to_dict()
-    text = MEASURED.format(rows=", ".join(f"{count} on {name}" for name, count in rows.items()))
+    counts = table[(table["N"] < 1e9)].groupby("train_set")["run"].nunique().to_dict()
+    text = MEASURED.format(rows=", ".join(f"{count} on {name}" for name, count in counts.items()))
     text += f"Fits that failed a check: {failed} of {2 * table['val_set'].nunique()}.\n"
     return "\n".join(
         [text, markdown_table(shown), "", "All of them, by `shared_error`:\n", markdown_table(widths), under(table, draws)]
@@ -262,13 +266,13 @@ def overtraining(draws: int) -> str:
 def judged(fits: list[bayeslaw.Fit], held: pd.DataFrame, share: float) -> list[dict[str, Any]]:
     """Every held-out setting with the difference by the fits, and as measured."""
     names = ("C4", "RedPajama")
-    result: Versus = versus(*fits, held[["N", "D"]], names=names, on="run", shared_error=share, seed=1, force=True)
+    result: Versus = versus(fits[0], fits[1], held[["N", "D"]], names=names, on="run", shared_error=share, seed=1, force=True)
     found = result.summary().assign(measured=(held["B"] - held["A"]).to_numpy(), A=held["A"].to_numpy())
     found["in"] = found["measured"].between(found["difference_eti90_lb"], found["difference_eti90_ub"])
     found["right"] = (found["B_better"] > 0.5) == (found["measured"] < 0)
     medians: NDArray[np.float64] = np.median(result.losses, axis=1)
     found["error_A"], found["error_B"] = (np.log(held[k].to_numpy() / m) for k, m in zip("AB", medians, strict=True))
-    return [dict(row) for row in found.to_dict("records")]
+    return [{str(k): v for k, v in row.items()} for row in found.to_dict("records")]
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -148,7 +148,12 @@ def _errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: 
 
 
 def check_shared(a: Recipe, b: Recipe, shared: float) -> None:
-    """Refuse a shared part of the laws' errors where the two recipes' runs differ too much for one."""
+    """Refuse a shared part of the laws' errors where the two recipes' runs differ too much for one.
+
+    Parameters
+    ----------
+    a, b, shared : Recipe, Recipe, float
+    """
     shapes = [[None if e is None else e.coefficients.shape for e in recipe.errors] for recipe in (a, b)]
     if shared and shapes[0] != shapes[1]:
         raise BayeslawError(

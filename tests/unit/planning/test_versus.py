@@ -311,6 +311,8 @@ def test_pictures_have_what_the_table_has(along: Versus, of: Any) -> None:
     ax = plot_versus(along, Figure().subplots(), of=of)
     line = ax.lines[0]
     column = {"probability": "B_better", "multiplier": "multiplier_median"}[of]
-    np.testing.assert_allclose(line.get_ydata(), along.summary()[column].clip(1 / REACH if of == "multiplier" else 0, REACH))
+    np.testing.assert_allclose(
+        np.asarray(line.get_ydata(), dtype=np.float64), along.summary()[column].clip(1 / REACH if of == "multiplier" else 0, REACH)
+    )
     assert "code" in ax.get_title()
     assert ax.get_legend() is not None
