@@ -67,7 +67,9 @@ def test_a_comparison_at_settings_of_a_table_is_that_of_the_same_grid(command: C
     by_table = json.loads(command("versus", "web.nc", "code.nc", "--at", "at.csv", "--on", "run", "--json").out)["results"]
     by_set = json.loads(command("versus", "web.nc", "code.nc", "--set", "N=1e9", "--set", "D=20B", "--on", "run", "--json").out)
     alone, first = by_set["results"]["comparison"][0], by_table["comparison"][0]
-    assert {k for k, v in alone.items() if v != pytest.approx(first[k], rel=1e-4)} == set()  # points of paths lie elsewhere
+    numbers = [k for k, v in alone.items() if not isinstance(v, str)]
+    assert len(numbers) > 10
+    np.testing.assert_allclose([alone[k] for k in numbers], [first[k] for k in numbers], rtol=1e-3)  # points of paths lie elsewhere
     assert by_table["comparison"][1]["N"] == 7e9
 
 
