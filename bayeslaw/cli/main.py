@@ -26,6 +26,7 @@ from bayeslaw.cli import (
     plan,
     recipes,
     report,
+    versus,
 )
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
@@ -50,6 +51,7 @@ app = application(
     backtest.backtest, onrecord.register, onrecord.settle, onrecord.record,
     anchors.anchors, report.report, report.cite, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer,
     plan.tuning,
+    versus.versus,
     mixtures.mix,
     mixtures.long,
     logs.import_,

@@ -1,4 +1,4 @@
-"""Decisions about tokens and replay: plans that keep limits with a probability, compute allocation, transfer, tuning."""
+"""Decisions about tokens and replay: plans that keep limits with a probability, allocation, transfer, tuning, recipes compared."""
 
 import lazy_loader
 

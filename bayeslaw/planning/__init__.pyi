@@ -7,3 +7,5 @@ from .mix import Mix as Mix
 from .plan import Plan as Plan
 from .transfer import Transfer as Transfer
 from .tuning import Tuning as Tuning
+from .versus import Versus as Versus
+from .versus import versus as versus

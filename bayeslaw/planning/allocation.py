@@ -165,7 +165,7 @@ def allocate(
     fits = _beyond(fit, float(flops.max()) if discrepancy == "learned" else 0.0)
     pairs = [(own, {name: values[chosen] for name, values in own.draws.items()}) for own, chosen in fits]
     laws = stages(fit, settings or {}, stage, pairs)
-    optima = [_closed(law, flops, terms) if (terms := powers_of(law)) is not None else numeric(law, flops) for law in laws]
+    optima = [optimum(law, flops) for law in laws]
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
     parts = enumerate(zip(fits, laws, optima, strict=True))
     loss = loss * np.exp(np.concatenate([_errors(*own, law, o, (seed, number)) for number, (own, law, o) in parts]))
@@ -331,6 +331,12 @@ def _bounds(stage: LawDraws, k: Array) -> tuple[Array, Array]:
             f"{flops:.3g} FLOPs leave no N and D in the supports of {stage.law.name}.", code="compute-out-of-support"
         )
     return low, high
+
+
+def optimum(stage: LawDraws, compute: Array) -> dict[str, Any]:
+    """The N, D and loss (S, n) of least loss at each compute (n,), by the closed form where the law has one."""
+    terms = powers_of(stage)
+    return numeric(stage, compute) if terms is None else _closed(stage, compute, terms)
 
 
 def _closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[str, Any]:

@@ -28,3 +28,4 @@ from .training import plot_surface as plot_surface
 from .training import plot_transfer as plot_transfer
 from .training import plot_turning_point as plot_turning_point
 from .training import plot_watch as plot_watch
+from .versus import plot_versus as plot_versus

@@ -1,0 +1,101 @@
+"""The command versus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from typer import Argument, Option
+
+import bayeslaw
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
+from bayeslaw.core.errors import BayeslawError
+
+MOST_ROWS = 12  # of a table that a terminal shows; more go to --output
+SETTING = "NAME=VALUE, such as r=0.25 or domain=web"
+
+
+def versus(
+    fits: Annotated[list[Path], Argument(help="The fits of recipes A and B; or one fit, with --levels or --set-a and --set-b.")],
+    at: Annotated[Path | None, Option(help="A table of settings, with N and D, at which both are compared.")] = None,
+    column: options.Columns = None,
+    set_: options.Ranges = None,
+    compute: Annotated[
+        str | None, Option(help="Compare along compute, each with its best N and D: 1e21, or 1e19:1e23:20 for 20 values.")
+    ] = None,
+    tokens_per_parameter: Annotated[float | None, Option(help="With --compute: at this D / N in place of the best.")] = None,
+    levels: Annotated[
+        str | None, Option(help="Two values, of a column by which parameters of the one fit differ, as recipes A,B: c4,redpajama.")
+    ] = None,
+    set_a: Annotated[list[str] | None, Option("--set-a", help=f"A setting of A alone: {SETTING}. Repeatable.")] = None,
+    set_b: Annotated[list[str] | None, Option("--set-b", help="A setting of B alone. Repeatable.")] = None,
+    names: Annotated[str | None, Option(help="What to call the recipes: C4,RedPajama.")] = None,
+    on: Annotated[
+        Literal["latent", "run"],
+        Option(help="Difference and probability of the laws' expected losses, or of those that one next run of each logs."),
+    ] = "latent",
+    shared_error: Annotated[
+        float, Option(help="Correlation, 0 to 1, of what the two laws err beyond their runs; 0 makes the widest intervals.")
+    ] = 0.0,
+    discrepancy: Annotated[
+        Literal["learned", "none"], Option(help="Losses beyond the runs with the laws' errors as learnt, or none.")
+    ] = "learned",
+    candidates: Annotated[Path | None, Option(help="Runs that could be bought to decide it; see `bayeslaw anchors`.")] = None,
+    budget: Annotated[float | None, Option(help="What these runs may cost, in the unit of their costs (FLOPs).")] = None,
+    ci: options.Ci = 0.9,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Compare two recipes: which is better with what probability, what the choice may cost, and where they cross."""
+    options.check_outputs("A comparison", output, plot, [*fits, at, candidates])
+    if not 1 <= len(fits) <= 2:
+        raise BayeslawError(f"Give two fits, or one with --levels; {len(fits)} were given.", code="number-of-fits")
+    if (candidates is None) != (budget is None):
+        raise BayeslawError(
+            "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
+        )
+    settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=7e9")
+    loaded = [bayeslaw.load_fit(path) for path in fits]
+    asked: Any = settings if compute is None and settings else None
+    if at is not None:
+        asked = bayeslaw.read_runs(at, columns=options.columns_of_each(column, at)[0])
+    compared = bayeslaw.planning.versus(
+        loaded[0], loaded[1] if len(loaded) == 2 else None, asked, compute=compute,
+        tokens_per_parameter=tokens_per_parameter, levels=_two("--levels", levels),
+        settings=settings if at is not None or compute is not None else None,
+        settings_a=options.pairs_of("--set-a", set_a, SETTING), settings_b=options.pairs_of("--set-b", set_b, SETTING),
+        names=_two("--names", names) or (tuple(p.stem for p in fits) if len({p.stem for p in fits}) == 2 else None), on=on,
+        shared_error=shared_error, discrepancy=discrepancy, seed=seed, force=force,
+    )  # fmt: skip
+    answer, table = Answer(), compared.summary(ci)
+    answer.save_picture(
+        plot,
+        *(lambda ax, of=of: bayeslaw.plots.plot_versus(compared, ax, of=of, ci_prob=ci) for of in ("probability", "multiplier")),
+    )
+    answer.say(*compared.lines(ci), "")
+    if output is None and len(table) > MOST_ROWS:
+        answer.results["comparison"] = table
+        answer.say(f"{len(table)} rows; --output or --json has the table")
+    else:
+        answer.save_table("comparison", table, output, f"{len(table)} comparisons", joined=True)
+    answer.results |= {"names": {"A": compared.names[0], "B": compared.names[1]}, "crossing": compared.crossings_table(ci)}
+    answer.note(compared.notes)
+    if candidates is not None and budget is not None:
+        for name, chosen in compared.anchors(candidates, budget=budget, seed=seed, force=force).items():
+            answer.say("", f"runs of {name} that would make the difference in the last row surer")
+            answer.show(f"picks of {name}", chosen.picks)
+            answer.say("", chosen.text)
+    return answer
+
+
+def _two(option: str, text: str | None) -> tuple[str, ...] | None:
+    """Return the two parts of an option."""
+    if text is None:
+        return None
+    parts = tuple(part.strip() for part in text.split(","))
+    if len(parts) != 2 or not all(parts):
+        raise BayeslawError(f"{option} {text!r} is not of the form A,B.", code="not-two-names")
+    return parts

@@ -1,0 +1,254 @@
+"""Two recipes as draws of their losses along compute: where each spends it, and how much of it each needs for a loss.
+
+A path gives N and D for every compute C = 6 N D: those of least loss by each draw, or a fixed number of tokens per parameter.
+Losses have the errors that laws have beyond their runs. The errors of two recipes' laws are independent, or share a part:
+
+    error of B = shared x (error of A's random numbers) + sqrt(1 - shared^2) x (error of its own random numbers),
+
+each of the size that B's fit has learnt or that laws have on other ladders, so that the size of B's error does not depend on
+`shared`. What is learnt from B's own runs stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.flops import FLOPS
+from bayeslaw.forecasting.stack import Posterior, with_error
+from bayeslaw.planning.allocation import optimum, stages
+from bayeslaw.posterior.discrepancy import DrawnErrors
+from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.fit import Fit
+
+ERROR, NOISE = 81, 83  # kinds of random numbers: errors of laws, noise of the next runs; the second recipe has the next number
+REACH = 1_000.0  # by how many times more or less compute a recipe may need, as far as is searched
+STEP = 0.1  # e-folds of compute between points of a path; between them logs of losses are linear, to 1e-4 of the compute
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe's losses as functions of N and D, for every posterior draw.
+
+    Attributes
+    ----------
+    name : str
+    fits : tuple of (Fit, int array)
+        The fits that give draws, and the indices of these.
+    laws : tuple of LawDraws
+        Their laws at the recipe's other settings.
+    errors : tuple of DrawnErrors or None
+        The laws' errors.
+    largest : float
+        Compute of the largest fitted run, FLOPs.
+    settings : mapping
+        Covariates other than N and D, and values of columns by which parameters or noise differ.
+    """
+
+    name: str
+    fits: tuple[tuple[Fit, Index], ...]
+    laws: tuple[LawDraws, ...]
+    errors: tuple[DrawnErrors | None, ...]
+    largest: float
+    settings: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """Number of draws S."""
+        return sum(law.size for law in self.laws)
+
+    def losses(self, n: Array, d: Array) -> Array:
+        """Return the laws' losses (S, m), with their errors.
+
+        Parameters
+        ----------
+        n, d : arrays (m,), or (S, m) with values for each draw
+            The laws' errors are those at the medians over draws, as in a forecast.
+        """
+        middle = {"N": n if n.ndim == 1 else np.median(n, axis=0), "D": d if d.ndim == 1 else np.median(d, axis=0)}
+        parts, start = list[Array](), 0
+        for law, error in zip(self.laws, self.errors, strict=True):
+            own = slice(start, start + law.size)
+            at = {"N": n if n.ndim == 1 else n[own], "D": d if d.ndim == 1 else d[own]}
+            value = np.broadcast_to(law.outcome(at, axes=1), (law.size, middle["N"].size))
+            check_values(value, law.law, at, "Ask for settings nearer to the runs.", name=f"{law.law.name} ({self.name})")
+            if error is not None:
+                fixed = {k: np.full(middle["N"].size, v) for k, v in law.constants.items()}
+                value = value * np.exp(error.at(fixed | middle).T)
+            parts.append(value)
+            start += law.size
+        return np.concatenate(parts)
+
+    def noise(self, rows: int, seed: int, side: int) -> Array:
+        """Return the noise (S, rows) that the log losses of new runs have, one run for each row."""
+        run, parts = np.arange(rows), list[Array]()
+        for number, (fit, chosen) in enumerate(self.fits):
+            frame = pd.DataFrame(dict(self.settings), index=range(rows))
+            draws = {name: values[chosen] for name, values in fit.draws.items()}
+            group = fit.observed.groups_of(frame)
+            time = np.zeros(rows) if fit.noise.drift else None
+            parts.append(fit.noise.sample(draws, run, run, (seed, NOISE + side, number), group=group, time=time).T)
+        return np.concatenate(parts)
+
+
+def recipe(
+    name: str,
+    posterior: Posterior,
+    settings: Mapping[str, Any],
+    *,
+    learned: bool,
+    seed: int,
+    side: int,
+    shared: float = 0.0,
+) -> Recipe:
+    """Return a recipe by a posterior at settings.
+
+    Parameters
+    ----------
+    name, posterior, settings
+        The last are covariates other than N and D, and values of columns by which parameters or noise differ.
+    learned : bool
+        Whether losses have the laws' errors beyond the runs.
+    seed, side, shared : int, int, float
+        Of the errors; the second recipe (side 1) shares so much of them with the first.
+    """
+    fits: list[tuple[Fit, Index]] = []
+    for fit, chosen in posterior.selections:
+        away = with_error(fit, posterior.selections) if learned else None
+        fits.append((fit if away is None else away, chosen))
+    groups = {fit.observed.group_column for fit, _ in fits if fit.observed.group_names}
+    covariates = {k: v for k, v in settings.items() if k not in groups or k in posterior.levels}
+    pairs = [(fit, {k: v[chosen] for k, v in fit.draws.items()}) for fit, chosen in fits]
+    laws = stages(posterior, covariates, pairs=pairs)
+    errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
+    largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
+    return Recipe(name, tuple(fits), tuple(laws), errors, largest, dict(settings))
+
+
+def _errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: float) -> DrawnErrors | None:
+    """Return draws of a law's error that share a part with those of the first recipe; None where the law counts as exact."""
+    if fit.discrepancy is None:
+        return None
+    walk, learnt, scale = fit.discrepancy.walk, fit.discrepancy.coefficients[chosen], fit.discrepancy.scale[chosen]
+    own, first = (seed, ERROR + side, number), (seed, ERROR, number)
+    whole = walk.complete(learnt, scale, own)
+    if side and shared:
+        nothing = np.zeros_like(learnt)
+        alone, common = (walk.complete(nothing, scale, entropy) for entropy in (own, first))
+        whole = whole + shared * common + (math.sqrt(1 - shared**2) - 1) * alone
+    return DrawnErrors(walk, whole)
+
+
+def check_shared(a: Recipe, b: Recipe, shared: float) -> None:
+    """Refuse a shared part of the laws' errors where the two recipes' runs differ too much for one.
+
+    Parameters
+    ----------
+    a, b, shared : Recipe, Recipe, float
+    """
+    shapes = [[None if e is None else e.coefficients.shape for e in recipe.errors] for recipe in (a, b)]
+    if shared and shapes[0] != shapes[1]:
+        raise BayeslawError(
+            f"The errors of {a.name} and {b.name} can't share a part: their laws have different axes, or their runs span different "
+            "ranges. Leave the shared error at 0.",
+            code="shared-error-of-different-runs",
+        )
+
+
+@dataclass(frozen=True)
+class Path:
+    """A recipe along compute.
+
+    Attributes
+    ----------
+    log_c : array (m,)
+        Logs of FLOPs, ascending.
+    n : array (m,)
+        Parameters; medians over draws where each draw has its own.
+    loss : array (S, m)
+    corner : float
+        Share of draws and computes whose optimum is at a limit of N or D.
+    """
+
+    log_c: Array
+    n: Array
+    loss: Array
+    corner: float = 0.0
+
+    def at(self, log_c: Array) -> Index:
+        """Return the numbers of points that the path has."""
+        return np.asarray(np.searchsorted(self.log_c, log_c))
+
+    def needed(self, log_c: Array, target: Array) -> Array:
+        """Return the log of the times (S, n) by which the compute `log_c` (n,) must be multiplied for losses of `target` (S, n).
+
+        It is that of the least compute at which the loss is as low; inf where none within `REACH` times is enough, and -inf where
+        even the least that is searched is.
+        """
+        logs, wanted, times = np.log(self.loss), np.log(target), np.empty_like(target)
+        for i, start in enumerate(log_c):
+            window = slice(*np.searchsorted(self.log_c, [start - math.log(REACH) - 1e-9, start + math.log(REACH) + 1e-9]))
+            x, y, t = self.log_c[window], logs[:, window], wanted[:, i]
+            enough = y <= t[:, None]
+            first = enough.argmax(axis=1)
+            before, rows = np.maximum(first - 1, 0), np.arange(len(y))
+            high, low = y[rows, before], y[rows, first]
+            with np.errstate(all="ignore"):
+                share = np.where(high > low, (high - t) / (high - low), 0.0)
+            place = x[before] + share * (x[first] - x[before]) - start
+            times[:, i] = np.where(~enough.any(axis=1), np.inf, np.where(first == 0, -np.inf, place))
+        return times
+
+
+def points(log_c: Array, reach: float = REACH) -> Array:
+    """Return the points of a path that reaches so many times beyond these values, which are among them."""
+    low, high = float(log_c.min()) - math.log(reach), float(log_c.max()) + math.log(reach)
+    return np.unique(np.concatenate([np.linspace(low, high, 2 + int((high - low) / STEP)), log_c]))
+
+
+def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = None) -> Path:
+    """Return a recipe's path at points of compute, as far as the supports of its laws allow.
+
+    Parameters
+    ----------
+    recipe, log_c
+    tokens_per_parameter : float, optional
+        By default each draw has its N and D of least loss by its law.
+    """
+    low, high = _limits(recipe, None if tokens_per_parameter is None else float(np.asarray(tokens_per_parameter)))
+    inside = log_c[(log_c >= low) & (log_c <= high)]
+    if not inside.size:
+        raise BayeslawError(f"This compute leaves no N and D in the supports of {recipe.name}.", code="compute-out-of-support")
+    flops, corner = np.exp(inside), 0.0
+    if tokens_per_parameter is not None:
+        n = np.sqrt(flops / FLOPS / float(np.asarray(tokens_per_parameter)))
+    else:
+        found = [optimum(law, flops) for law in recipe.laws]
+        n = np.concatenate([o["N"] for o in found])
+        corner = float(np.mean([o["corner"].mean() for o in found]))
+    loss = recipe.losses(n, flops / FLOPS / n)
+    return Path(inside, n if n.ndim == 1 else np.median(n, axis=0), loss, corner)
+
+
+def _limits(recipe: Recipe, tokens_per_parameter: float | None) -> tuple[float, float]:
+    """Return the least and largest log compute that the supports of N and D allow."""
+    lows, highs = [], []
+    for law in recipe.laws:
+        (low_n, high_n), (low_d, high_d) = (law.law.covariates[c].support for c in ("N", "D"))
+        low_d = max(low_d, 1.0)
+        if tokens_per_parameter is None:
+            least, most = low_n * low_d * 2, high_n * high_d / 2
+        else:
+            least = max(low_n**2 * tokens_per_parameter, low_d**2 / tokens_per_parameter)
+            most = min(high_n**2 * tokens_per_parameter, high_d**2 / tokens_per_parameter)
+        lows.append(math.log(FLOPS * least))
+        highs.append(math.log(FLOPS * most))
+    return max(lows), min(highs)

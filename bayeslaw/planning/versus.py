@@ -1,0 +1,602 @@
+"""Two recipes (data, architecture, schedule) against each other: which is better, by how much, and from which compute on.
+
+For every pair of draws of the two recipes' losses L_A and L_B
+
+    difference      L_B - L_A, at a setting, or at a compute C that each spends in its own way
+    B is better     L_B < L_A
+    multiplier      m with L_B(m C) = L_A(C): how many times A's compute B needs for A's loss
+    regret of A     E max(L_A - L_B, 0), what choosing A costs where B is better; and E max(1 - m, 0), the share of its compute that
+                    B would have saved at its loss
+    crossing        the compute at which the sign of the difference changes first
+
+A recipe spends compute at its N and D of least loss by each draw, or at a fixed number of tokens per parameter; a recipe at a given
+setting goes on at that setting's tokens per parameter. Two fits have independent posteriors, whose draws are paired by number. Two
+levels of one fit have joint draws, so that what both share of the parameters cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslaw.core import html
+from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.intervals import columns, interval_names, quantiles
+from bayeslaw.core.text import compact, short_lines
+from bayeslaw.core.units import NATS
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.design.anchors import Anchors, anchors
+from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.allocation import MOST, read_values
+from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.recipe_paths import REACH, Path, Recipe, check_shared, path, points, recipe
+from bayeslaw.posterior.diagnostics import checks_label
+
+SURE = 0.9  # probability from which a recipe is said to be better; between it and its complement nobody can know yet
+FAR = 0.01  # e-folds of compute beyond the largest run from which a setting counts as outside
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Two recipes compared, draw by draw.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of recipes A and B.
+    settings : DataFrame
+        One row for each comparison: `compute` and, along it, the median N of each recipe, else N, D and other covariates.
+    losses : array (2, S, n)
+        Of A and B, by the laws with their errors, without noise of runs.
+    noisy : array (2, S, n)
+        Losses that the next runs would log; those of `losses` unless asked for.
+    multiplier, inverse : arrays (S, n)
+        How many times A's compute B needs for A's loss, and how many times B's compute A needs for B's. inf where `REACH` times is
+        not enough, 0 where a `REACH`-th is.
+    crossing : array (S,)
+        FLOPs at which the better recipe changes first, nan where it does not in the range; empty unless compute was asked for.
+    crossings : int array (S,)
+        How often it changes.
+    beyond : array (2, n)
+        How far the compute lies beyond the largest run of each recipe, in e-folds; 0 inside.
+    allocation : str
+        In words, how compute is spent.
+    recipes : tuple of Recipe
+    on, spread, unit : str
+        'latent' or 'run'; 'latent' or 'extrapolated' with the laws' errors as learnt; the unit of the losses.
+    shared_error : float
+    notes : tuple of str
+    failed : bool
+        Whether checks of a fit failed.
+
+    Examples
+    --------
+    >>> fit, other = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("fit.nc")
+    >>> result = bayeslaw.planning.versus(fit, other, compute="1e19:1e21:3")
+    >>> bool(result.summary()["B_better"].between(0.3, 0.7).all())
+    True
+    """
+
+    names: tuple[str, str]
+    settings: pd.DataFrame
+    losses: Array
+    noisy: Array
+    multiplier: Array
+    inverse: Array
+    crossing: Array
+    crossings: NDArray[np.int64]
+    beyond: Array
+    allocation: str
+    recipes: tuple[Recipe, Recipe]
+    posteriors: tuple[Posterior, Posterior]
+    on: str
+    spread: str
+    unit: str
+    shared_error: float
+    notes: tuple[str, ...]
+    failed: bool = False
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Versus: {self.names[0]} (A) and {self.names[1]} (B) at {len(self.settings):,} settings>")
+
+    def _repr_html_(self) -> str:
+        """Show the comparison in a notebook."""
+        head, *lines = self.lines()
+        table = html.grid(self.summary().head(html.ROWS), len(self.settings))
+        return html.fragment("Two recipes", head, *map(html.paragraph, lines), table, html.notes(self.notes))
+
+    @property
+    def compute(self) -> Array:
+        """FLOPs (n,)."""
+        return np.asarray(self.settings["compute"].to_numpy(dtype=np.float64))
+
+    @property
+    def difference(self) -> Array:
+        """Loss of B minus that of A (S, n)."""
+        return np.asarray(self.noisy[1] - self.noisy[0])
+
+    @property
+    def b_better(self) -> Array:
+        """Probability (n,) that B's loss is the lower one."""
+        return np.asarray((self.difference < 0).mean(axis=0))
+
+    @property
+    def regret(self) -> Array:
+        """Expected regret (2, n) of choosing A and of choosing B, in the unit of the losses, without noise of runs."""
+        difference = self.losses[1] - self.losses[0]
+        return np.stack([np.maximum(-difference, 0).mean(axis=0), np.maximum(difference, 0).mean(axis=0)])
+
+    @property
+    def wasted(self) -> Array:
+        """Expected shares (2, n) of the compute that the other recipe would have saved at the same loss, of choosing A and B."""
+        return np.stack([np.maximum(1 - times, 0).mean(axis=0) for times in (self.multiplier, self.inverse)])
+
+    def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """Return a table with a row for each comparison.
+
+        Its columns are the settings; median and equal-tailed interval of `difference` (B minus A), `relative` (to A's loss) and
+        `multiplier`; `B_better`, a probability; `never`, the share of draws in which B does not reach A's loss with `REACH` times
+        the compute (their multiplier is inf and counts in the quantiles); `regret_A` and `regret_B`, of choosing either, and
+        `wasted_A` and `wasted_B`, shares of compute; `outside`, how far the compute lies beyond the largest runs; `checks`.
+        """
+        a, b = self.noisy
+        table = self.settings.assign(**columns(b - a, ci_prob, "difference"), **columns(b / a - 1, ci_prob, "relative"))
+        table = table.assign(B_better=self.b_better, **columns(self.multiplier, ci_prob, "multiplier", method="nearest"))
+        table = table.assign(never=np.isinf(self.multiplier).mean(axis=0))
+        table = table.assign(regret_A=self.regret[0], regret_B=self.regret[1], wasted_A=self.wasted[0], wasted_B=self.wasted[1])
+        return table.assign(outside=[_outside(*far) for far in self.beyond.T], checks=checks_label(self.failed))
+
+    def crossings_table(self, ci_prob: float = 0.9) -> pd.DataFrame:
+        """Return one row on where the two cross: shares of draws, and median and interval of the compute where they do.
+
+        `crosses`, `A_throughout` and `B_throughout` add up to 1; `several` is the share with more than one change; the quantiles of
+        `compute` are those of the first change, among draws with one. Empty unless compute was asked for.
+        """
+        if not self.crossing.size:
+            return pd.DataFrame()
+        never = np.isnan(self.crossing)
+        b_first = self.losses[1, :, int(self.compute.argmin())] < self.losses[0, :, int(self.compute.argmin())]
+        row = {
+            "crosses": float((~never).mean()),
+            "A_throughout": float((never & ~b_first).mean()),
+            "B_throughout": float((never & b_first).mean()),
+            "several": float((self.crossings > 1).mean()),
+        }
+        ends = quantiles(self.crossing[~never], ci_prob) if not never.all() else np.full(3, np.nan)
+        names = ("compute_median", *(f"compute_{end}" for end in interval_names("eti", ci_prob)))
+        return pd.DataFrame([row | dict(zip(names, map(float, ends), strict=True))])
+
+    def lines(self, ci_prob: float = 0.9) -> list[str]:
+        """Return the result in sentences."""
+        a, b = self.names
+        losses = "the losses that the next runs log" if self.on == "run" else "the laws' expected losses"
+        error = ", with the laws' errors as learnt (extrapolated)" if self.spread == "extrapolated" else ""
+        failed = "; CHECKS FAILED" if self.failed else ""
+        lines = [f"A is {a} and B is {b}, {self.allocation}; by {losses}{error}{failed}."]
+        lines += [self._sentence(row, ci_prob) for row in ([0, -1] if len(self.settings) > 1 else [0])]
+        if self.crossing.size:
+            lines.append(self._crossing_sentence(ci_prob))
+        open_ = self.compute[(self.b_better > 1 - SURE) & (self.b_better < SURE)]
+        if open_.size:
+            where = compact(open_[0], 3) if open_.size == 1 else f"{compact(open_.min(), 3)} to {compact(open_.max(), 3)}"
+            lines.append(
+                f"Nobody can know yet which is better at {where} FLOPs: neither has a probability of {SURE:.0%} there "
+                f"({open_.size} of {len(self.settings)} settings). Runs at larger compute would tell."
+            )
+        return lines
+
+    def _sentence(self, row: int, ci_prob: float) -> str:
+        """Say what is best at one row."""
+        p, regret, interval = float(self.b_better[row]), self.regret[:, row], f"{100 * ci_prob:g}% equal-tailed interval"
+        better, share = ("B", p) if p >= 0.5 else ("A", 1 - p)
+        of = [compact(float(v), 3) for v in quantiles(self.difference[:, row], ci_prob)]
+        times = [_times(float(v)) for v in quantiles(self.multiplier[:, row], ci_prob, method="nearest")]
+        never = float(np.isinf(self.multiplier[:, row]).mean())
+        text = (
+            f"At {compact(float(self.compute[row]), 3)} FLOPs {better} is better with probability {share:.3f}: B's loss minus A's "
+            f"is {of[0]} {self.unit} ({interval} {of[1]} to {of[2]}), and B needs {times[0]} times A's compute for A's loss "
+            f"({interval} {times[1]} to {times[2]}"
+        )
+        text += f"; never within {REACH:,.0f} times in {never:.1%} of the draws)" if never else ")"
+        chosen = "A" if regret[0] <= regret[1] else "B"
+        least, most = (float(f(regret)) for f in (min, max))
+        text += f". Choosing {chosen} has the smaller expected regret: {compact(least, 2)} against {compact(most, 2)} {self.unit}."
+        return text
+
+    def _crossing_sentence(self, ci_prob: float) -> str:
+        """Say where the two cross."""
+        row = self.crossings_table(ci_prob).iloc[0]
+        low, high = compact(float(self.compute.min()), 3), compact(float(self.compute.max()), 3)
+        rest = f"in {row['A_throughout']:.1%} A is better throughout, in {row['B_throughout']:.1%} B"
+        if not row["crosses"]:
+            return f"They cross in no draw between {low} and {high} FLOPs: {rest}."
+        middle, start, end = (compact(float(row[k]), 3) for k in row.index[-3:])
+        return (
+            f"They cross between {low} and {high} FLOPs in {row['crosses']:.1%} of the draws, there at {middle} FLOPs "
+            f"({100 * ci_prob:g}% equal-tailed interval {start} to {end}); {rest}."
+        )
+
+    def anchors(
+        self, candidates: Runs | pd.DataFrame | str | File, *, budget: float, row: int = -1, **options: Any
+    ) -> dict[str, Anchors]:
+        """Return the runs of each recipe that would lower the variance of the difference at a row most.
+
+        Parameters
+        ----------
+        candidates : as in `bayeslaw.anchors`
+            Runs that could be bought with either recipe; of one fit with levels, they name their level and are one choice.
+        budget, **options
+            As in `bayeslaw.anchors`; the budget is spent on one recipe.
+        row : int
+            Of the table. The difference is that of the laws alone, without their errors, of which no run of this size tells.
+
+        Returns
+        -------
+        dict of name to Anchors
+        """
+        at, losses = self.settings.iloc[row], list[Array]()
+        for side, (name, fit, known) in enumerate(zip("AB", self.posteriors, (r.settings for r in self.recipes), strict=True)):
+            others = {c: float(at[c]) for c in fit.measured if c in at and c not in ("N", "D", *known)}
+            n = np.array([at["N"] if "N" in at else at[f"{name}_N"]], dtype=np.float64)
+            plain = recipe(self.names[side], fit, {**others, **known}, learned=False, seed=0, side=side)
+            losses.append(plain.losses(n, at["compute"] / FLOPS / n)[:, 0])
+        goal = {"difference": losses[1] - losses[0]}
+        joint = self.posteriors[0] is self.posteriors[1]
+        names = (
+            {f"{self.names[0]} and {self.names[1]}": self.posteriors[0]}
+            if joint
+            else dict(zip(self.names, self.posteriors, strict=True))
+        )
+        return {name: anchors(fit, candidates, goal, budget=budget, **options) for name, fit in names.items()}
+
+
+def versus(
+    a: Posterior,
+    b: Posterior | None = None,
+    at: pd.DataFrame | Runs | str | File | Mapping[str, Any] | None = None,
+    *,
+    compute: str | float | Sequence[float] | None = None,
+    tokens_per_parameter: float | None = None,
+    levels: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    settings_a: Mapping[str, Any] | None = None,
+    settings_b: Mapping[str, Any] | None = None,
+    names: Sequence[str] | None = None,
+    on: Literal["latent", "run"] = "latent",
+    shared_error: float = 0.0,
+    discrepancy: Literal["learned", "none"] = "learned",
+    seed: int = 0,
+    force: bool = False,
+) -> Versus:
+    """Compare two recipes at settings or along compute.
+
+    Parameters
+    ----------
+    a, b : Fit or Stack
+        Fits of each recipe's own runs; or one fit, whose levels or settings are compared.
+    at : DataFrame, Runs, path or mapping, optional
+        Settings with N and D at which both are trained; a mapping as in `bayeslaw.grid`. Or else:
+    compute : number, sequence or text, optional
+        FLOPs, '1e19:1e24:30' for 30 values, that each recipe spends at its N and D of least loss or, with
+    tokens_per_parameter : float, optional
+        at this D / N.
+    levels : sequence of two str, optional
+        Values, of a column by which parameters of the fit differ, that are recipes A and B.
+    settings, settings_a, settings_b : mapping, optional
+        Covariates other than N and D, and values of columns by which parameters or noise differ: of both recipes, of A, of B.
+    names : sequence of two str, optional
+        Of the recipes, for the texts.
+    on : {'latent', 'run'}
+        Whether `difference` and the probability are of the laws' expected losses, or of those that one next run of each logs.
+        Multiplier, regret and crossing are always of expected losses.
+    shared_error : float
+        The correlation, 0 to 1, of what the two laws err beyond their runs. With 0 the intervals of the difference are widest.
+    discrepancy : {'learned', 'none'}
+        'none' takes the laws for exact.
+    seed : int
+        Of the laws' errors and of the noise.
+    force : bool
+        In spite of failed checks; rows are marked.
+
+    Raises
+    ------
+    BayeslawError
+        If the two can't be compared (other units, unpaired draws), or settings can't be used.
+    FitError
+        If checks of a fit failed, unless forced.
+
+    Examples
+    --------
+    >>> fit, other = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("fit.nc")
+    >>> result = bayeslaw.planning.versus(fit, other, {"N": 1e9, "D": "1e10,1e11"}, names=("web", "code"))
+    >>> result.difference.shape[1], result.crossing.size
+    (2, 0)
+    """
+    whole_number("seed", seed, 0)
+    if not 0 <= shared_error <= 1:
+        raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
+    if discrepancy not in ("learned", "none") or on not in ("latent", "run"):
+        raise BayeslawError(
+            f"The discrepancy is learned or none and a comparison is on latent or run losses; {discrepancy!r} and {on!r} are not.",
+            code="unknown-discrepancy",
+        )
+    if (at is None) == (compute is None):
+        raise BayeslawError("Give either settings (at, --at, --set N=… --set D=…) or compute (--compute).", code="nothing-asked")
+    first, second = _pair(a, b, force)
+    own = _own_settings(first, second, b is None, levels, settings or {}, settings_a or {}, settings_b or {})
+    names = _names(names, levels, first, second)
+    frame = None if at is None else _rows(at, first, own[0])
+    flops = read_values(compute or 0.0) if frame is None else FLOPS * (frame["N"] * frame["D"]).to_numpy(dtype=np.float64)
+    groups = [(np.arange(flops.size), {})] if frame is None else _groups(frame)
+    if flops.size > MOST:
+        raise BayeslawError(f"These are {flops.size:,} settings; give at most {MOST:,}.", code="too-many-settings")
+    made, losses, times = dict[str, tuple[Recipe, Recipe]](), np.empty((0, 0, 0)), np.empty((0, 0, 0))
+    for chosen, extra in groups:
+        if repr(extra) not in made:
+            made[repr(extra)] = _recipes(names, (first, second), own, extra, shared_error, discrepancy == "learned", seed)
+        recipes = made[repr(extra)]
+        ratio = tokens_per_parameter if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
+        paths, of_losses, of_times = _compared(recipes, flops[chosen], ratio)
+        if not losses.size:
+            losses, times = np.empty((2, recipes[0].size, flops.size)), np.empty((2, recipes[0].size, flops.size))
+        losses[:, :, chosen], times[:, :, chosen] = of_losses, of_times
+    noisy = losses * np.exp([r.noise(flops.size, seed, side) for side, r in enumerate(recipes)]) if on == "run" else losses
+    table = pd.DataFrame({"compute": flops})
+    if frame is None:
+        table = table.assign(A_N=_at(paths[0], flops), B_N=_at(paths[1], flops))
+        crossing, crossings = _crossing(paths, flops)
+    else:
+        table, crossing, crossings = frame.reset_index(drop=True).assign(compute=flops), np.empty(0), np.empty(0, np.int64)
+    beyond = np.maximum(np.log(flops)[None] - np.log([[r.largest] for r in recipes]), 0.0)
+    erring = any(e is not None for r in recipes for e in r.errors)
+    spread = "extrapolated" if erring else "latent"
+    failed = not (first.passed and second.passed)
+    ways = "each with its N and D of least loss"
+    if frame is not None:
+        ways = "both at the settings given; where compute grows, it grows at their tokens per parameter"
+    elif tokens_per_parameter is not None:
+        ways = f"each at {tokens_per_parameter:g} tokens per parameter"
+    notes = _notes(first, second, paths, shared_error, erring, times)
+    return Versus(
+        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, ways, recipes, (first, second), on, spread,
+        first.unit, shared_error, notes, failed,
+    )  # fmt: skip
+
+
+def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Posterior]:
+    """Return the two posteriors, which may be one, after a look at whether they can be compared."""
+    given = [a] if b is None else [a, b]
+    if point := [fit for fit in given if isinstance(fit, PointFit)]:
+        raise BayeslawError(
+            f"{point[0].law.name} is a point fit, which has no probability; fit the posterior (bayeslaw.fit).", code="point-fit"
+        )
+    require_losses(given, "a comparison of recipes")
+    for fit in given:
+        check_passed(fit, force)
+    if b is None:
+        return a, a
+    if a.unit != b.unit:
+        raise BayeslawError(
+            f"A's losses are in {a.unit} and B's in {b.unit}: convert one table with `bayeslaw convert` and fit it again.",
+            code="different-units",
+        )
+    first, second = paired([a, b])
+    sizes = [sum(chosen.size for _, chosen in fit.selections) for fit in (first, second)]
+    check_pairing(
+        sizes,
+        f"The draws of the two fits are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with as many draws and chains.",
+    )
+    return first, second
+
+
+def _own_settings(
+    a: Posterior,
+    b: Posterior,
+    one: bool,
+    levels: Sequence[str] | None,
+    both: Mapping[str, Any],
+    of_a: Mapping[str, Any],
+    of_b: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of each recipe, those in common and its level among them; one fit needs two that differ."""
+    own = ({**both, **of_a}, {**both, **of_b})
+    if levels is not None:
+        if len(levels) != 2 or levels[0] == levels[1]:
+            raise BayeslawError(
+                f"Levels are two different values of a column, A's and B's; {', '.join(levels)} are not.", code="not-two-levels"
+            )
+        column = _column_of(a, levels)
+        for settings, value in zip(own, levels, strict=True):
+            settings[column] = value
+    if one and own[0] == own[1]:
+        columns = "; ".join(f"{c}: {', '.join(v)}" for c, v in a.levels.items())
+        known = f" Its columns are {columns}." if columns else " Its law has no column by which parameters differ."
+        raise BayeslawError(
+            "One fit has nothing to compare: give a second fit, two of its levels (--levels web,code) or different settings "
+            f"(--set-a, --set-b).{known}",
+            code="nothing-to-compare",
+        )
+    for fit, settings in zip((a, b), own, strict=True):
+        if taken := [k for k in ("N", "D", "atpp", "loss") if k in settings]:
+            raise BayeslawError(
+                f"{taken[0]} is not a setting of a recipe here: give it for both, in --at or --set, or give --compute.",
+                code="unknown-setting",
+            )
+        for column, values in fit.levels.items():
+            if column in settings and str(settings[column]) not in values:
+                raise BayeslawError(
+                    f"{fit.name} has no {column} {settings[column]!r}; it has {', '.join(values)}."
+                    f"{nearest(str(settings[column]), values)}",
+                    code="unknown-level",
+                )
+    return own
+
+
+def _column_of(fit: Posterior, levels: Sequence[str]) -> str:
+    """Return the column that has both levels; exactly one must."""
+    found = [column for column, values in fit.levels.items() if {*levels} <= {*values}]
+    if len(found) != 1:
+        shown = "; ".join(f"{column}: {', '.join(values)}" for column, values in fit.levels.items()) or "none"
+        several = f"several columns have both ({', '.join(found)}): name it by --set-a COLUMN=VALUE and --set-b"
+        wanted = several if found else f"no column of {fit.name} has both (columns by which its parameters differ: {shown})"
+        raise BayeslawError(f"Levels {levels[0]!r} and {levels[1]!r}: {wanted}.", code="unknown-level")
+    return found[0]
+
+
+def _names(names: Sequence[str] | None, levels: Sequence[str] | None, first: Posterior, second: Posterior) -> tuple[str, str]:
+    """Return the names of the two recipes."""
+    given = names or levels
+    if given is None:
+        same = first.name == second.name
+        return (f"{first.name} (A)", f"{second.name} (B)") if same else (first.name, second.name)
+    if len(given) != 2 or given[0] == given[1]:
+        raise BayeslawError(f"Names are two different texts, A's and B's; {', '.join(given)} are not.", code="not-two-names")
+    return (str(given[0]), str(given[1]))
+
+
+def _rows(at: pd.DataFrame | Runs | str | File | Mapping[str, Any], fit: Posterior, own: Mapping[str, Any]) -> pd.DataFrame:
+    """Return N, D and other covariates, one row for each setting."""
+    if isinstance(at, Mapping):
+        filled = {k: v for k, v in own.items() if k in (*fit.measured, *fit.levels) and k not in at}
+        frame = grid(fit, {**at, **filled})
+        frame = frame[[c for c in frame if c in fit.measured and c not in filled]]
+    else:
+        frame = (at if isinstance(at, Runs) else read_runs(at)).frame
+        frame = frame[[c for c in frame if c in fit.measured]]
+    if missing := [c for c in ("N", "D") if c not in frame]:
+        raise BayeslawError(
+            f"The settings have no {missing[0]}; recipes are compared at N and D (--set N=… --set D=…), or along --compute.",
+            code="missing-covariate",
+        )
+    values = pd.DataFrame({c: pd.to_numeric(frame[c], errors="coerce") for c in frame})
+    bad = ~(np.isfinite(values) & (values[["N", "D"]] > 0).all(axis=1).to_numpy()[:, None]).all(axis=1)
+    if bad.any():
+        row = frame.index[bad][0]
+        raise BayeslawError(
+            f"Row {row} of the settings has {dict(frame.loc[row])}: N and D must be positive numbers, and no cell empty.",
+            code="setting-not-positive",
+        )
+    return values.astype(np.float64)
+
+
+def _groups(frame: pd.DataFrame) -> list[tuple[NDArray[np.int64], dict[str, Any]]]:
+    """Return rows with the same tokens per parameter and other covariates, and these."""
+    others = [str(c) for c in frame if c not in ("N", "D")]
+    ratio = (frame["D"] / frame["N"]).map("{:.12g}".format).to_numpy()
+    keys = frame[others].assign(_=ratio).reset_index(drop=True)
+    found = keys.groupby([*others, "_"], sort=False).indices.values()
+    return [(np.asarray(rows), {c: float(frame[c].iloc[rows[0]]) for c in others}) for rows in found]
+
+
+def _recipes(
+    names: tuple[str, str],
+    fits: tuple[Posterior, Posterior],
+    own: tuple[Mapping[str, Any], Mapping[str, Any]],
+    extra: Mapping[str, Any],
+    shared: float,
+    learned: bool,
+    seed: int,
+) -> tuple[Recipe, Recipe]:
+    """Return both recipes at their settings and those of a row."""
+    a, b = (
+        recipe(
+            name, fit, {**{k: v for k, v in extra.items() if k in fit.measured}, **mine}, learned=learned, seed=seed, side=side,
+            shared=shared,
+        )
+        for side, (name, fit, mine) in enumerate(zip(names, fits, own, strict=True))
+    )  # fmt: skip
+    check_shared(a, b, shared)
+    return a, b
+
+
+def _compared(
+    recipes: tuple[Recipe, Recipe], flops: Array, tokens_per_parameter: float | None
+) -> tuple[tuple[Path, Path], Array, Array]:
+    """Return the paths of two recipes, their losses (2, S, n) at compute (n,), and the times (2, S, n) that each needs."""
+    if tokens_per_parameter is not None and not (math.isfinite(tokens_per_parameter) and tokens_per_parameter > 0):
+        raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
+    log_c = np.log(flops)
+    a, b = (path(r, points(log_c), tokens_per_parameter) for r in recipes)
+    for found, r in zip((a, b), recipes, strict=True):
+        if outside := [f"{c:.3g}" for c, x in zip(flops, log_c, strict=True) if not found.log_c[0] <= x <= found.log_c[-1]]:
+            raise BayeslawError(f"{outside[0]} FLOPs leave no N and D in the supports of {r.name}.", code="compute-out-of-support")
+    of_a, of_b = (found.loss[:, found.at(log_c)] for found in (a, b))
+    times = np.stack([b.needed(log_c, of_a), a.needed(log_c, of_b)])
+    return (a, b), np.stack([of_a, of_b]), np.exp(times)
+
+
+def _at(found: Path, flops: Array) -> Array:
+    return found.n[found.at(np.log(flops))]
+
+
+def _crossing(paths: tuple[Path, Path], flops: Array) -> tuple[Array, NDArray[np.int64]]:
+    """Return the FLOPs (S,) at which the better one changes first, nan where it does not, and how often it does."""
+    if flops.size < 2 or flops.max() == flops.min():
+        return np.empty(0), np.empty(0, np.int64)
+    low, high = math.log(flops.min()), math.log(flops.max())
+    x = paths[0].log_c[(paths[0].log_c >= low) & (paths[0].log_c <= high)]
+    gap = np.log(paths[1].loss[:, paths[1].at(x)]) - np.log(paths[0].loss[:, paths[0].at(x)])
+    changes = np.signbit(gap[:, 1:]) != np.signbit(gap[:, :-1])
+    first, rows = changes.argmax(axis=1), np.arange(len(gap))
+    before, after = gap[rows, first], gap[rows, first + 1]
+    with np.errstate(all="ignore"):
+        place = x[first] + before / (before - after) * (x[first + 1] - x[first])
+    return np.exp(np.where(changes.any(axis=1), place, np.nan)), changes.sum(axis=1)
+
+
+def _notes(
+    first: Posterior, second: Posterior, paths: tuple[Path, Path], shared: float, erring: bool, times: Array
+) -> tuple[str, ...]:
+    """Return what to keep in mind about a comparison."""
+    notes = []
+    if first is not second:
+        tables = [
+            " and ".join(
+                dict.fromkeys(
+                    source["name"] + (f" where {source['where']}" if source.get("where") else "")
+                    for fit, _ in posterior.selections
+                    for source in fit.info.get("sources", [])
+                )
+            )
+            for posterior in (first, second)
+        ]
+        per = first.unit.partition("/")[2]
+        alike = "the same validation set" + (" and tokenizer" if first.unit == NATS or per == "token" else "")
+        notes.append(f"losses compare only on {alike}, which can't be checked here: A's rows are {tables[0]}, B's are {tables[1]}")
+        digests = [{fit.info.get("data_sha256") for fit, _ in posterior.selections} for posterior in (first, second)]
+        if digests[0] & digests[1] - {None}:
+            notes.append("both fits have the same rows, whose noise they share; it is counted as if they had rows of their own")
+    elif not erring:
+        notes.append("both recipes are of one fit: their draws are joint, so that what they share cancels")
+    if erring:
+        part = "independent, which makes the widest intervals" if not shared else f"correlated by {shared:g}"
+        notes.append(f"what the two laws err beyond their runs is {part} (shared error)")
+    if (corner := max(found.corner for found in paths)) > 0:
+        notes.append(f"in {corner:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
+    if (least := float((times == 0).mean())) > 0:
+        notes.append(
+            f"in {least:.1%} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
+        )
+    return tuple(notes)
+
+
+def _outside(a: float, b: float) -> str:
+    """Say how far compute lies beyond the largest runs of A and B, in e-folds."""
+    far = [f"{name} by {value:.1f} e-folds" for name, value in (("A", a), ("B", b)) if value > FAR]
+    return f"beyond {' and '.join(far)}" if far else "inside"
+
+
+def _times(value: float) -> str:
+    """Return a multiplier as text."""
+    return f"over {REACH:,.0f}" if math.isinf(value) else f"under 1/{REACH:,.0f}" if value == 0 else compact(value, 3)

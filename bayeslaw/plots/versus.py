@@ -1,0 +1,71 @@
+"""A picture of two recipes along compute: the probability that the second is better, and how much compute it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from bayeslaw.core.intervals import interval_names
+from bayeslaw.planning.recipe_paths import REACH
+from bayeslaw.planning.versus import SURE, Versus
+from bayeslaw.plots.style import COLOURS, failure, finish, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_versus(
+    versus: Versus, ax: Axes | None = None, *, of: Literal["probability", "multiplier"] = "multiplier", ci_prob: float = 0.9
+) -> Axes:
+    """Draw over compute the probability that recipe B is better, or how many times A's compute it needs for A's loss.
+
+    Parameters
+    ----------
+    versus : Versus
+    ax : as in `plot_forecast`
+    of : {'probability', 'multiplier'}
+        The multiplier has its median, and bands of half and of `ci_prob` of the draws.
+    ci_prob : float
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> fit, other = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("fit.nc")
+    >>> result = bayeslaw.planning.versus(fit, other, compute="1e19:1e21:5")
+    >>> bayeslaw.plots.plot_versus(result, Figure().subplots()).get_xscale()
+    'log'
+    """
+    ax = ax or new_axes()
+    a, b = versus.names
+    order = np.argsort(versus.compute, kind="stable")
+    x, marker = versus.compute[order], "o" if len(order) < 8 else ""
+    ends = [float(np.log(r.largest)) for r in versus.recipes]
+    if versus.beyond.max() > 0 and x.max() > np.exp(min(ends)):
+        ax.axvspan(
+            max(float(np.exp(min(ends))), float(x.min())), x.max(), color="0.93", lw=0, zorder=0, label="beyond runs of A or B"
+        )
+    ax.set_xscale("log")
+    losses = "losses of next runs" if versus.on == "run" else "expected losses"
+    if of == "probability":
+        ax.plot(x, versus.b_better[order], color=COLOURS[0], lw=2, marker=marker, ms=4, label=f"{b} is better than {a}")
+        ax.axhline(0.5, color="0.4", lw=0.8, ls="--")
+        ax.axhspan(1 - SURE, SURE, color=COLOURS[4], alpha=0.15, lw=0, label="nobody can know yet")
+        ax.set_ylim(-0.02, 1.02)
+        y, title = "probability", f"P({b} has the lower loss), by {losses}"
+    else:
+        for prob, alpha in ((ci_prob, 0.2), (0.5, 0.35)):
+            table = versus.summary(prob)
+            low, high = (
+                np.clip(table[f"multiplier_{end}"].to_numpy()[order], 1 / REACH, REACH) for end in interval_names("eti", prob)
+            )
+            ax.fill_between(x, low, high, color=COLOURS[1], alpha=alpha, lw=0, label=f"{prob * 100:g}% equal-tailed band")
+        middle = np.clip(table["multiplier_median"].to_numpy()[order], 1 / REACH, REACH)
+        ax.plot(x, middle, color=COLOURS[1], lw=2, marker=marker, ms=4, label="median")
+        ax.axhline(1.0, color="0.4", lw=0.8, ls="--", label="as much as A")
+        ax.set_yscale("log")
+        y, title = "times A's compute", f"compute that {b} (B) needs for the loss of {a} (A)"
+    clipped = of == "multiplier" and bool((np.isinf(versus.multiplier) | (versus.multiplier == 0)).any())
+    notes = [f"more than {REACH:,.0f} times, or less than one {REACH:,.0f}th, is drawn at the edge"] if clipped else []
+    error = ", with the laws' errors" if versus.spread == "extrapolated" else ""
+    return finish(ax, "compute of A, C = 6ND (FLOPs)", y, f"{title}{error}{failure(versus.failed)}", notes)

@@ -1,0 +1,318 @@
+"""Two recipes compared: every number against brute force in NumPy on fixed draws, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import bayeslaw
+from bayeslaw.core.errors import FitError
+from bayeslaw.inference.point import PointFit
+from bayeslaw.planning import Versus, versus
+from bayeslaw.planning.recipe_paths import REACH, Path, recipe
+from bayeslaw.plots import plot_versus
+from bayeslaw.posterior.diagnostics import Check
+from bayeslaw.posterior.fit import Fit
+from tests import oracles
+from tests.errors import fails
+from tests.fixed import fixed_fit, line_fit
+from tests.oracles import Array
+from tests.posteriors import law_named, posterior, scattered
+
+LAW = law_named("chinchilla")
+TYPICAL = oracles.typical(LAW)
+OTHER = TYPICAL | {"A": 1.3 * TYPICAL["A"], "E": 0.97 * TYPICAL["E"]}  # worse when small, better when large
+SIZE = 200
+
+
+def learning(fit: Fit) -> Fit:
+    """The fit as one that was asked to learn the law's error, and learnt none inside its runs."""
+    return replace(fit, info={**fit.info, "discrepancy": {"asked": "learned"}})
+
+
+def pair(**options: Any) -> tuple[Fit, Fit]:
+    a = posterior(LAW, scattered(TYPICAL, SIZE, 1, 0.004), seed=1, **options)
+    return a, posterior(LAW, scattered(OTHER, SIZE, 2, 0.004), seed=2, frame=oracles.table(LAW, runs=6))
+
+
+@pytest.fixture(scope="module")
+def fits() -> tuple[Fit, Fit]:
+    return pair()
+
+
+@pytest.fixture(scope="module")
+def along(fits: tuple[Fit, Fit]) -> Versus:
+    return versus(*fits, compute="1e17:1e24:8", names=("web", "code"))
+
+
+def least(fit: Fit, compute: Array) -> Array:
+    """Losses (S, n) at the N of least loss, where alpha A / N^alpha = beta B / D^beta (Hoffmann et al. 2022, eq. 4)."""
+    e, a, alpha, b, beta = (fit.draws[k][:, None] for k in ("E", "A", "alpha", "B", "beta"))
+    n = ((alpha * a / (beta * b)) * (compute / 6) ** beta) ** (1 / (alpha + beta))
+    n = np.clip(n, 1e4, 1e13)
+    return np.asarray(e + a / n**alpha + b / (compute / 6 / n) ** beta)
+
+
+def needed(target: Array, other: Fit, compute: float) -> Array:
+    """How many times the compute the other fit needs for losses (S,), by a dense grid of its own losses."""
+    times = np.geomspace(1 / REACH, REACH, 1501)
+    losses = least(other, compute * times)
+    enough = losses <= target[:, None]
+    return np.where(enough.any(axis=1), times[enough.argmax(axis=1)], np.inf)
+
+
+def test_differences_regret_and_probability_are_those_of_the_draws(fits: tuple[Fit, Fit], along: Versus) -> None:
+    a, b = (least(fit, along.compute) for fit in fits)
+    n = np.geomspace(1e5, 1e13, 2001)[:, None, None]
+    each = oracles.LAWS["chinchilla"]({k: fits[0].draws[k][:5, None] for k in LAW.parameters}, {"N": n, "D": along.compute / 6 / n})
+    np.testing.assert_allclose(a[:5], each.min(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(along.losses, [a, b], rtol=1e-5)
+    table = along.summary(0.8)
+    np.testing.assert_allclose(table["difference_median"], np.median(b - a, axis=0), atol=2e-5)
+    np.testing.assert_allclose(table["relative_eti80_lb"], np.quantile(b / a - 1, 0.1, axis=0), atol=2e-5)
+    np.testing.assert_allclose(table["B_better"], (b < a).mean(axis=0), atol=1 / SIZE)
+    np.testing.assert_allclose(table["regret_A"], np.maximum(a - b, 0).mean(axis=0), atol=2e-5)
+    np.testing.assert_allclose(table["regret_B"], np.maximum(b - a, 0).mean(axis=0), atol=2e-5)
+    assert table["B_better"].iloc[0] < 0.1
+    assert table["B_better"].iloc[-1] > 0.9
+
+
+def test_multipliers_are_those_of_a_dense_grid(fits: tuple[Fit, Fit], along: Versus) -> None:
+    """Both directions, and the compute that the better one would have saved."""
+    for i in (0, 4, 7):
+        c = float(along.compute[i])
+        forward, back = needed(along.losses[0, :, i], fits[1], c), needed(along.losses[1, :, i], fits[0], c)
+        np.testing.assert_allclose(along.multiplier[:, i], forward, rtol=0.012)  # the grid has steps of .9%
+        np.testing.assert_allclose(along.inverse[:, i], back, rtol=0.012)
+        np.testing.assert_allclose(along.wasted[:, i], [np.maximum(1 - m, 0).mean() for m in (forward, back)], atol=0.01)
+
+
+def test_crossings_are_those_of_a_dense_grid(fits: tuple[Fit, Fit], along: Versus) -> None:
+    x = np.geomspace(1e17, 1e24, 1601)
+    gap = least(fits[1], x) - least(fits[0], x)
+    changes = (gap[:, 1:] < 0) != (gap[:, :-1] < 0)
+    expected = np.where(changes.any(axis=1), x[changes.argmax(axis=1)], np.nan)
+    assert (np.isnan(along.crossing) == np.isnan(expected)).mean() > 0.98
+    both = ~np.isnan(along.crossing) & ~np.isnan(expected)
+    assert both.sum() > SIZE / 2
+    np.testing.assert_allclose(along.crossing[both], expected[both], rtol=0.03)
+    row = along.crossings_table().iloc[0]
+    assert row[["crosses", "A_throughout", "B_throughout"]].sum() == pytest.approx(1)
+    assert row["compute_median"] == pytest.approx(np.nanmedian(along.crossing))
+    assert any("cross between" in line for line in along.lines())
+
+
+def test_nobody_can_know_is_said_where_neither_is_probable(along: Versus) -> None:
+    open_ = (along.b_better > 0.1) & (along.b_better < 0.9)
+    said = [line for line in along.lines() if line.startswith("Nobody can know yet")]
+    assert open_.any() == bool(said)
+    assert f"({open_.sum()} of 8 settings)" in said[0]
+    sure = versus(posterior(LAW, scattered(TYPICAL, 8, 1, 1e-6)), posterior(LAW, scattered(OTHER, 8, 2, 1e-6)), compute=1e24)
+    assert not [line for line in sure.lines() if line.startswith("Nobody")]
+
+
+def test_at_settings_compute_grows_at_their_tokens_per_parameter(fits: tuple[Fit, Fit]) -> None:
+    result = versus(*fits, {"N": "1e9,2e9", "D": "2e10"})
+    assert result.settings[["N", "D"]].to_numpy().tolist() == [[1e9, 2e10], [2e9, 2e10]]
+    for i, (n, d) in enumerate(((1e9, 2e10), (2e9, 2e10))):
+        times = np.geomspace(1 / REACH, REACH, 4001)
+        x = {"N": n * np.sqrt(times)[None], "D": d * np.sqrt(times)[None]}
+        a, b = (oracles.LAWS["chinchilla"]({k: f.draws[k][:, None] for k in LAW.parameters}, x) for f in fits)
+        np.testing.assert_allclose(result.losses[:, :, i], [a[:, 2000], b[:, 2000]], rtol=1e-12)
+        expected = times[(b <= a[:, 2000:2001]).argmax(axis=1)]
+        np.testing.assert_allclose(result.multiplier[:, i], expected, rtol=0.005)
+    assert result.crossing.size == 0
+    fixed = versus(*fits, compute=6 * 1e9 * 2e10, tokens_per_parameter=20)
+    np.testing.assert_allclose(fixed.losses[:, :, 0], result.losses[:, :, 0], rtol=1e-12)
+    np.testing.assert_allclose(fixed.multiplier[:, 0], result.multiplier[:, 0], rtol=1e-3)
+
+
+def test_a_loss_that_is_never_reached_is_counted(fits: tuple[Fit, Fit]) -> None:
+    hopeless = posterior(LAW, scattered(TYPICAL | {"E": 2 * TYPICAL["E"]}, SIZE, 2, 0.001), frame=oracles.table(LAW, runs=6))
+    result = versus(fits[0], hopeless, compute=1e22)
+    assert result.summary()["never"].item() == 1
+    assert result.summary()["multiplier_median"].item() == np.inf
+    assert "over 1,000 times A's compute" in result.lines()[1]
+    assert (result.inverse == 0).all()
+    assert result.wasted[1] == pytest.approx(1)
+    assert any("counts as 0" in note for note in result.notes)
+
+
+def test_the_least_compute_counts_where_losses_rise_again() -> None:
+    x = np.linspace(-8, 8, 161)
+    found = Path(x, np.ones(161), np.exp(np.stack([np.abs(x) / 10 + 1, 2 - x / 10])))
+    times = found.needed(np.array([0.0]), np.exp(np.array([[1.3], [1.95]])))
+    np.testing.assert_allclose(times[:, 0], [-3.0, 0.5], atol=1e-9)
+
+
+# --- errors of laws, noise of runs, levels ----------------------------------------------------------------------------
+
+
+def test_errors_of_the_laws_widen_differences_beyond_the_runs(fits: tuple[Fit, Fit]) -> None:
+    a, b = map(learning, fits)
+    results = {s: versus(a, b, compute=[1e20, 1e24], shared_error=s, seed=3) for s in (0.0, 1.0)}
+    exact = versus(a, b, compute=[1e20, 1e24], discrepancy="none")
+    assert (results[0.0].spread, exact.spread) == ("extrapolated", "latent")
+    widths = {s: np.log(r.losses[1] / r.losses[0]).std(axis=0)[-1] for s, r in results.items()}
+    assert widths[0.0] > 2 * np.log(exact.losses[1] / exact.losses[0]).std(axis=0)[-1]
+    assert widths[1.0] < 0.7 * widths[0.0]
+    assert any("independent, which makes the widest" in note for note in results[0.0].notes)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.6, 1.0])
+def test_the_shared_error_is_the_correlation_of_the_laws_errors(shared: float) -> None:
+    draws = scattered(TYPICAL, 8000, 1)
+    fit = learning(posterior(LAW, draws))
+    a, b = (recipe("r", fit, {}, learned=True, seed=2, side=side, shared=shared) for side in (0, 1))
+    at = np.array([1e12]), np.array([1e13])
+    exact = recipe("r", fit, {}, learned=False, seed=2, side=0)
+    errors = [np.log(r.losses(*at) / exact.losses(*at))[:, 0] for r in (a, b)]
+    assert np.corrcoef(errors)[0, 1] == pytest.approx(shared, abs=0.08)  # their tails are heavy: scales are log-normal
+    assert errors[1].std() == pytest.approx(errors[0].std(), rel=0.08)
+
+
+def test_next_runs_scatter_around_the_laws(fits: tuple[Fit, Fit]) -> None:
+    latent, run = (versus(*fits, {"N": 1e9, "D": 2e10}, on=on, seed=4) for on in ("latent", "run"))
+    np.testing.assert_array_equal(latent.losses, run.losses)
+    added = np.log(run.noisy / run.losses)
+    assert added.std(axis=1) == pytest.approx(np.full((2, 1), np.hypot(0.003, 0.002)), rel=0.2)
+    assert abs(np.corrcoef(added[:, :, 0])[0, 1]) < 0.2
+    np.testing.assert_array_equal(latent.multiplier, run.multiplier)
+
+
+def test_levels_of_one_fit_have_joint_draws() -> None:
+    table = oracles.table(LAW, runs=8)
+    table = pd.concat([table.assign(recipe=r, run=table.get("run", pd.Series(range(len(table)))).astype(str) + r) for r in "ab"])
+    rng = np.random.default_rng(0)
+    shared = {k: v * np.exp(0.05 * rng.standard_normal(400)) for k, v in TYPICAL.items()}
+    draws = shared | {"E_spread": np.full(400, 0.1), "E_a": shared["E"], "E_b": shared["E"] - 0.02}
+    draws |= {"sigma_point": np.full(400, 0.003), "sigma_run": np.full(400, 0.002)}
+    fit = fixed_fit(LAW, table.reset_index(drop=True), draws, noise="normal", by={"E": "recipe"})
+    result = versus(fit, compute=[1e20, 1e21], levels=("a", "b"))
+    assert result.names == ("a", "b")
+    np.testing.assert_allclose(result.losses[1] - result.losses[0], -0.02, atol=1e-9)
+    assert result.losses[0].std() > 0.02
+    assert result.summary()["difference_eti90_lb"].to_numpy() == pytest.approx(-0.02)
+    same = versus(fit, compute=[1e20, 1e21], settings_a={"recipe": "a"}, settings_b={"recipe": "b"})
+    np.testing.assert_array_equal(same.losses, result.losses)
+    for options, code, named in (
+        ({}, "nothing-to-compare", "recipe: a, b"),
+        ({"levels": ("a", "c")}, "unknown-level", "'c'"),
+        ({"levels": ("a", "a")}, "not-two-levels", "a, a"),
+        ({"settings_a": {"recipe": "x"}, "settings_b": {"recipe": "b"}}, "unknown-level", "'x'"),
+    ):
+        with fails(code, named):
+            versus(fit, compute=1e20, **options)
+
+
+def test_the_seed_determines_everything(fits: tuple[Fit, Fit]) -> None:
+    a, b = map(learning, fits)
+    results = [versus(a, b, compute=[1e22, 1e24], on="run", shared_error=0.5, seed=seed).summary() for seed in (5, 5, 6)]
+    pd.testing.assert_frame_equal(results[0], results[1])
+    assert not results[0].equals(results[2])
+
+
+# --- what is refused or flagged ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "named"),
+    [
+        ({}, "nothing-asked", "--compute"),
+        ({"compute": 1e20, "at": {"N": 1e9, "D": 1e10}}, "nothing-asked", "--compute"),
+        ({"compute": -1}, "unreadable-compute", "-1"),
+        ({"compute": 1e20, "shared_error": 1.5}, "bad-shared-error", "1.5"),
+        ({"compute": 1e20, "tokens_per_parameter": -3.0}, "bad-ratio", "-3"),
+        ({"compute": 1e20, "discrepancy": "1%"}, "unknown-discrepancy", "'1%'"),
+        ({"compute": 1e20, "names": ("a", "a")}, "not-two-names", "a, a"),
+        ({"compute": 1e20, "settings": {"r": 0.1}}, "unknown-setting", "'r'"),
+        ({"compute": 1e20, "settings_a": {"N": 1e9}}, "unknown-setting", "N"),
+        ({"compute": 1.0}, "compute-out-of-support", "chinchilla"),
+        ({"at": pd.DataFrame({"N": [1e9]})}, "missing-covariate", "no D"),
+        ({"at": pd.DataFrame({"D": [1e9]})}, "missing-covariate", "no N"),
+        ({"at": pd.DataFrame({"N": [1e9, np.nan], "D": [1e10, 1e10]})}, "setting-not-positive", "Row 2"),
+        ({"at": pd.DataFrame({"N": [1e9, 1e9], "D": [1e10, 0.0]})}, "setting-not-positive", "Row 2"),
+    ],
+)
+def test_what_can_not_be_asked_is_refused(fits: tuple[Fit, Fit], options: dict[str, Any], code: str, named: str) -> None:
+    with fails(code, named):
+        versus(*fits, **options)
+
+
+def test_what_can_not_be_compared_is_refused(fits: tuple[Fit, Fit]) -> None:
+    a = fits[0]
+    bits = posterior(LAW, scattered(TYPICAL, SIZE, 1), frame=oracles.table(LAW).assign(unit="bits/byte"))
+    with fails("different-units", "bits/byte", "nats/token"):
+        versus(a, bits, compute=1e20)
+    with fails("unpaired-draws", "100"):
+        versus(a, posterior(LAW, scattered(TYPICAL, 100, 1)), compute=1e20)
+    with fails("law-without-covariate", "line"):
+        versus(line_fit(), line_fit(), compute=1e20)
+    with fails("nothing-to-compare", "second fit"):
+        versus(a, compute=1e20)
+    few = posterior(LAW, scattered(OTHER, SIZE, 2), frame=oracles.table(LAW).query("N > N.median()"))
+    with fails("shared-error-of-different-runs", "shared error"):
+        versus(learning(a), learning(few), compute=1e24, shared_error=0.5)
+    assert isinstance(versus(learning(a), learning(few), compute=1e24), Versus)
+
+
+def test_other_outcomes_and_point_fits_are_refused(fits: tuple[Fit, Fit]) -> None:
+    name = next(n for n in bayeslaw.law_names() if not law_named(n).outcome.is_loss)
+    law = law_named(name)
+    other = posterior(law, scattered(oracles.typical(law), SIZE, 1))
+    with fails("not-a-loss", law.name):
+        versus(fits[0], other, compute=1e20)
+    point: Any = object.__new__(PointFit)
+    object.__setattr__(point, "law", LAW)
+    with fails("point-fit", "chinchilla"):
+        versus(fits[0], point, compute=1e20)
+
+
+def test_failed_checks_are_refused_unless_forced_and_marked() -> None:
+    failed = (Check("r_hat", False, "largest R-hat 1.4", "sampling", pd.DataFrame()),)
+    a, b = pair(checks=failed)
+    with pytest.raises(FitError, match="R-hat"):
+        versus(a, b, compute=1e20)
+    forced = versus(a, b, compute=1e20, force=True)
+    assert forced.summary()["checks"].tolist() == ["FAILED (forced)"]
+    assert "CHECKS FAILED" in forced.lines()[0]
+    assert "CHECKS FAILED" in plot_versus(forced, Figure().subplots()).get_title()
+
+
+def test_tables_and_reach_are_named(along: Versus, fits: tuple[Fit, Fit]) -> None:
+    assert any("same validation set and tokenizer" in note for note in along.notes)
+    table = along.summary()
+    assert table["outside"].iloc[0] == "inside"
+    assert table["outside"].iloc[-1].startswith("beyond A by ")
+    copies = versus(fits[0], replace(fits[0]), compute=1e20)
+    assert any("same rows" in note for note in copies.notes)
+
+
+def test_the_runs_that_would_tell_most_lower_the_variance_of_the_difference() -> None:
+    """One parameter of A is uncertain, and nothing of B: a run of A that shows it is bought, and B's runs tell nothing."""
+    size, rng = 800, np.random.default_rng(3)
+    a = posterior(LAW, scattered(TYPICAL, size, 1, 1e-5) | {"E": TYPICAL["E"] + 0.02 * rng.standard_normal(size)})
+    b = posterior(LAW, scattered(OTHER, size, 2, 1e-5), seed=2, frame=oracles.table(LAW, runs=6))
+    pool = pd.DataFrame({"run": ["small", "large"], "N": [1e8, 3e9], "D": [2e9, 6e10]})
+    chosen = versus(learning(a), learning(b), compute=1e24, names=("web", "code")).anchors(pool, budget=2e21)
+    assert list(chosen) == ["web", "code"]
+    left = {name: of.width(of.bought) / of.width([]) for name, of in chosen.items()}
+    assert left["web"] < 0.3
+    assert left["code"] > 0.9
+
+
+@pytest.mark.parametrize("of", ["probability", "multiplier"])
+def test_pictures_have_what_the_table_has(along: Versus, of: Any) -> None:
+    ax = plot_versus(along, Figure().subplots(), of=of)
+    line = ax.lines[0]
+    column = {"probability": "B_better", "multiplier": "multiplier_median"}[of]
+    np.testing.assert_allclose(
+        np.asarray(line.get_ydata(), dtype=np.float64), along.summary()[column].clip(1 / REACH if of == "multiplier" else 0, REACH)
+    )
+    assert "code" in ax.get_title()
+    assert ax.get_legend() is not None
