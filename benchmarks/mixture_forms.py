@@ -51,12 +51,12 @@ need whole posteriors: `mixtures.md`.
 
 def added(v: dict[str, Any], a: Array, b: Array, log_n: Array, log_worth: Array) -> Array:
     """The terms of size, tokens and mixture add."""
-    return v["E"] + _met(v, a, b) + v["C"] * np.exp(-v["gamma"] * log_worth)
+    return np.asarray(v["E"] + _met(v, a, b) + v["C"] * np.exp(-v["gamma"] * log_worth))
 
 
 def times(v: dict[str, Any], a: Array, b: Array, log_n: Array, log_worth: Array) -> Array:
     """A power of the mixture's worth multiplies the loss."""
-    return (v["E"] + _met(v, a, b * np.exp(v.get("k", 0.0) * log_n))) * np.exp(-v["gamma"] * log_worth)
+    return np.asarray((v["E"] + _met(v, a, b * np.exp(v.get("k", 0.0) * log_n))) * np.exp(-v["gamma"] * log_worth))
 
 
 def _met(v: dict[str, Any], a: Array, b: Array) -> Array:
@@ -155,7 +155,8 @@ def gaps(table: pd.DataFrame) -> list[dict[str, str]]:
 
 def weighted(share: pd.Series) -> pd.Series:
     """Tokens, in those of a whole run, weighted by a learning rate that falls to a tenth as a cosine does."""
-    return (0.1 * share + 0.45 * (share + np.sin(np.pi * share) / np.pi)) / 0.55
+    level: pd.Series = (0.1 * share + 0.45 * (share + np.sin(np.pi * share) / np.pi)) / 0.55
+    return level
 
 
 def main() -> None:
