@@ -170,7 +170,8 @@ def _coverage(found: pd.DataFrame) -> str:
     shown = []
     for k, of in found.groupby("k"):
         p, better = of["B_better"].to_numpy(), (of["true_difference"] < 0).to_numpy()
-        regret = np.where(of["regret_A"] <= of["regret_B"], of["true_difference"] < 0, of["true_difference"] > 0)
+        wrong = np.where(of["regret_A"] <= of["regret_B"], of["true_difference"] < 0, of["true_difference"] > 0)
+        regret = wrong * of["true_difference"].abs()
         shown.append(
             {
                 "compute, of the largest run's": f"{BEYOND[int(str(k))]:g}", "pairs": len(of),
@@ -180,7 +181,7 @@ def _coverage(found: pd.DataFrame) -> str:
                 "mean P(B better)": f"{p.mean():.3f}", "B better": f"{better.mean():.3f}",
                 "z of the sum": f"{(better - p).sum() / np.sqrt(max((p * (1 - p)).sum(), 1e-12)):+.2f}",
                 "expected regret of the choice": f"{of[['regret_A', 'regret_B']].min(axis=1).mean():.4f}",
-                "true regret": f"{(regret * of['true_difference'].abs()).mean():.4f}",
+                "true regret": f"{regret.mean():.4f} ± {regret.std() / np.sqrt(len(of)):.4f}",
                 "never reached": f"{of['never'].mean():.3f}",
             }
         )  # fmt: skip

@@ -147,6 +147,7 @@ def record(
 ) -> Answer:
     """Show all registered forecasts of a folder: open and settled ones, coverage so far with its band, PIT and CRPS by reach."""
     from bayeslaw.core.files import write_text
+    from bayeslaw.core.text import plain
     from bayeslaw.evaluation.on_record import LEGEND
     from bayeslaw.evaluation.on_record import record as recorded
 
@@ -165,7 +166,7 @@ def record(
         answer.say(
             "", f"{calibration.outcome.in_unit(calibration.unit)}: settled forecasts by their distance beyond the fitted runs"
         )
-        answer.show(f"calibration{number}", calibration.table, _text(calibration.shown))
+        answer.show(f"calibration{number}", calibration.table, plain(calibration.shown))
         answer.results[f"rows{number}"] = calibration.rows
     if result.calibrations:
         answer.say("", LEGEND)
@@ -175,16 +176,12 @@ def record(
 
 def _add_predictions(answer: Answer, result: Record) -> None:
     """Add the table of predictions; a terminal shows what is not the same in all of them."""
+    from bayeslaw.core.text import plain
+
     table = result.predictions
     shown = table[["file", "registered", "law", "forecasts", "settled", "status", "reach", "inside90", "crps"]]
     shown = shown.assign(registered=shown["registered"].str[:10])
     for name, usual in (("checks", "passed"), ("signed", "no")):
         if (table[name] != usual).any():
             shown = shown.assign(**{name: table[name]})
-    answer.show("predictions", table, _text(shown))
-
-
-def _text(table: object) -> str:
-    from bayeslaw.core.text import plain
-
-    return plain(table)  # type: ignore[arg-type]
+    answer.show("predictions", table, plain(shown))

@@ -6,6 +6,9 @@ value that the data tell well is tied to the spread; with m near 0 one that they
 of the prior's variance that the data leave, s^2/(s^2 + spread^2) for a value that the data alone tell to a standard error s. Here
 the spread is the smallest that is likely, so that powers are near 1 where it may be near 0. Standard errors come from the curvature
 at the mode with spreads held at their prior medians: a mode over the spreads as well would lie where they vanish.
+
+Run effects are counted along the eigenvectors of their covariance there, each with a power of its own: effects that follow the
+loss are hardly told by the data, others well, and each run has a part in both. Their prior is the same in every orthogonal basis.
 """
 
 from __future__ import annotations
@@ -88,18 +91,18 @@ def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: fl
     Notes
     -----
     The data alone tell a value to s^2 = held^2 share/(1 - share), around held z/(1 - share). The spread's posterior is that of
-    normal values with these errors around an unknown typical one.
+    normal values with these errors around the typical one, known or not; values that the data hardly tell are left out.
     """
     share = np.clip(share, 1e-9, 1 - 1e-6)
-    telling = share < TELLING
     value, variance = held * z / (1 - share), held**2 * share / (1 - share)
+    own, error = (a[share < TELLING] for a in (value, variance))
     log_spread = np.log(held) + np.linspace(-SPAN, SPAN, 200)
-    logp = np.empty(log_spread.size)
-    for i, t in enumerate(np.exp(log_spread)):
-        weight = telling / (variance + t**2)
-        off = value - ((weight @ value) / weight.sum() if typical is None else typical)
+    logp = np.zeros(log_spread.size)
+    for i, t in enumerate(np.exp(log_spread) if own.size else ()):
+        weight = 1 / (error + t**2)
+        off = own - ((weight @ own) / weight.sum() if typical is None else typical)
         unknown = 0.0 if typical is not None else 0.5 * np.log(weight.sum())
-        logp[i] = 0.5 * np.log(weight[telling]).sum() - unknown - 0.5 * weight @ off**2
+        logp[i] = 0.5 * np.log(weight).sum() - unknown - 0.5 * weight @ off**2
     logp += prior.scipy.logpdf(np.exp(log_spread)) + log_spread
     below = np.cumsum(np.exp(logp - logp.max()))
     least, median = np.exp(np.interp([UNLIKELY, 0.5], below / below[-1], log_spread))

@@ -66,7 +66,7 @@ def update(z: Array, gradients: Array, weight: float) -> tuple[Array, Array]:
     Notes
     -----
     With means z and g, covariances C and G of points and gradients, the covariance is the solution of S U S + S = V for
-    U = weight G + weight/(1 + weight) g g' and V = 1 + weight C + weight/(1 + weight) z z'; see Cai et al. 2024, equation 6.
+    U = weight G + weight/(1 + weight) g g' and V = 1 + weight C + weight/(1 + weight) z z' (Cai et al. 2024).
     """
     part, middle, slope = weight / (1 + weight), z.mean(axis=0), gradients.mean(axis=0)
     u = weight * np.cov(gradients.T, bias=True) + part * np.outer(slope, slope)

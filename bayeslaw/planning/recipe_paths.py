@@ -164,7 +164,7 @@ def check_shared(a: Recipe, b: Recipe, shared: float) -> None:
 
 
 @dataclass(frozen=True)
-class Path:
+class ComputePath:
     """A recipe along compute.
 
     Attributes
@@ -214,7 +214,7 @@ def points(log_c: Array, reach: float = REACH) -> Array:
     return np.unique(np.concatenate([np.linspace(low, high, 2 + int((high - low) / STEP)), log_c]))
 
 
-def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = None) -> Path:
+def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = None) -> ComputePath:
     """Return a recipe's path at points of compute, as far as the supports of its laws allow.
 
     Parameters
@@ -235,7 +235,7 @@ def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = 
         n = np.concatenate([o["N"] for o in found])
         corner = float(np.mean([o["corner"].mean() for o in found]))
     loss = recipe.losses(n, flops / FLOPS / n)
-    return Path(inside, n if n.ndim == 1 else np.median(n, axis=0), loss, corner)
+    return ComputePath(inside, n if n.ndim == 1 else np.median(n, axis=0), loss, corner)
 
 
 def _limits(recipe: Recipe, tokens_per_parameter: float | None) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +40,7 @@ from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import MOST, read_values
 from bayeslaw.planning.domain_loss import check_passed
-from bayeslaw.planning.recipe_paths import REACH, Path, Recipe, check_shared, path, points, recipe
+from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
 SURE = 0.9  # probability from which a recipe is said to be better; between it and its complement nobody can know yet
@@ -72,7 +72,7 @@ class Versus:
         How far the compute lies beyond the largest run of each recipe, in e-folds; 0 inside.
     allocation : str
         In words, how compute is spent.
-    recipes : tuple of Recipe
+    recipes, posteriors : tuples of Recipe and of Fit or Stack
     on, spread, unit : str
         'latent' or 'run'; 'latent' or 'extrapolated' with the laws' errors as learnt; the unit of the losses.
     shared_error : float
@@ -228,7 +228,7 @@ class Versus:
         )
 
     def anchors(
-        self, candidates: Runs | pd.DataFrame | str | File, *, budget: float, row: int = -1, **options: Any
+        self, candidates: Runs | pd.DataFrame | str | Path, *, budget: float, row: int = -1, **options: Any
     ) -> dict[str, Anchors]:
         """Return the runs of each recipe that would lower the variance of the difference at a row most.
 
@@ -264,7 +264,7 @@ class Versus:
 def versus(
     a: Posterior,
     b: Posterior | None = None,
-    at: pd.DataFrame | Runs | str | File | Mapping[str, Any] | None = None,
+    at: pd.DataFrame | Runs | str | Path | Mapping[str, Any] | None = None,
     *,
     compute: str | float | Sequence[float] | None = None,
     tokens_per_parameter: float | None = None,
@@ -465,7 +465,7 @@ def _names(names: Sequence[str] | None, levels: Sequence[str] | None, first: Pos
     return (str(given[0]), str(given[1]))
 
 
-def _rows(at: pd.DataFrame | Runs | str | File | Mapping[str, Any], fit: Posterior, own: Mapping[str, Any]) -> pd.DataFrame:
+def _rows(at: pd.DataFrame | Runs | str | Path | Mapping[str, Any], fit: Posterior, own: Mapping[str, Any]) -> pd.DataFrame:
     """Return N, D and other covariates, one row for each setting."""
     if isinstance(at, Mapping):
         filled = {k: v for k, v in own.items() if k in (*fit.measured, *fit.levels) and k not in at}
@@ -522,7 +522,7 @@ def _recipes(
 
 def _compared(
     recipes: tuple[Recipe, Recipe], flops: Array, tokens_per_parameter: float | None
-) -> tuple[tuple[Path, Path], Array, Array]:
+) -> tuple[tuple[ComputePath, ComputePath], Array, Array]:
     """Return the paths of two recipes, their losses (2, S, n) at compute (n,), and the times (2, S, n) that each needs."""
     if tokens_per_parameter is not None and not (math.isfinite(tokens_per_parameter) and tokens_per_parameter > 0):
         raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
@@ -536,11 +536,11 @@ def _compared(
     return (a, b), np.stack([of_a, of_b]), np.exp(times)
 
 
-def _at(found: Path, flops: Array) -> Array:
+def _at(found: ComputePath, flops: Array) -> Array:
     return found.n[found.at(np.log(flops))]
 
 
-def _crossing(paths: tuple[Path, Path], flops: Array) -> tuple[Array, NDArray[np.int64]]:
+def _crossing(paths: tuple[ComputePath, ComputePath], flops: Array) -> tuple[Array, NDArray[np.int64]]:
     """Return the FLOPs (S,) at which the better one changes first, nan where it does not, and how often it does."""
     if flops.size < 2 or flops.max() == flops.min():
         return np.empty(0), np.empty(0, np.int64)
@@ -556,7 +556,7 @@ def _crossing(paths: tuple[Path, Path], flops: Array) -> tuple[Array, NDArray[np
 
 
 def _notes(
-    first: Posterior, second: Posterior, paths: tuple[Path, Path], shared: float, erring: bool, times: Array
+    first: Posterior, second: Posterior, paths: tuple[ComputePath, ComputePath], shared: float, erring: bool, times: Array
 ) -> tuple[str, ...]:
     """Return what to keep in mind about a comparison."""
     notes = []

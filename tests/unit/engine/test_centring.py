@@ -88,6 +88,14 @@ def test_powers_are_the_share_of_the_likely_spread_that_data_leave() -> None:
     assert np.all(powers > 0.99)
 
 
+@pytest.mark.parametrize("typical", [None, 0.0])
+def test_values_of_which_the_data_tell_nothing_leave_the_spread_to_its_prior(typical: float | None) -> None:
+    prior = Prior("HalfNormal", {"sigma": 0.5})
+    spread, powers = likely_spread(np.array([3.0, -2.0]), np.array([0.99, 1.3]), 0.3, prior, typical)
+    assert spread == pytest.approx(prior.scipy.median(), rel=0.06)  # it is sought in steps of 0.06 e-folds
+    assert np.all(powers > 0.99)
+
+
 def test_powers_of_one_pool_differ_where_the_data_tell_some_values_only() -> None:
     known, unknown, held = 0.01, 3.0, 0.3
     error = np.array([known] * 10 + [unknown] * 10)

@@ -28,17 +28,22 @@ class NormalDensity:
     def size(self) -> int:
         return self.mean.size
 
-    def function(self, arrays: Map) -> Any:
-        centre, scale = arrays[0], np.tril(arrays[1])
+    def function(self, arrays: Map) -> Mapped:
+        return Mapped(self, arrays[0], np.tril(arrays[1]))
 
-        class Function:
-            def many(_, z: Array) -> tuple[Array, Array]:  # noqa: N805
-                off = centre + z @ scale.T - self.mean
-                value = -0.5 * np.einsum("si,ij,sj->s", off, self.precision, off)
-                beyond = off[:, 0] + self.mean[0] > self.wall
-                return np.where(beyond, -np.inf, value), np.where(beyond[:, None], np.nan, -off @ self.precision @ scale)
 
-        return Function()
+@dataclass(frozen=True)
+class Mapped:
+    density: NormalDensity
+    centre: Array
+    scale: Array
+
+    def many(self, z: Array) -> tuple[Array, Array]:
+        mean, precision = self.density.mean, self.density.precision
+        x = self.centre + z @ self.scale.T
+        value = -0.5 * np.einsum("si,ij,sj->s", x - mean, precision, x - mean)
+        beyond = x[:, 0] > self.density.wall
+        return np.where(beyond, -np.inf, value), np.where(beyond[:, None], np.nan, (mean - x) @ precision @ self.scale)
 
 
 def affine(centre: Array, scale: Array) -> RidgeMap:

@@ -14,7 +14,7 @@ import bayeslaw
 from bayeslaw.core.errors import FitError
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning import Versus, versus
-from bayeslaw.planning.recipe_paths import REACH, Path, recipe
+from bayeslaw.planning.recipe_paths import REACH, ComputePath, recipe
 from bayeslaw.plots import plot_versus
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -145,7 +145,7 @@ def test_a_loss_that_is_never_reached_is_counted(fits: tuple[Fit, Fit]) -> None:
 
 def test_the_least_compute_counts_where_losses_rise_again() -> None:
     x = np.linspace(-8, 8, 161)
-    found = Path(x, np.ones(161), np.exp(np.stack([np.abs(x) / 10 + 1, 2 - x / 10])))
+    found = ComputePath(x, np.ones(161), np.exp(np.stack([np.abs(x) / 10 + 1, 2 - x / 10])))
     times = found.needed(np.array([0.0]), np.exp(np.array([[1.3], [1.95]])))
     np.testing.assert_allclose(times[:, 0], [-3.0, 0.5], atol=1e-9)
 
