@@ -46,7 +46,15 @@ def matched(density: Density, ridge_map: RidgeMap, seed: int) -> RidgeMap:
 
 
 def rematched(density: Density, ridge_map: RidgeMap, z: Array) -> tuple[RidgeMap, Array]:
-    """The affine map matched to draws z (S, k) of the density, and what they become."""
+    """Return the affine map matched to draws of the density, and what they become.
+
+    Parameters
+    ----------
+    density, ridge_map : Density, RidgeMap
+        As mapped so far.
+    z : array (S, k)
+        Draws in the coordinates of that map.
+    """
     values, gradients = density.function(ridge_map.arrays).many(z)
     finite = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
     centre, covariance = update(z[finite], gradients[finite], FINAL)

@@ -235,7 +235,15 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
 
 
 def check_format(name: str, found: Unsealed, kind: str, known: str) -> None:
-    """Refuse a file of a format that this version does not know."""
+    """Refuse a file of a format that this version does not know.
+
+    Parameters
+    ----------
+    name, found : str, Unsealed
+        The file's name, for the message, and what is in it.
+    kind, known : str
+        The key of the format in the contents, and the format of this version, such as "1.0".
+    """
     given = str(found.content[kind])
     if given.partition(".")[0] != known.partition(".")[0]:
         raise BayeslawError(f"{name} has format {given}, and this version reads {known}: update bayeslaw.", code="newer-format")

@@ -213,6 +213,13 @@ def settled_rows(
 def read_settled(prediction: Prediction, path: Path, key: str | Path | None = None) -> pd.DataFrame:
     """Return `Settled.rows` of a file that `Settled.save` wrote, computed anew from the outcomes in it and the registered draws.
 
+    Parameters
+    ----------
+    prediction, path : Prediction, Path
+        What was registered, and the file of its result.
+    key : str or Path, optional
+        A file with the key by which the result must be signed.
+
     Raises
     ------
     BayeslawError

@@ -61,9 +61,14 @@ class DensityWithGradient(Op):
 
 
 def product(matrix: Array, transposed: Array, x: Array, y: Array) -> None:
-    """Write a matrix (n n,), one row after the other, times x (n,) to y (n,); plain Python, to be compiled.
+    """Write a matrix times a vector; plain Python, to be compiled.
 
-    Its transpose is there for the gradient alone.
+    Parameters
+    ----------
+    matrix, transposed : arrays (n n,)
+        The matrix, one row after the other, and its transpose, which is there for the gradient alone.
+    x, y : arrays (n,)
+        The vector, and where the product is written.
     """
     for i in range(x.size):
         total = 0.0

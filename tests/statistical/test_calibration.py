@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,8 @@ def test_cases_have_truths_of_the_noise_and_of_every_pooled_value(case: str) -> 
     assert drawn.values != truths.truth(law, 6, options).values
     assert set(law.parameters) <= set(drawn.values)
     for parameter, column in options.get("by", {}).items():
-        members = {f"{parameter}_{level}" for level in frame[column].unique()}
+        plain = [re.sub(r"\W", "_", level) for level in frame[column].unique()]
+        members = {f"{parameter}_{p}" if plain.count(p) == 1 else f"{parameter}_{p}_{i + 1}" for i, p in enumerate(plain)}
         assert members | {f"{parameter}_spread"} <= set(drawn.values)
     own = {"normal-drift": "drift", "normal-checkpoint": "sigma_checkpoint", "skew": "run_excess", "student": "dof"}
     assert own.get(options.get("noise", ""), "sigma_point") in drawn.values or "noise_by" in options
