@@ -195,13 +195,16 @@ def _share(inside: pd.Series) -> str:
 
 def _reliability(found: pd.DataFrame) -> str:
     p, better = found["B_better"].to_numpy(), (found["true_difference"] < 0).to_numpy()
-    shown, rng = [], np.random.default_rng(0)
+    shown, rng, distance, by_chance = [], np.random.default_rng(0), 0.0, np.zeros(10_000)
     for i in range(BINS):
         of = (p >= i / BINS) & ((p < (i + 1) / BINS) | (i == BINS - 1))
         if not of.any():
             continue
-        simulated = (rng.random((10_000, int(of.sum()))) < p[of]).mean(axis=1)
+        simulated = (rng.random((by_chance.size, int(of.sum()))) < p[of]).mean(axis=1)
         low, high = np.quantile(simulated, [0.05, 0.95])
+        error = max((p[of] * (1 - p[of])).sum(), 1e-12) / of.sum() ** 2
+        distance += (better[of].mean() - p[of].mean()) ** 2 / error
+        by_chance += (simulated - p[of].mean()) ** 2 / error
         shown.append(
             {
                 "P(B better)": f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}", "pairs": int(of.sum()), "mean P": f"{p[of].mean():.3f}",
@@ -209,7 +212,8 @@ def _reliability(found: pd.DataFrame) -> str:
                 "inside": "yes" if low - 1e-12 <= better[of].mean() <= high + 1e-12 else "no",
             }
         )  # fmt: skip
-    return f"Reliability of P(B better) at {BEYOND[AT]:g} times the largest compute:\n\n{markdown_table(shown)}"
+    larger = f"Sums of squared z over the bins as large as this one, if P is right: {(by_chance >= distance - 1e-9).mean():.1%}."
+    return f"Reliability of P(B better) at {BEYOND[AT]:g} times the largest compute:\n\n{markdown_table(shown)}\n\n{larger}"
 
 
 # --- over-training ----------------------------------------------------------------------------------------------------
