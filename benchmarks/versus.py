@@ -54,6 +54,10 @@ Two recipes compared by `bayeslaw.planning.versus`; A and B, difference is B's l
 of least loss. Nothing was chosen on them; pairs are neighbours by the mean log loss of their three largest runs, which
 calibration allows. The laws count as exact, as they are here. {failed} of {fits} fits failed a check and were fitted again with
 more tuning, {still} of them failed again and count too.
+
+A multiplier may be infinite, where no compute is enough, or below a thousandth, which counts as 0. An interval whose end is
+infinite then holds more than 90%: with 10% of the draws there, 95% lie below the end. So the next column counts a truth that is
+infinite, or 0, at a random place among the draws that are too, which holds 90% if the draws are right.
 """
 
 MEASURED = """
@@ -148,10 +152,12 @@ def simulated(pairs: int) -> str:
         summary, truths = result.summary(), [drawn[j][0] for j in ends]
         for k, c in enumerate(compute):
             of_a, of_b = (least(p, c) for p in truths)
+            true, times = multiplier(truths[0], truths[1], c), result.multiplier[:, k]
             row = dict(summary.iloc[k]) | {
                 "k": k,
                 "true_difference": of_b - of_a,
-                "true_multiplier": multiplier(truths[0], truths[1], c),
+                "true_multiplier": true,
+                "pit": (times < true).mean() + np.random.default_rng([i, k]).random() * (times == true).mean(),
             }
             rows.append(row)
         if i % 20 == 0:
@@ -176,6 +182,7 @@ def _coverage(found: pd.DataFrame) -> str:
             {
                 "compute, of the largest run's": f"{BEYOND[int(str(k))]:g}", "pairs": len(of),
                 "multiplier in its interval": _share(of["multiplier_in"]),
+                "between its 5 and 95% quantiles": _share(of["pit"].between(0.05, 0.95)),
                 "difference in its interval": _share(of["difference_in"]),
                 "median width of the difference (nats)": f"{(of['difference_eti90_ub'] - of['difference_eti90_lb']).median():.3f}",
                 "mean P(B better)": f"{p.mean():.3f}", "B better": f"{better.mean():.3f}",
