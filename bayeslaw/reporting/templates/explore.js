@@ -1,7 +1,7 @@
 // The explorer's script. `LAWS` stands above: the laws as functions (P, S, x, out, from, to) of draws P and covariates x.
 const $ = (id) => document.getElementById(id);
 const DATA = JSON.parse($("data").textContent);
-const FLOPS = 6, OUTSIDE = 1e-9, STEPS = 1000, POINTS = 90, CELLS = 36, SLICE_MS = 12, FAINT = 0.12;
+const FLOPS = 6, OUTSIDE = 1e-9, STEPS = 1000, POINTS = DATA.fits.length > 1 ? 60 : 90, CELLS = 36, SLICE_MS = 12, FAINT = 0.12;
 
 function floats(text) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -147,11 +147,36 @@ function outcomesAt(fit, at, levels, wantNext = true) {
   return { latent, next, spread, away, reach: [...distance.values()] };
 }
 
-// Quantiles as NumPy has them; `values` are sorted in place.
+// Put the values of some ranks (ascending) in their places: a quicksort that leaves out the parts without one of them.
+function partSort(v, ranks, low, high) {
+  while (high - low > 12) {
+    const a = v[low], b = v[(low + high) >> 1], c = v[high], pivot = a < b ? (b < c ? b : a < c ? c : a) : a < c ? a : b < c ? c : b;
+    let i = low, j = high;
+    while (i <= j) {
+      while (v[i] < pivot) i++;
+      while (v[j] > pivot) j--;
+      if (i <= j) { const t = v[i]; v[i++] = v[j]; v[j--] = t; }
+    }
+    if (ranks.some((r) => r >= low && r <= j)) partSort(v, ranks, low, j);
+    if (!ranks.some((r) => r >= i && r <= high)) return;
+    low = i;
+  }
+  for (let i = low + 1; i <= high; i++) {
+    const t = v[i];
+    let j = i - 1;
+    for (; j >= low && v[j] > t; j--) v[j + 1] = v[j];
+    v[j + 1] = t;
+  }
+}
+
+// Quantiles as NumPy has them, all NaN where a value is; `values` are put in another order.
 function quantiles(values, probs) {
-  values.sort();
-  return probs.map((p) => {
-    const place = p * (values.length - 1), i = Math.floor(place), t = place - i, a = values[i], b = values[Math.min(i + 1, values.length - 1)];
+  const last = values.length - 1, ranks = [];
+  for (let s = 0; s <= last; s++) if (values[s] !== values[s]) return probs.map(() => NaN);
+  for (const p of probs) ranks.push(Math.floor(p * last), Math.min(Math.floor(p * last) + 1, last));
+  partSort(values, ranks, 0, last);
+  return probs.map((p, k) => {
+    const t = p * last - ranks[2 * k], a = values[ranks[2 * k]], b = values[ranks[2 * k + 1]];
     return t === 0 || a === b ? a : t < 0.5 ? a + (b - a) * t : b - (b - a) * (1 - t);
   });
 }
@@ -189,7 +214,7 @@ function parsed(text) {
 }
 
 const nameOf = (fit) => fit.outcome + (fit.unit ? ` (${fit.unit})` : "");
-const efolds = (one) => `${one.name} by ${trimmed(one.distance, 2)}${one.log ? " e-folds" : ""}`;
+const efolds = (one) => `${one.name} by ${trimmed(one.distance, 2)}${one.log ? " e\u2011folds" : ""}`;
 const where = (here) => here.away ? `Beyond the runs: ${here.reach.map(efolds).join(", ") || "their compute"}` : "Inside the runs";
 
 // --- the setting, and the address that holds it ------------------------------------------------------------------------
@@ -207,7 +232,7 @@ function begin() {
   return {
     at: new Map(START), levels, along: AXES.find((s) => s.name === "D")?.name ?? AXES[0]?.name ?? "", x: PAIR[0] ?? "", y: PAIR[1] ?? "",
     show: "median", on: "latent", wanted: 0.9,
-    limits: FITS.map((fit, i) => ({ value: Number.isFinite(here[i]) ? Number(here[i].toPrecision(3)) : NaN, most: fit.kind !== "count" })),
+    limits: FITS.map((fit, i) => ({ value: Number.isFinite(here[i]) ? Number((here[i] + (fit.kind === "count" ? -0.02 : 0.02) * Math.abs(here[i])).toPrecision(3)) : NaN, most: fit.kind !== "count" })),
     budget: ALLOCATED.length ? Number((FLOPS * START.get("N") * Math.max(START.get("D"), 1)).toPrecision(3)) : NaN,
   };
 }
@@ -252,7 +277,7 @@ function scale(low, high, log, from, to) {
 }
 
 function ticks({ low, high, log, from, to }) {
-  const most = Math.max(2, Math.floor(Math.abs(to - from) / 62)), made = [];
+  const most = Math.max(2, Math.floor(Math.abs(to - from) / (to > from ? 62 : 32))), made = [];
   if (log && high / low > 8) {
     const decades = Math.log10(high / low), parts = decades < most / 2.5 ? [1, 2, 5] : decades < most / 1.6 ? [1, 3] : [1], every = Math.ceil(decades / most);
     for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++) if (e % every === 0) for (const p of parts) { const v = Number(`${p}e${e}`); if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) made.push(v); }
@@ -263,10 +288,10 @@ function ticks({ low, high, log, from, to }) {
   return made;
 }
 
-function axes(x, y, xLabel, yLabel, height) {
+function axes(x, y, xLabel, yLabel, height, lines = true) {
   const right = x.to, bottom = y.from, parts = [];
-  for (const v of ticks(x)) parts.push(`<path class="grid" d="M${x.pixel(v).toFixed(1)} ${y.to}V${bottom}"/><text class="soft" text-anchor="middle" x="${x.pixel(v).toFixed(1)}" y="${bottom + 16}">${short(v, x.log)}</text>`);
-  for (const v of ticks(y)) parts.push(`<path class="grid" d="M${x.from} ${y.pixel(v).toFixed(1)}H${right}"/><text class="soft" text-anchor="end" x="${x.from - 6}" y="${(y.pixel(v) + 4).toFixed(1)}">${short(v, y.log)}</text>`);
+  for (const v of ticks(x)) parts.push(`<path class="grid" d="M${x.pixel(v).toFixed(1)} ${lines ? y.to : bottom + 5}V${bottom}"/><text class="soft" text-anchor="middle" x="${x.pixel(v).toFixed(1)}" y="${bottom + 16}">${short(v, x.log)}</text>`);
+  for (const v of ticks(y)) parts.push(`<path class="grid" d="M${lines ? right : x.from - 5} ${y.pixel(v).toFixed(1)}H${x.from}"/><text class="soft" text-anchor="end" x="${x.from - 6}" y="${(y.pixel(v) + 4).toFixed(1)}">${short(v, y.log)}</text>`);
   parts.push(`<text text-anchor="middle" x="${(x.from + right) / 2}" y="${height - 6}">${escaped(xLabel)}</text>`);
   parts.push(`<text text-anchor="middle" transform="translate(13 ${(y.to + bottom) / 2}) rotate(-90)">${escaped(yLabel)}</text>`);
   return parts.join("");
@@ -289,6 +314,7 @@ function figure(box, i, caption) {
 
 function paint(svg, width, height, content, label) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("width", width);
   svg.setAttribute("aria-label", label);
   svg.innerHTML = content;
 }
@@ -297,7 +323,7 @@ function paint(svg, width, height, content, label) {
 const widths = new Map();
 function widthOf(box, count) {
   if (!widths.has(box.id)) {
-    const columns = Math.max(1, Math.min(count, Math.floor((box.clientWidth + 16) / (336 + 16))));
+    const columns = Math.max(1, Math.min(count, Math.floor((box.clientWidth + 16) / (280 + 16))));
     widths.set(box.id, Math.max(260, Math.floor((box.clientWidth - 16 * (columns - 1)) / columns)));
   }
   return widths.get(box.id);
@@ -356,7 +382,8 @@ function curve(fit, i) {
   const clip = `clip${i}`, dots = seen.map((p) => (p.outcome >= y.low && p.outcome <= y.high ? `<circle class="run" fill-opacity="${(0.85 * p.near).toFixed(2)}" cx="${p.px.toFixed(1)}" cy="${y.pixel(p.outcome).toFixed(1)}" r="2.6"/>` : ""));
   parts.push(`<clipPath id="${clip}"><rect x="${x.from}" y="${y.to}" width="${x.to - x.from}" height="${y.from - y.to}"/></clipPath><g clip-path="url(#${clip})">`);
   parts.push(`<path class="band90" d="${band(0, 4)}"/><path class="band50" d="${band(1, 3)}"/>${dots.join("")}`);
-  if (good[0]?.next) parts.push(...[0, 1].map((end) => `<path class="next" d="${line(good.map((p) => [p.px, y.pixel(p.next[end])]))}"/>`));
+  const noted = good.filter((p) => p.next?.every(Number.isFinite));
+  if (noted.length) parts.push(...[0, 1].map((end) => `<path class="next" d="${line(noted.map((p) => [p.px, y.pixel(p.next[end])]))}"/>`));
   parts.push(`<path class="median" d="${line(good.map((p) => [p.px, y.pixel(p.latent[2])]))}"/></g>`);
   const now = state.at.get(state.along), px = x.pixel(x.log ? Math.max(now, x.low) : now);
   parts.push(`<path class="here" d="M${px.toFixed(1)} ${y.to}V${y.from}"/>`);
@@ -429,7 +456,7 @@ function marks(fit, x, y) {
 function slices(result, x, y, width, height) {
   FITS.forEach((fit, i) => {
     const values = result.fits[i][state.show], finite = [...values].filter(Number.isFinite).sort((a, b) => a - b), low = finite[0], high = finite[Math.floor(0.97 * (finite.length - 1))];
-    const parts = [heat(values, x, y, (v) => (Number.isFinite(v) ? 0.75 * Math.min(Math.max((high - v) / (high - low || 1), 0), 1) : 0)), axes(x, y, labelOf(x.name), labelOf(y.name), height)];
+    const parts = [heat(values, x, y, (v) => (Number.isFinite(v) ? 0.75 * Math.min(Math.max((high - v) / (high - low || 1), 0), 1) : 0)), axes(x, y, labelOf(x.name), labelOf(y.name), height, false)];
     for (const level of ticks({ low, high, log: false, from: 0, to: 400 })) {
       const found = contour(values, level, x, y);
       parts.push(`<path class="level" d="${pieces(found)}"/>`);
@@ -443,7 +470,7 @@ function slices(result, x, y, width, height) {
 
 function region(result, x, y, width, height) {
   const any = state.limits.some((l) => Number.isFinite(l.value)), values = result.chance, best = Math.max(...values);
-  const parts = [any ? heat(values, x, y, (v) => 0.7 * v, "chance") : "", axes(x, y, labelOf(x.name), labelOf(y.name), height)];
+  const parts = [any ? heat(values, x, y, (v) => 0.7 * v, "chance") : "", axes(x, y, labelOf(x.name), labelOf(y.name), height, false)];
   if (any) {
     for (const level of [0.1, 0.5, 0.9]) if (level !== state.wanted) parts.push(`<path class="level" d="${pieces(contour(values, level, x, y))}"/>`);
     parts.push(`<path class="wanted" d="${pieces(contour(values, state.wanted, x, y))}"/>`);
@@ -536,8 +563,8 @@ function cards() {
   const chance = holds(each);
   $("cards").innerHTML = FITS.map((fit, i) => {
     const here = each[i], q = quantiles(here.latent, PROBS), next = here.next && quantiles(here.next, PROBS), range = (v, a, b) => `${shown(v[a])} to ${shown(v[b])}`;
-    const rows = [["latent, 50% interval", range(q, 1, 3)], ["latent, 90% interval", range(q, 0, 4)]];
-    if (next) rows.push([`${here.spread}, median`, shown(next[2])], [`${here.spread}, 90% interval`, range(next, 0, 4)]);
+    const rows = [["latent 50%", range(q, 1, 3)], ["latent 90%", range(q, 0, 4)]];
+    if (next) rows.push([`${here.spread} median`, shown(next[2])], [`${here.spread} 90%`, range(next, 0, 4)]);
     else rows.push(["next run", "not in this page: its items are counted"]);
     const name = FITS.length > 1 ? `<h3>${escaped(fit.label)}</h3>` : "", impossible = Number.isFinite(q[2]) ? "" : `<p class="where far">The law has no finite ${escaped(fit.outcome)} here.</p>`;
     bars.push(`<div><span>${escaped(fit.label)}</span><span><b>${shown(q[2])}</b> ${next ? `${here.spread} 90%: ${range(next, 0, 4)}` : `latent 90%: ${range(q, 0, 4)}`}</span></div>`);
@@ -760,7 +787,10 @@ refresh();
 addEventListener("hashchange", () => { if (location.hash !== write()) { state = read(location.hash); refresh(); } });
 let wide = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; widths.clear(); change(); } });
-addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); });
+addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("printing");
+  document.querySelectorAll("details.law").forEach((one) => { one.open = true; });
+});
 addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); });
 
 // For those who work with the page's numbers in the browser's console: outcomes of all draws at a setting, by the fit's number.
