@@ -3,8 +3,8 @@
     function (P, S, x, out, from, to) { … }
 
 It writes the outcomes of the draws `from` to `to` into `out`. `P` holds the draws, those of each parameter after those of the one
-before (parameters, S), and `x` the covariates, both in the order of the law. As in `Law.at_rows`, a name that differs by a column has
-the value of the level whose indicator in `x` is largest, and is no number where none is above 0.
+before (parameters, S), and `x` the covariates, both in the order of the law. As in `Law.at_rows`, a name that differs by a column
+has the value of the level whose indicator in `x` is largest, and is no number where none is above 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The explorer: one page in which a person moves the settings of fits and sees outcomes, plans and allocations.
 
-The page holds some hundred draws of each fit and the laws as functions in JavaScript (`laws.javascript`). Its `latent` and `run` are
-those of `forecast_selections` by the same draws, of a new run of a new checkpoint. Its `extrapolated` has at each setting the
+The page holds some hundred draws of each fit and the laws as functions in JavaScript (`laws.javascript`). Its `latent` and `run`
+are those of `forecast_selections` by the same draws, of a new run of a new checkpoint. Its `extrapolated` has at each setting the
 distribution of the forecast's, with other random numbers: the error of a law (`noise.walk`) at a setting x is, in draw s,
 
     c(x) b_s + z_s sqrt(u_s^2 A(x) + e_s^2 B(x)),
@@ -35,7 +35,7 @@ from bayeslaw.forecasting.forecast import MEMBER
 from bayeslaw.forecasting.stack import Posterior, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.noise.walk import INTERACTION, ROW_NOISE, Walk, directions, logarithms
+from bayeslaw.noise.walk import INTERACTION, ROW_NOISE, directions, logarithms
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
@@ -75,9 +75,7 @@ class Explorer:
         laws = f"{FUNCTIONS}\nconst LAWS = [{', '.join(self.laws)}];\n"
         script = f'"use strict";\n(() => {{\n{laws}\n{text_of("explore.js")}\n}})();\n'
         hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
-        return made.get_template("explore.html").render(
-            facts=self.facts, data=self.data, style=style, script=script, hashes=hashes
-        )
+        return made.get_template("explore.html").render(facts=self.facts, data=self.data, style=style, script=script, hashes=hashes)
 
     def save(self, path: str | Path) -> None:
         """Write the page; a killed write leaves an older file intact."""
@@ -190,8 +188,9 @@ def _member(fit: Fit, chosen: Index, entropy: tuple[int, ...], laws: dict[str, i
     law, values = fit.law, {name: draws[chosen] for name, draws in fit.draws.items()}
     first, noise = np.zeros(1, dtype=np.int64), list[Array]()
     for group in range(max(1, len(fit.observed.group_names)) if law.outcome.kind != "count" else 0):
-        given = {"checkpoint": first, "group": np.array([group]), "time": np.zeros(1) if fit.observed.clock_column else None}
-        noise.append(fit.noise.sample(values, first, first, entropy, **given)[0])
+        time = np.zeros(1) if fit.observed.clock_column else None
+        drawn = fit.noise.sample(values, first, first, entropy, checkpoint=first, group=np.array([group]), time=time)
+        noise.append(drawn[0])
     return {
         "law": laws.setdefault(law_function(law), len(laws)), "size": int(chosen.size), "covariates": list(law.covariates),
         "indicators": {name: list(of) for name, of in law.indicators.items()},
@@ -230,17 +229,22 @@ def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:
     tables = [axis.table for axis in walk.axes]
     weights = walk.weights if walk.exact else np.ones(walk.inside.size)
     own = np.split(weights[: sum(places.size - 1 for places, _ in tables)], np.cumsum([p.size - 1 for p, _ in tables])[:-1])
+    axes = [
+        {
+            "name": name, "least": walk.law.covariates[name].support[0] or 1.0, "largest": float(largest),
+            "places": numbers(places), "values": numbers(values), "inside": axis.inside.size, "weight": float(weight[0]),
+        }
+        for name, largest, axis, (places, values), weight in zip(
+            directions(walk.law), walk.largest, walk.axes, tables, own, strict=True
+        )
+    ]  # fmt: skip
+    learnt = not walk.exact
     return {
-        "exact": walk.exact, "axes": [
-            {"name": name, "least": walk.law.covariates[name].support[0] or 1.0, "largest": float(largest), "places": numbers(places),
-             "values": numbers(values), "inside": axis.inside.size, "weight": float(weight[0])}
-            for name, largest, axis, (places, values), weight in zip(
-                directions(walk.law), walk.largest, walk.axes, tables, own, strict=True)
-        ],
-        "pairs": [list(pair) for pair in combinations(range(len(tables)), 2)], "interaction": INTERACTION,
-        "loadings": numbers([] if walk.exact else walk.loadings.T), "count": 0 if walk.exact else walk.loadings.shape[1],
-        "shrunk": numbers([] if walk.exact else 1 / (1 + walk.squares / ROW_NOISE)),
-        "coefficients": numbers([] if walk.exact else fit.discrepancy.coefficients[chosen].T),
+        "exact": walk.exact, "axes": axes, "interaction": INTERACTION,
+        "pairs": [list(pair) for pair in combinations(range(len(tables)), 2)],
+        "count": walk.loadings.shape[1] if learnt else 0, "loadings": numbers(walk.loadings.T if learnt else []),
+        "shrunk": numbers(1 / (1 + walk.squares / ROW_NOISE) if learnt else []),
+        "coefficients": numbers(fit.discrepancy.coefficients[chosen].T if learnt else []),
         "whole": numbers(np.hypot(scale, extra)), "extra": numbers(extra), "normal": numbers(rng.standard_normal(size)),
     }  # fmt: skip
 
@@ -296,8 +300,8 @@ def _slider(covariate: Covariate, seen: Array) -> dict[str, Any]:
         whole = most - least <= 1 or (math.isfinite(most - least) and most - least <= 3 * (high - low))
         ends = [least, most] if whole else [max(least, low - margin), min(most, high + margin)]
     return {
-        "name": covariate.name, "unit": covariate.unit, "log": logarithmic, "support": [least, most], "low": ends[0], "high": ends[1],
-        "seenLow": low, "seenHigh": high, "zero": logarithmic and low <= 0,
+        "name": covariate.name, "unit": covariate.unit, "log": logarithmic, "support": [least, most],
+        "low": ends[0], "high": ends[1], "seenLow": low, "seenHigh": high, "zero": logarithmic and low <= 0,
         "binary": (least, most) == (0.0, 1.0) and bool(np.isin(seen, (0.0, 1.0)).all()) and covariate.at_least == 2,
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file that loads nothing from the network and runs no scripts. Templates escape what they are given."""
+"""The page of a report: one HTML file that loads nothing from the network and runs no scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ROWS = 200  # largest number of rows that a table has on the page; JSON has
 
 
 def environment() -> Environment:
-    """Return what makes pages from the templates of this package."""
+    """Return what makes pages from the templates of this package; what templates are given is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(

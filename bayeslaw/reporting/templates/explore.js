@@ -607,7 +607,7 @@ function rest(spoken) {
   $("spoken").textContent = spoken;
   history.replaceState(null, "", write());
   if (ALLOCATED.length && state.budget > 0) allocation();
-  if (!state.x || !state.y || state.x === state.y) return;
+  if (!state.x || !state.y || state.x === state.y) { document.body.dataset.ready = "yes"; return; }
   const box = $("maps"), width = widthOf(box, FITS.length), height = Math.round(Math.min(400, Math.max(270, width * 0.72)));
   const axesOf = (w, h) => [named(state.x, EDGE.left, w - EDGE.right), named(state.y, h - EDGE.bottom, EDGE.top)];
   const [x, y] = axesOf(width, height), work = grid(x, y), token = (later = {});
