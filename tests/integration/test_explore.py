@@ -281,16 +281,26 @@ def test_a_plan_says_with_what_probability_limits_hold(browser: Browser, tmp_pat
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of three fits, the usual number of draws, with errors of laws."""
+def three() -> Explorer:
+    """Of three fits with errors of laws."""
     names = {"source": "transfer-source", "target": "transfer-target", "joint": "cpt-joint"}
     fits = {k: stand_in_fit(v, oracles.table(load_law(v), runs=12), draws=500) for k, v in names.items()}
-    return saved(explore(fits, command="bayeslaw explore"), tmp_path_factory.mktemp("three"))
+    return explore(fits, command="bayeslaw explore")
 
 
-def test_the_page_is_small_and_soon_there(three: Path, browser: Browser, capsys: pytest.CaptureFixture[str]) -> None:
-    assert three.stat().st_size <= 2_000_000
-    with opened(browser, three, drawn=True) as page:
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of two fits with few draws, which is soon drawn."""
+    fits = {name: typical_fit(f"transfer-{name}") for name in ("source", "target")}
+    return saved(explore(fits, draws=DRAWS), tmp_path_factory.mktemp("few"))
+
+
+def test_the_page_is_small_and_soon_there(
+    three: Explorer, browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(three, tmp_path)
+    assert path.stat().st_size <= 2_000_000
+    with opened(browser, path, drawn=True) as page:
         paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
         move = page.evaluate(
             """async () => {
@@ -306,23 +316,23 @@ def test_the_page_is_small_and_soon_there(three: Path, browser: Browser, capsys:
             }"""
         )
     with capsys.disabled():
-        size = three.stat().st_size / 1e6
+        size = path.stat().st_size / 1e6
         print(f"\nexplorer of three fits: {size:.2f} MB, first paint {paint:.0f} ms, a slider's move {move:.0f} ms")
     assert paint < 10_000  # a machine that runs other things is slow; the limits are those of a quiet one
     assert move < 2_000
 
 
-def test_nothing_leaves_the_page_and_no_text_is_code(three: Path, browser: Browser) -> None:
-    text = three.read_text(encoding="utf-8")
+def test_nothing_leaves_the_page_and_no_text_is_code(few: Path, browser: Browser) -> None:
+    text = few.read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href)=["'](?!#)""", text)
     requests = r"XMLHttpRequest|WebSocket|\bfetch\(|sendBeacon|import\("
     assert not re.search(rf"\beval\(|new Function|setTimeout\(\s*[\"'`]|{requests}", text)
     made = browser.new_context()
     page, asked = made.new_page(), list[str]()
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(three.as_uri())
+    page.goto(few.as_uri())
     page.wait_for_selector(READY)
-    assert [url for url in asked if not url.startswith(three.as_uri())] == []
+    assert [url for url in asked if not url.startswith(few.as_uri())] == []
     listen = "document.addEventListener('securitypolicyviolation', (e) => told(e.effectiveDirective))"
     policy = f"new Promise((told) => {{{{ {listen}; {{}}; }}}})"
     by_policy = [
@@ -338,8 +348,8 @@ def test_nothing_leaves_the_page_and_no_text_is_code(three: Path, browser: Brows
     assert by_policy == ["connect-src", "img-src", "script-src-elem", "script-src"]
 
 
-def test_the_address_holds_all_that_was_set(three: Path, browser: Browser) -> None:
-    with opened(browser, three, drawn=True) as page:
+def test_the_address_holds_all_that_was_set(few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True) as page:
         page.fill("input >> nth=0", "8.1B")
         page.keyboard.press("Enter")
         page.select_option("#along", "r")
@@ -351,7 +361,7 @@ def test_the_address_holds_all_that_was_set(three: Path, browser: Browser) -> No
         address, cards = page.url, page.inner_html("#cards")
     fragment = address[address.index("#") :]
     assert "N=8100000000&" in fragment
-    with opened(browser, three, fragment, drawn=True) as other:
+    with opened(browser, few, fragment, drawn=True) as other:
         assert other.inner_html("#cards") == cards
         chosen = [other.input_value(f"#{key}") for key in ("along", "x", "y", "show", "wanted")]
         assert chosen == ["r", "N", "ptpp", "width", "0.75"]
@@ -359,15 +369,15 @@ def test_the_address_holds_all_that_was_set(three: Path, browser: Browser) -> No
 
 
 @pytest.mark.parametrize("fragment", ["#N=-1&D=x&r=7&_along=no&_x=&_wanted=3&_limit1=abc&level.none=1", "#%E0%A4%A", f"#{HOSTILE}"])
-def test_an_address_that_says_nonsense_is_ignored(fragment: str, three: Path, browser: Browser) -> None:
-    with opened(browser, three, drawn=True) as plain:
+def test_an_address_that_says_nonsense_is_ignored(fragment: str, few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True) as plain:
         expected = plain.inner_text("#cards")
-    with opened(browser, three, fragment, drawn=True) as page:
+    with opened(browser, few, fragment, drawn=True) as page:
         assert page.inner_text("#cards") == expected
 
 
-def test_everything_is_reached_by_the_keyboard_and_has_a_name(three: Path, browser: Browser) -> None:
-    with opened(browser, three, drawn=True) as page:
+def test_everything_is_reached_by_the_keyboard_and_has_a_name(few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True) as page:
         before, reached, named = page.inner_text("#cards"), list[str](), "e.id || e.getAttribute('aria-label') || e.tagName"
         for _ in range(80):
             page.keyboard.press("Tab")
@@ -400,8 +410,8 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(three: Path, brows
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_no_width_needs_scrolling_sideways(width: int, scheme: str, three: Path, browser: Browser) -> None:
-    with opened(browser, three, drawn=True, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
+def test_no_width_needs_scrolling_sideways(width: int, scheme: str, few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") == width
         right = page.evaluate(
             "Math.max(...[...document.querySelectorAll('figure svg')].map((e) => e.getBoundingClientRect().right))"
@@ -412,8 +422,8 @@ def test_no_width_needs_scrolling_sideways(width: int, scheme: str, three: Path,
         assert (light[0] < light[1]) == (scheme == "light")
 
 
-def test_it_prints(three: Path, browser: Browser) -> None:
-    with opened(browser, three, drawn=True, color_scheme="dark") as page:
+def test_it_prints(few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True, color_scheme="dark") as page:
         assert page.pdf().startswith(b"%PDF")
         page.emulate_media(media="print")
         assert page.is_visible("#curves figure svg >> nth=0")
