@@ -1,7 +1,7 @@
 // The explorer's script. `LAWS` stands above: the laws as functions (P, S, x, out, from, to) of draws P and covariates x.
 const $ = (id) => document.getElementById(id);
 const DATA = JSON.parse($("data").textContent);
-const FLOPS = 6, OUTSIDE = 1e-9, STEPS = 1000, POINTS = DATA.fits.length > 1 ? 60 : 90, CELLS = 36, SLICE_MS = 12, FAINT = 0.12;
+const FLOPS = 6, OUTSIDE = 1e-9, STEPS = 1000, POINTS = [90, 60, 50][DATA.fits.length - 1], CELLS = 36, SLICE_MS = 12, FAINT = 0.12;
 
 function floats(text) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -14,6 +14,7 @@ function floats(text) {
 
 function decoded(member) {
   const made = { ...member, run: LAWS[member.law], draws: floats(member.draws), noise: member.noise.map(floats) };
+  made.factor = made.noise.map((draws) => draws.map(Math.exp));
   made.x = new Float64Array(member.covariates.length).fill(1);
   if (member.beyond) made.beyond = decoded({ ...member.beyond, beyond: null });
   if (member.error) {
@@ -104,18 +105,17 @@ function latentOf(member, at, levels, out) {
   return out;
 }
 
-// Add noise on the outcome's scale, in place.
-function noisy(fit, values, noise) {
-  const { low, high } = fit;
+// Add noise, and the law's error if there is one, on the outcome's scale, in place.
+function noisy(fit, values, by, group, errors) {
+  const { low, high } = fit, noise = by.noise[group], factor = by.factor[group];
   for (let s = 0; s < values.length; s++) {
-    if (fit.kind === "positive") values[s] *= Math.exp(noise[s]);
+    if (fit.kind === "positive") values[s] *= errors ? Math.exp(errors[s] + noise[s]) : factor[s];
     else if (fit.kind === "real") values[s] += noise[s];
     else {
       const z = Math.log(values[s] - low) - Math.log(high - values[s]) + noise[s];
       values[s] = Math.min(Math.max(low + (high - low) * sigmoid(z), low), high);
     }
   }
-  return values;
 }
 
 // Outcomes of all draws at a setting: `latent` and, if wanted and there is one, `next`: the spread to report of the next run.
@@ -131,12 +131,8 @@ function outcomesAt(fit, at, levels, wantNext = true) {
       const own = next.subarray(from, from + member.size), by = spread === "extrapolated" && member.beyond ? member.beyond : member;
       if (by === member || by.error.exact) own.set(mine);
       else latentOf(by, at, levels, own);
-      if (by !== member) {
-        const errors = errorsAt(by.error, at, new Float64Array(by.size));
-        for (let s = 0; s < own.length; s++) own[s] *= Math.exp(errors[s]);
-      }
       const group = by.groups.names.length ? Math.max(0, by.groups.names.indexOf(levels.get(by.groups.column))) : 0;
-      noisy(fit, own, by.noise[group]);
+      noisy(fit, own, by, group, by === member ? null : errorsAt(by.error, at, new Float64Array(by.size)));
     }
     from += member.size;
   }
@@ -352,15 +348,26 @@ function nearness(fit, row, but) {
 
 const rowValue = (fit, name, row) => { const i = fit.rows.names.indexOf(name); return i < 0 ? NaN : fit.rows.values[i * fit.rows.run.length + row]; };
 
-function curve(fit, i) {
-  const box = $("curves"), width = widthOf(box, FITS.length), height = Math.round(Math.min(330, Math.max(250, width * 0.62)));
-  const x = axisOf(state.along, EDGE.left, width - EDGE.right), s = SLIDERS.get(state.along), at = new Map(state.at), points = [];
+// Bands along a covariate. They stay while only this covariate moves, within the axis.
+const kept = [];
+function pointsAlong(fit, i, x) {
+  const others = [...state.at].filter(([name]) => name !== state.along);  // other shares of a mixture move with it, and so it is drawn anew
+  const key = JSON.stringify([state.along, x.low, x.high, x.from, x.to, others, [...state.levels]]);
+  if (kept[i]?.key === key) return kept[i].points;
+  const at = new Map(state.at), points = [];
   for (let k = 0; k <= POINTS; k++) {
     const value = x.at(k, POINTS);
     moveOne(at, state.along, value);
-    const here = outcomesAt(fit, at, state.levels);
-    points.push({ value, px: x.pixel(value), latent: quantiles(here.latent, PROBS), next: here.next && quantiles(here.next, [0.05, 0.95]), away: here.away, spread: here.spread });
+    const here = outcomesAt(fit, at, state.levels), next = here.next && quantiles(here.next, [0.05, 0.95]);
+    points.push({ value, px: x.pixel(value), latent: quantiles(here.latent, PROBS), next, away: here.away, spread: here.spread });
   }
+  kept[i] = { key, points };
+  return points;
+}
+
+function curve(fit, i) {
+  const box = $("curves"), width = widthOf(box, FITS.length), height = Math.round(Math.min(330, Math.max(250, width * 0.62)));
+  const x = axisOf(state.along, EDGE.left, width - EDGE.right), s = SLIDERS.get(state.along), points = pointsAlong(fit, i, x);
   const seen = [], good = points.filter((p) => p.latent.every(Number.isFinite));
   const values = good.flatMap((p) => [p.latent[0], p.latent[4], ...(p.next ?? [])]).filter(Number.isFinite).sort((a, b) => a - b);
   for (let row = 0; row < fit.rows.run.length; row++) {
@@ -431,11 +438,12 @@ function contour(values, level, x, y) {
 }
 const pieces = (parts) => parts.map(line).join("");
 
+// Cells end on whole pixels, so that none overlap.
 function heat(values, x, y, opacity, kind = "") {
-  const w = (x.to - x.from) / CELLS, h = (y.to - y.from) / CELLS, parts = [];
+  const edge = (axis, i) => Math.round(axis.from + (i * (axis.to - axis.from)) / CELLS), parts = [];
   for (let j = 0; j < CELLS; j++) for (let i = 0; i < CELLS; i++) {
-    const o = opacity(values[j * CELLS + i]);
-    if (o > 0.004) parts.push(`<rect class="heat ${kind}" fill-opacity="${o.toFixed(2)}" x="${(x.from + i * w).toFixed(2)}" y="${(y.from + (j + 1) * h).toFixed(2)}" width="${(w + 0.02).toFixed(2)}" height="${(0.02 - h).toFixed(2)}"/>`);
+    const o = opacity(values[j * CELLS + i]), [left, right, bottom, top] = [edge(x, i), edge(x, i + 1), edge(y, j), edge(y, j + 1)];
+    if (o > 0.004) parts.push(`<path class="heat ${kind}" fill-opacity="${o.toFixed(2)}" d="M${left} ${bottom}H${right}V${top}H${left}Z"/>`);
   }
   return parts.join("");
 }
@@ -464,7 +472,7 @@ function slices(result, x, y, width, height) {
     }
     parts.push(marks(fit, x, y));
     const what = state.show === "median" ? `latent median of ${nameOf(fit)}` : `width of the latent 90% interval of ${nameOf(fit)}`;
-    paint(figure($("maps"), i, `${fit.label}: ${what}`), width, height, parts.join(""), `${fit.label}: ${what} over ${x.name} and ${y.name}, from ${shown(finite[0])} to ${shown(finite[finite.length - 1])}; darker is lower`);
+    paint(figure($("maps"), i, `${fit.label}: ${what}`), width, height, parts.join(""), `${fit.label}: ${what} over ${x.name} and ${y.name}, from ${shown(finite[0])} to ${shown(finite[finite.length - 1])}; stronger colour is lower`);
   });
 }
 
@@ -549,7 +557,7 @@ function allocation() {
     const row = (name, values, log) => { const q = quantiles(Float64Array.from(values), PROBS); return `<tr><th scope="row">${name}</th>${[2, 1, 3, 0, 4].reduce((text, j, n) => (n === 0 ? `<td class="n">${short4(q[2], log)}</td>` : n % 2 ? `${text}<td class="n">${short4(q[j], log)} to ` : `${text}${short4(q[j], log)}</td>`), "")}</tr>`; };
     const ratio = found.D.map((d, s) => d / found.N[s]);
     const corner = found.corner ? `<p class="where far">In ${shown(100 * found.corner, 2)}% of the draws the optimum is a limit of N or D.</p>` : "";
-    return `<div class="card">${head}<div class="scroll" tabindex="0" role="region" aria-label="Best N and D by ${escaped(fit.label)}"><table><thead><tr><th scope="col">best</th><th scope="col">median</th><th scope="col">50% interval</th><th scope="col">90% interval</th></tr></thead><tbody>${row("N", found.N, true)}${row("D", found.D, true)}${row("D / N", ratio, false)}${row(escaped(fit.outcome), found.outcome, false)}</tbody></table></div>${corner}</div>`;
+    return `<div class="card">${head}<div class="scroll" tabindex="0" role="region" aria-label="Best N and D by ${escaped(fit.label)}"><table><thead><tr><th scope="col">best</th><th scope="col">median</th><th scope="col">50% eti</th><th scope="col">90% eti</th></tr></thead><tbody>${row("N", found.N, true)}${row("D", found.D, true)}${row("D / N", ratio, false)}${row(escaped(fit.outcome), found.outcome, false)}</tbody></table></div>${corner}</div>`;
   }).join("");
 }
 const short4 = (v, log) => (log ? short(v, true) : shown(v, 4));
@@ -563,12 +571,12 @@ function cards() {
   const chance = holds(each);
   $("cards").innerHTML = FITS.map((fit, i) => {
     const here = each[i], q = quantiles(here.latent, PROBS), next = here.next && quantiles(here.next, PROBS), range = (v, a, b) => `${shown(v[a])} to ${shown(v[b])}`;
-    const rows = [["latent 50%", range(q, 1, 3)], ["latent 90%", range(q, 0, 4)]];
-    if (next) rows.push([`${here.spread} median`, shown(next[2])], [`${here.spread} 90%`, range(next, 0, 4)]);
+    const rows = [["latent 50% eti", range(q, 1, 3)], ["latent 90% eti", range(q, 0, 4)]];
+    if (next) rows.push([`${here.spread} median`, shown(next[2])], [`${here.spread} 90% eti`, range(next, 0, 4)]);
     else rows.push(["next run", "not in this page: its items are counted"]);
     const name = FITS.length > 1 ? `<h3>${escaped(fit.label)}</h3>` : "", impossible = Number.isFinite(q[2]) ? "" : `<p class="where far">The law has no finite ${escaped(fit.outcome)} here.</p>`;
-    bars.push(`<div><span>${escaped(fit.label)}</span><span><b>${shown(q[2])}</b> ${next ? `${here.spread} 90%: ${range(next, 0, 4)}` : `latent 90%: ${range(q, 0, 4)}`}</span></div>`);
-    spoken.push(`${fit.label}: ${fit.outcome} ${shown(q[2])}, 90% interval ${range(next ?? q, 0, 4)} (${next ? here.spread : "latent"}). ${where(here)}.`);
+    bars.push(`<div><span>${escaped(fit.label)}</span><span><b>${shown(q[2])}</b> ${next ? `${here.spread} 90% eti: ${range(next, 0, 4)}` : `latent 90% eti: ${range(q, 0, 4)}`}</span></div>`);
+    spoken.push(`${fit.label}: ${fit.outcome} ${shown(q[2])}, 90% equal-tailed interval ${range(next ?? q, 0, 4)} (${next ? here.spread : "latent"}). ${where(here)}.`);
     return `<div class="card">${name}<div class="big">${shown(q[2])} <small>${escaped(nameOf(fit))}, latent median</small></div><dl>${rows.map(([a, b]) => `<dt>${a}</dt><dd>${b}</dd>`).join("")}</dl>${impossible}<p class="where${here.away ? " far" : ""}">${here.away ? "▲ " : ""}${escaped(where(here))}</p></div>`;
   }).join("");
   $("bar").innerHTML = bars.join("");
@@ -584,7 +592,7 @@ function derived() {
 
 function table() {
   if (!$("curve-numbers").open || !drawn.length) return;
-  const some = drawn[0].filter((_, k) => k % 10 === 0).map((_, j) => j * 10), heads = FITS.flatMap((fit) => ["latent median", "latent 90% interval", ...(fit.kind === "count" ? [] : ["next run, 90% interval"])].map((t) => (FITS.length > 1 ? `${fit.label}: ${t}` : t)));
+  const some = drawn[0].filter((_, k) => k % 10 === 0).map((_, j) => j * 10), heads = FITS.flatMap((fit) => ["latent median", "latent 90% eti", ...(fit.kind === "count" ? [] : ["next run, 90% eti"])].map((t) => (FITS.length > 1 ? `${fit.label}: ${t}` : t)));
   const body = some.map((k) => `<tr><th scope="row">${short4(drawn[0][k].value, SLIDERS.get(state.along).log)}</th>${drawn.map((points) => { const p = points[k]; return `<td class="n">${shown(p.latent[2])}</td><td class="n">${shown(p.latent[0])} to ${shown(p.latent[4])}</td>${p.next ? `<td class="n">${shown(p.next[0])} to ${shown(p.next[1])} (${p.spread})</td>` : ""}`; }).join("")}</tr>`);
   $("curve-table").innerHTML = `<table><thead><tr><th scope="col">${escaped(state.along)}</th>${heads.map((h) => `<th scope="col">${escaped(h)}</th>`).join("")}</tr></thead><tbody>${body.join("")}</tbody></table>`;
 }

@@ -56,7 +56,7 @@ def test_a_law_uses_each_name_after_it_is_defined(law: Law) -> None:
     for line in text.splitlines():
         defined = re.match(r"\s*const (\S+) = (.*);$", line)
         used = defined[2] if defined else line if line.strip().startswith("out[s]") else ""
-        assert {name for name in re.findall(r"[A-Za-z_$][\w$]*", re.sub(r"\d[\d.]*e[-+]?\d+", "0", used))} <= known, line
+        assert set(re.findall(r"[A-Za-z_$][\w$]*", re.sub(r"\d[\d.]*e[-+]?\d+", "0", used))) <= known, line
         if defined:
             known.add(defined[1])
 
