@@ -44,6 +44,7 @@ DRAWS = 400
 FEWEST, MOST = 50, 2_000  # draws of each fit
 ERRORS = 15  # kind of random numbers: those of the law's error in the page
 MOST_FITS = 3
+SCRIPTS = ("explore-numbers.js", "explore-pictures.js", "explore.js")  # parts of one script, in this order
 ROWS = 400  # most fitted rows of a fit that the page shows
 NUMBERS = 12_000  # most numbers of these rows
 BELOW, ABOVE = 3.0, 100.0  # by which factors sliders of logarithmic covariates go beyond the runs
@@ -73,7 +74,7 @@ class Explorer:
 
         made, style = environment(), text_of("explore.css")
         laws = f"{FUNCTIONS}\nconst LAWS = [{', '.join(self.laws)}];\n"
-        script = f'"use strict";\n(() => {{\n{laws}\n{text_of("explore.js")}\n}})();\n'
+        script = "\n".join(['"use strict";\n(() => {', laws, *map(text_of, SCRIPTS), "})();\n"])
         hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
         return made.get_template("explore.html").render(facts=self.facts, data=self.data, style=style, script=script, hashes=hashes)
 
