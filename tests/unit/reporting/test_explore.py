@@ -111,7 +111,7 @@ def test_bad_arguments_are_refused() -> None:
         assert caught.value.code == code
     for options in ({"draws": 10}, {"draws": 100.5}, {"seed": -1}):
         with pytest.raises(BayeslawError):
-            explore({"a": line_fit()}, **options)  # type: ignore[arg-type]
+            explore({"a": line_fit()}, **options)
 
 
 def test_a_failed_fit_is_refused_unless_forced() -> None:
