@@ -23,6 +23,7 @@ IN_WHEEL = (
     "bayeslaw/data/tinycpt-runs.csv",
     "bayeslaw/data/tinycpt-curves.csv",
     "bayeslaw/models/chinchilla.toml",
+    "bayeslaw/reporting/templates/explore.js",
 )
 IN_SDIST = (
     "CHANGELOG.md",

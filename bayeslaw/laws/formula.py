@@ -1,4 +1,4 @@
-"""Formulas as data: one text gives values in NumPy or PyTensor, LaTeX and MathML, and can't run code.
+"""Formulas as data: one text gives values in NumPy or PyTensor, LaTeX, MathML and JavaScript, and can't run code.
 
 A formula is parsed by Python's own parser, and only numbers, names, arithmetic and the functions in `FUNCTIONS` are allowed in its
 syntax tree. It is never passed to `eval`.
@@ -12,7 +12,7 @@ import itertools
 import operator
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -127,6 +127,13 @@ class Expression:
         if not name:
             return f"<math>{formula}</math>"
         return f'<math display="block">{_mathml_symbol(name, series)}<mo>=</mo>{formula}</math>'
+
+    def javascript(self, series: Mapping[str, Sequence[str]] | None = None) -> str:
+        """Return the expression in JavaScript, whose names are those of `javascript_name`; `laws.javascript` has the functions.
+
+        `series` are the columns of each series, node by node, over which `total` sums.
+        """
+        return _javascript(self.tree, series or {}, {})
 
 
 def _check(node: ast.AST, text: str, depth: int) -> None:
@@ -379,3 +386,41 @@ _OPERATORS: dict[type[ast.operator], tuple[str, int, int, int]] = {
     ast.Pow: ("**", _POWER, _ATOM, _SUM),
 }
 """The sign of each operator, its precedence, and the least precedence of operands that need no parentheses."""
+
+
+# --- JavaScript -------------------------------------------------------------------------------------------------------
+
+_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+def javascript_name(name: str) -> str:
+    """Return the name of a variable in JavaScript: `_N` for N, which is no word of the language and no name of a function."""
+    return "_" + "".join(c if c.isascii() else f"${ord(c):x}" for c in name)
+
+
+def _javascript(node: ast.AST, series: Mapping[str, Sequence[str]], names: Mapping[str, str]) -> str:
+    """Return a node in JavaScript, in parentheses; names in `names` stand for others."""
+
+    def written(child: ast.AST) -> str:
+        return _javascript(child, series, names)
+
+    match node:
+        case ast.Constant(value=value) if isinstance(value, (int, float)):
+            return repr(float(value))
+        case ast.Name(id=name):
+            return javascript_name(names.get(name, name))
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            return f"power({written(left)}, {written(right)})"
+        case ast.BinOp(left=left, op=op, right=right):
+            return f"({written(left)} {_SIGNS[type(op)]} {written(right)})"
+        case ast.UnaryOp(op=op, operand=operand):
+            return f"(-{written(operand)})" if isinstance(op, ast.USub) else written(operand)
+        case ast.Call(func=ast.Name(id="total"), args=[argument]):
+            own = {name: series[name] for name in sorted(Expression("", argument).names) if name in series}
+            if not own:
+                raise FormulaError(f"{ast.unparse(argument)!r} has no series to be summed over.", code="total-without-series")
+            nodes = [dict(zip(own, columns, strict=True)) for columns in zip(*own.values(), strict=False)]
+            return f"({' + '.join(_javascript(argument, series, {**names, **node}) for node in nodes)})"
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return f"{name}({', '.join(map(written, args))})"
+    raise FormulaError(f"{ast.dump(node)} was not checked.", code="unchecked-formula")

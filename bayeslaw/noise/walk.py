@@ -75,15 +75,19 @@ class Axis:
         out = np.array(OUTWARD)
         return cls(np.linspace(smallest, 0.0, count, endpoint=False)[::-1], np.concatenate([out, smallest - out]))
 
-    def features(self, at: Array) -> Array:
-        """Return features (n, knots) at `at` (n,): times standard normal numbers they are values of a walk of scale 1."""
+    @property
+    def table(self) -> tuple[Array, Array]:
+        """The places of the knots and the pin, ascending, (knots + 1,), and the features there (knots + 1, knots)."""
         knots = np.concatenate([self.inside, self.beyond])
         size = np.abs(knots) ** (2 * ROUGHNESS)
         apart = np.abs(knots[:, None] - knots[None]) ** (2 * ROUGHNESS)
         factor = np.linalg.cholesky((size[:, None] + size[None] - apart) / 2)
         order = np.argsort(np.append(knots, 0.0))
-        values = np.vstack([factor, np.zeros(knots.size)])[order]  # 0 at the pin
-        places = np.append(knots, 0.0)[order]
+        return np.append(knots, 0.0)[order], np.vstack([factor, np.zeros(knots.size)])[order]  # 0 at the pin
+
+    def features(self, at: Array) -> Array:
+        """Return features (n, knots) at `at` (n,): times standard normal numbers they are values of a walk of scale 1."""
+        places, values = self.table
         right = np.clip(np.searchsorted(places, at), 1, places.size - 1)
         share = np.clip((at - places[right - 1]) / (places[right] - places[right - 1]), 0.0, 1.0)[:, None]
         return np.asarray((1 - share) * values[right - 1] + share * values[right])

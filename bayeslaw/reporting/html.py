@@ -5,11 +5,31 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from bayeslaw.core.html import cells, shown
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 MOST_ROWS = 200  # largest number of rows that a table has on the page; JSON has all rows
+
+
+def environment() -> Environment:
+    """Return what makes pages from the templates of this package; what templates are given is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("bayeslaw.reporting"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS)}
+    return made
+
+
+def text_of(name: str) -> str:
+    """Return the text of a style or a script beside the templates."""
+    return (files("bayeslaw.reporting") / "templates" / name).read_text(encoding="utf-8")
 
 
 def page(
@@ -23,11 +43,5 @@ def page(
     template, rest : str
         The page's template, and where all rows of a long table are.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("bayeslaw.reporting"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS)}
     images = {name: "data:image/svg+xml;base64," + base64.b64encode(data).decode() for name, data in pictures.items()}
-    return environment.get_template(template).render(facts=facts, images=images, most=MOST_ROWS, rest=rest)
+    return environment().get_template(template).render(facts=facts, images=images, most=MOST_ROWS, rest=rest)

@@ -114,6 +114,8 @@ import line.csv --map {} -o older.csv
 convert {}.csv --to bits/byte -o older.csv
 report fit.nc -o {}.html
 report fit.nc -o page.html --latex {}
+explore {}.nc -o page.html
+explore fit.nc -o {}.html
 demo --tables -o {}
 data fetch chinchilla -o {}
 dynamics areas {}.csv -o older.csv

@@ -1,0 +1,490 @@
+"""The explorer in a real browser: its numbers are Python's, it asks for nothing, and it works with a keyboard and on a phone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Browser, Page
+from scipy import stats
+
+from bayeslaw.data.table import Runs
+from bayeslaw.forecasting.forecast import Forecast, beyond_product, forecast_selections, outside
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.walk import ROW_NOISE
+from bayeslaw.planning.allocation import numeric, optimum
+from bayeslaw.posterior.draws import LawDraws
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.explore import ERRORS, Explorer, explore, thinned
+from tests import oracles
+from tests.browser import READY, needs_browser, opened, running
+from tests.commands import Command
+from tests.fixed import apart_fit, fixed_fit, line_fit, stand_in_fit, typical_fit
+from tests.oracles import Array, typical
+from tests.pages import HOSTILE
+
+pytestmark = needs_browser
+SETTINGS, DRAWS = 200, 60
+CLOSE = 1e-9
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running() as started:
+        yield started
+
+
+def given_fit(law: Law, size: int = 240) -> Fit:
+    """A fit of any law with draws around its typical values."""
+    rng, counted = np.random.default_rng(0), law.outcome.kind == "count"
+    values = {**typical(law), "sigma_point": 0.005, "sigma_run": 0.004}
+    draws = {name: value * np.exp(0.02 * rng.standard_normal(size)) for name, value in values.items()}
+    effects = 0.01 * rng.standard_normal((8, size)) if counted else None
+    return fixed_fit(law, oracles.table(law, runs=8), draws, noise="auto" if counted else "normal", run_effect=effects)
+
+
+def learnt_fit() -> Fit:
+    """A fit whose law has an error that was learnt from the runs."""
+    fit = stand_in_fit("chinchilla", oracles.table(load_law("chinchilla"), runs=12), draws=500)
+    assert fit.extrapolation is not None
+    assert fit.extrapolation.discrepancy is not None
+    assert not fit.extrapolation.discrepancy.walk.exact
+    return fit
+
+
+def settings(page: Explorer, law: Law, size: int = SETTINGS) -> dict[str, Array]:
+    """Random settings within the ranges of the sliders, some at their ends."""
+    rng, at = np.random.default_rng(5), dict[str, Array]()
+    for slider in page.data["sliders"]:
+        share = np.concatenate([[0.0, 1.0], rng.uniform(size=size - 2)])
+        low, high = slider["low"], slider["high"]
+        at[slider["name"]] = low * (high / low) ** share if slider["log"] else low + (high - low) * share
+        if slider["binary"]:
+            at[slider["name"]] = np.round(at[slider["name"]])
+        if slider["zero"]:
+            at[slider["name"]][2:6] = 0.0
+    shares = rng.dirichlet(np.ones(max(1, len(law.shares))), size)
+    return at | {name: shares[:, i] for i, name in enumerate(law.shares)}
+
+
+def rows_of(at: Mapping[str, Array]) -> list[dict[str, float]]:
+    return [{name: float(values[i]) for name, values in at.items()} for i in range(len(next(iter(at.values()))))]
+
+
+def outcomes(page: Page, rows: list[dict[str, float]], spread: str = "latent", levels: Any = None) -> Array:
+    """Outcomes of all draws at settings by the page's script, (settings, draws); what is not finite is nan."""
+    values = "Array.from(bayeslaw.outcomes(0, row, levels)[spread], (v) => isFinite(v) ? v : null)"
+    script = f"([rows, spread, levels]) => rows.map((row) => {values})"
+    return np.array(page.evaluate(script, [rows, spread, levels or {}]), dtype=np.float64)
+
+
+def saved(explorer: Explorer, folder: Path) -> Path:
+    explorer.save(folder / "page.html")
+    return folder / "page.html"
+
+
+def away(got: Array, expected: Array) -> float:
+    """The largest relative difference, inf where one is no number and the other is one."""
+    finite = np.isfinite(expected)
+    if not (np.isfinite(got) == finite).all():
+        return np.inf
+    return float(np.max(np.abs(got[finite] / expected[finite] - 1), initial=0.0))
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_card_has_its_values_in_the_browser(law: Law, browser: Browser, tmp_path: Path) -> None:
+    fit = given_fit(law)
+    made = explore({law.name: fit}, draws=DRAWS)
+    at = settings(made, law)
+    ((_, chosen),) = thinned(fit.selections, DRAWS)
+    draws = {name: values[chosen] for name, values in fit.draws.items()}
+    covariates = {name: at.get(name, np.ones(SETTINGS)) for name in law.covariates}
+    with opened(browser, saved(made, tmp_path)) as page:
+        got = outcomes(page, rows_of(at))
+    with np.errstate(all="ignore"):
+        expected = law.predict(draws, covariates).T
+        first = next(name for name in law.parameters if name in law.formula.names.union(*(e.names for e in law.let.values())))
+        wrong = law.predict(draws | {first: draws[first] * (1 + 1e-4)}, covariates).T
+    assert np.isfinite(expected).mean() > 0.5
+    assert away(got, expected) < CLOSE
+    assert away(got, wrong) > CLOSE  # the comparison would have noticed
+
+
+def forecasts(fit: Fit | Stack, rows: list[dict[str, Any]], draws: int, seed: int = 0) -> list[Forecast]:
+    """Forecasts of one new run of a new checkpoint each, by the draws of the page."""
+    selections = thinned(fit.selections, draws)
+    return [
+        forecast_selections("page", selections, Runs(pd.DataFrame([row]), "at"), None, seed, "new-checkpoint", learned=True)
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("name", ["chinchilla", "task-exp", "vocabulary", "replay-target"])
+def test_the_next_run_is_that_of_a_forecast(name: str, browser: Browser, tmp_path: Path) -> None:
+    fit = given_fit(load_law(name))
+    made = explore({name: fit}, draws=DRAWS, seed=7)
+    seen = fit.observed.covariates
+    rows = [{c: float(seen[c][row]) for c in fit.law.covariates} for row in range(0, 40, 4)]
+    with opened(browser, saved(made, tmp_path)) as page:
+        got = outcomes(page, rows, "next")
+    expected = np.stack([f.draws["run"].values[:, 0] for f in forecasts(fit, rows, DRAWS, seed=7)])
+    assert away(got, expected) < CLOSE
+    assert away(got, np.stack([f.draws["latent"].values[:, 0] for f in forecasts(fit, rows, DRAWS)])) > 1e-4
+
+
+def test_a_column_of_levels_and_groups_of_noise(browser: Browser, tmp_path: Path) -> None:
+    fit = apart_fit(size=400)
+    made = explore({"line": fit}, draws=DRAWS)
+    assert {c["name"]: c["values"] for c in made.data["columns"]} == {"domain": ["web", "code"], "lab": ["a", "b_1"]}
+    with opened(browser, saved(made, tmp_path)) as page:
+        for domain, lab in (("web", "a"), ("web", "b_1"), ("code", "a"), ("code", "b_1")):
+            row = {"x": 0.25}
+            (one,) = forecasts(fit, [{**row, "domain": domain, "lab": lab}], DRAWS)
+            for spread, name in (("latent", "latent"), ("next", "run")):
+                got = outcomes(page, [row], spread, {"domain": domain, "lab": lab})
+                assert away(got[0], one.draws[name].values[:, 0]) < CLOSE
+
+
+def test_a_stack_has_draws_of_each_law_by_its_weight(browser: Browser, tmp_path: Path) -> None:
+    fits = {name: given_fit(load_law(name)) for name in ("chinchilla", "kaplan")}
+    stack = Stack(fits, {"chinchilla": 0.75, "kaplan": 0.25})
+    made = explore({"both": stack}, draws=DRAWS)
+    assert [member["size"] for member in made.data["fits"][0]["members"]] == [45, 15]
+    rows = [{"N": 1e8, "D": 5e9}, {"N": 1e9, "D": 2e10}]
+    with opened(browser, saved(made, tmp_path)) as page:
+        for spread, name in (("latent", "latent"), ("next", "run")):
+            got = outcomes(page, rows[:1], spread)
+            assert away(got[0], forecasts(stack, rows, DRAWS)[0].draws[name].values[:, 0]) < CLOSE
+
+
+# --- beyond the runs --------------------------------------------------------------------------------------------------
+
+
+def test_the_page_knows_where_the_runs_end(browser: Browser, tmp_path: Path) -> None:
+    for name in ("chinchilla", "transfer-target", "cpt-dynamics"):
+        fit = typical_fit(name)
+        made = explore({name: fit}, draws=DRAWS)
+        at = settings(made, fit.law)
+        with opened(browser, saved(made, tmp_path)) as page:
+            script = "{ const o = bayeslaw.outcomes(0, row); return [o.away, o.reach.map((r) => [r.name, r.distance])]; }"
+            got = page.evaluate(f"(rows) => rows.map((row) => {script})", rows_of(at))
+        distances = outside(fit, at)
+        expected = (distances > 1e-9).any(axis=1) | beyond_product(fit, at)
+        assert [one[0] for one in got] == expected.tolist()
+        assert expected.mean() > 0.02
+        for row, (_, reach) in enumerate(got):
+            assert {n: pytest.approx(d, rel=1e-12) for n, d in reach} == {
+                str(n): d for n, d in distances.iloc[row].items() if d > 1e-9
+            }
+
+
+@pytest.mark.parametrize("kind", ["learnt", "usual"])
+def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_path: Path) -> None:
+    """Draw by draw as the head of the module says, by NumPy; and in its distribution as a forecast by all draws."""
+    if kind == "learnt":
+        fit = learnt_fit()
+        rows = [{"N": 1e11, "D": 1e12}, {"N": 3e6, "D": 3e7}, {"N": 1e9, "D": 1e12}]
+    else:
+        fit = stand_in_fit("transfer-target", oracles.table(load_law("transfer-target"), runs=12), draws=500)
+        rows = [{"N": 2e10, "D": 1e10, "r": 0.25, "ptpp": 2000.0}, {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 1e4}]
+    made, beyond = explore({"fit": fit}, draws=400), fit.extrapolation
+    with opened(browser, saved(made, tmp_path)) as page:
+        got = outcomes(page, rows, "next")
+    ((_, chosen),) = thinned(fit.selections, 400)
+    assert beyond is not None
+    assert beyond.discrepancy is not None
+    walk, rng = beyond.discrepancy.walk, np.random.default_rng((int(fit.info["seed"]), 0, ERRORS))
+    extra = np.exp(walk.beyond[0] + walk.beyond[1] * rng.standard_normal(400))
+    normal, zero = rng.standard_normal(400), np.zeros(1, dtype=np.int64)
+    values = {name: v[chosen] for name, v in beyond.draws.items()}
+    noise = beyond.noise.sample(values, zero, zero, (int(fit.info["seed"]), 0), checkpoint=zero)[0]
+    at = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    features = walk.features(at)
+    if kind == "usual":
+        error = normal[:, None] * extra[:, None] * np.sqrt(((features * walk.weights * ~walk.inside) ** 2).sum(axis=1))
+    else:
+        inside, components = features[:, walk.inside], walk.components(at)
+        whole = np.hypot(beyond.discrepancy.scale[chosen], extra)
+        free = (features[:, ~walk.inside] ** 2).sum(axis=1) + ((inside - components @ walk.loadings.T) ** 2).sum(axis=1)
+        shrunk = (components**2 / (1 + walk.squares / ROW_NOISE)).sum(axis=1)
+        sd = np.sqrt(np.outer(whole**2, free) + np.outer(extra**2, shrunk))
+        error = beyond.discrepancy.learnt(at, chosen) + normal[:, None] * sd
+    latent = beyond.law.predict(values, at)
+    assert away(got, (latent * np.exp(error + noise[:, None])).T) < CLOSE
+    (one,) = [forecast_selections("fit", fit.selections, Runs(pd.DataFrame(rows), "at"), None, 0, "new-checkpoint", learned=True)]
+    of_forecast = one.draws["extrapolated"].values
+    for i in range(len(rows)):
+        assert one.headlines[i] == "extrapolated"
+        # Draws of one chain of the stand-in are independent; both samples are of 400 and 1,000 numbers.
+        assert stats.ks_2samp(np.log(got[i]), np.log(of_forecast[:, i])).pvalue > 1e-3
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["chinchilla", "kaplan", "transfer-target"])
+def test_allocations_are_those_of_allocate(name: str, browser: Browser, tmp_path: Path) -> None:
+    fit = typical_fit(name)
+    made, compute = explore({name: fit}, draws=DRAWS), 3e21
+    ((_, chosen),) = thinned(fit.selections, DRAWS)
+    at = {s["name"]: s["start"] for s in made.data["sliders"]}
+    constants = {k: v for k, v in at.items() if k not in ("N", "D")}
+    law = LawDraws(fit.law, {k: v[chosen] for k, v in fit.draws.items()}, constants)
+    with opened(browser, saved(made, tmp_path)) as page:
+        script = "{ const f = bayeslaw.allocate(0, c, at); return [Array.from(f.N), Array.from(f.outcome), f.corner]; }"
+        found = page.evaluate(f"([c, at]) => {script}", [compute, at])
+    searched, best = numeric(law, np.array([compute])), optimum(law, np.array([compute]))
+    assert away(np.array(found[1]), best["loss"][:, 0]) < CLOSE
+    # The loss is flat at its least: places with equal losses to 1e-16 differ by 1e-8 of log N.
+    assert away(np.array(found[0]), searched["N"][:, 0]) < 1e-6
+    assert found[2] == searched["corner"].mean()
+
+
+def test_a_plan_says_with_what_probability_limits_hold(browser: Browser, tmp_path: Path) -> None:
+    fits = {name: typical_fit(f"transfer-{name}") for name in ("source", "target")}
+    made = explore(fits, draws=200)
+    path, at = saved(made, tmp_path), {"N": 3e8, "D": 1e10, "r": 0.3, "ptpp": 100.0}
+    latent = []
+    for fit in fits.values():
+        ((_, chosen),) = thinned(fit.selections, 200)
+        draws = {k: v[chosen] for k, v in fit.draws.items()}
+        latent.append(fit.law.predict(draws, {k: np.array([v]) for k, v in at.items()})[:, 0])
+    limits = [float(np.quantile(values, q)) for values, q in zip(latent, (0.7, 0.6), strict=True)]
+    chance = np.mean((latent[0] <= limits[0]) & (latent[1] <= limits[1]))
+    words = "&".join([*(f"{k}={v!r}" for k, v in at.items()), f"_limit1=%3C{limits[0]!r}", f"_limit2=%3C{limits[1]!r}"])
+    with opened(browser, path, f"#{words}", drawn=True) as page:
+        said = page.inner_text("#feasible")
+        assert f"probability {chance:.2f} (latent)" in said
+        assert "source at most" in said
+        page.select_option("#way-0", ">")
+        page.wait_for_selector(READY)
+        other = np.mean((latent[0] >= limits[0]) & (latent[1] <= limits[1]))
+        assert f"probability {other:.2f} (latent)" in page.inner_text("#feasible")
+        page.fill("#limit-0", "")
+        page.fill("#limit-1", "")
+        page.wait_for_selector(READY)
+        assert page.inner_text("#feasible").startswith("Give a limit")
+
+
+# --- a person's way through the page ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def three() -> Explorer:
+    """Of three fits with errors of laws."""
+    names = {"source": "transfer-source", "target": "transfer-target", "joint": "cpt-joint"}
+    fits = {k: stand_in_fit(v, oracles.table(load_law(v), runs=12), draws=500) for k, v in names.items()}
+    return explore(fits, command="bayeslaw explore")
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of two fits with few draws, which is soon drawn."""
+    fits = {name: typical_fit(f"transfer-{name}") for name in ("source", "target")}
+    return saved(explore(fits, draws=DRAWS), tmp_path_factory.mktemp("few"))
+
+
+def test_the_page_is_small_and_soon_there(
+    three: Explorer, browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(three, tmp_path)
+    assert path.stat().st_size <= 2_000_000
+    with opened(browser, path, drawn=True) as page:
+        paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        move = page.evaluate(
+            """async () => {
+              const range = document.querySelector("#sliders input[type=range]"), took = [];
+              for (let i = 0; i < 30; i++) {
+                const began = performance.now();
+                range.value = 300 + 10 * i;
+                range.dispatchEvent(new Event("input", { bubbles: true }));
+                await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 0)));
+                took.push(performance.now() - began);
+              }
+              return took.sort((a, b) => a - b)[15];
+            }"""
+        )
+    with capsys.disabled():
+        size = path.stat().st_size / 1e6
+        print(f"\nexplorer of three fits: {size:.2f} MB, first paint {paint:.0f} ms, a slider's move {move:.0f} ms")
+    assert paint < 10_000  # a machine that runs other things is slow; the limits are those of a quiet one
+    assert move < 2_000
+
+
+def test_nothing_leaves_the_page_and_no_text_is_code(few: Path, browser: Browser) -> None:
+    text = few.read_text(encoding="utf-8")
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", text)
+    requests = r"XMLHttpRequest|WebSocket|\bfetch\(|sendBeacon|import\("
+    assert not re.search(rf"\beval\(|new Function|setTimeout\(\s*[\"'`]|{requests}", text)
+    made = browser.new_context()
+    page, asked = made.new_page(), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(few.as_uri())
+    page.wait_for_selector(READY)
+    assert [url for url in asked if not url.startswith(few.as_uri())] == []
+    listen = "document.addEventListener('securitypolicyviolation', (e) => told(e.effectiveDirective))"
+    policy = f"new Promise((told) => {{{{ {listen}; {{}}; }}}})"
+    by_policy = [
+        page.evaluate(policy.format(attempt))
+        for attempt in (
+            "fetch('https://example.org/').catch(() => 0)",
+            "new Image().src = 'https://example.org/a.png'",
+            "document.body.append(Object.assign(document.createElement('script'), { textContent: '1 + 1' }))",
+            "setTimeout(() => { try { (0, eval)('1 + 1'); } catch {} }, 20)",  # later: what a debugger runs at once is exempt
+        )
+    ]
+    made.close()
+    assert by_policy == ["connect-src", "img-src", "script-src-elem", "script-src"]
+
+
+def test_the_address_holds_all_that_was_set(few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True) as page:
+        page.fill("input >> nth=0", "8.1B")
+        page.keyboard.press("Enter")
+        page.select_option("#along", "r")
+        page.select_option("#y", "ptpp")
+        page.select_option("#show", "width")
+        page.fill("#wanted", "0.75")
+        page.keyboard.press("Tab")
+        page.wait_for_selector(READY)
+        address, cards = page.url, page.inner_html("#cards")
+    fragment = address[address.index("#") :]
+    assert "N=8100000000&" in fragment
+    with opened(browser, few, fragment, drawn=True) as other:
+        assert other.inner_html("#cards") == cards
+        chosen = [other.input_value(f"#{key}") for key in ("along", "x", "y", "show", "wanted")]
+        assert chosen == ["r", "N", "ptpp", "width", "0.75"]
+        assert other.url == address
+
+
+@pytest.mark.parametrize("fragment", ["#N=-1&D=x&r=7&_along=no&_x=&_wanted=3&_limit1=abc&level.none=1", "#%E0%A4%A", f"#{HOSTILE}"])
+def test_an_address_that_says_nonsense_is_ignored(fragment: str, few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True) as plain:
+        expected = plain.inner_text("#cards")
+    with opened(browser, few, fragment, drawn=True) as page:
+        assert page.inner_text("#cards") == expected
+
+
+def test_everything_is_reached_by_the_keyboard_and_has_a_name(few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True) as page:
+        before, reached, named = page.inner_text("#cards"), list[str](), "e.id || e.getAttribute('aria-label') || e.tagName"
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate(f"((e) => {named})(document.activeElement)"))
+        controls = page.evaluate(
+            f"[...document.querySelectorAll('input, select, button')].filter((e) => e.checkVisibility()).map((e) => {named})"
+        )
+        assert [one for one in controls if one not in reached] == []
+        unnamed = page.evaluate(
+            """() => [...document.querySelectorAll("input, select, button")].filter((e) =>
+                 !(e.labels?.length || e.getAttribute("aria-label") || e.textContent.trim())).map((e) => e.outerHTML)"""
+        )
+        assert unnamed == []
+        assert page.evaluate("[...document.querySelectorAll('figure svg')].every((e) => e.getAttribute('aria-label').length > 20)")
+        page.focus("#sliders input[type=range] >> nth=0")
+        for key in ("ArrowLeft", "PageDown", "PageDown", "Home", "ArrowRight", "PageUp"):
+            page.keyboard.press(key)
+        assert page.input_value("#sliders input[type=range] >> nth=0") == "11"
+        page.wait_for_selector(READY)
+        assert page.inner_text("#cards") != before
+        spoken = page.get_attribute("#sliders input[type=range] >> nth=0", "aria-valuetext")
+        assert spoken is not None
+        assert "parameters, below the runs" in spoken
+        tree = page.locator("body").aria_snapshot()
+        assert 'slider "N"' in tree
+        assert 'textbox "N"' in tree
+        assert 'combobox "Along"' in tree
+        assert "target: loss " in page.inner_text("#spoken")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_width_needs_scrolling_sideways(width: int, scheme: str, few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        right = page.evaluate(
+            "Math.max(...[...document.querySelectorAll('figure svg')].map((e) => e.getBoundingClientRect().right))"
+        )
+        assert right <= width
+        ink, ground = page.evaluate("(() => { const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]; })()")
+        light = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ink, ground)]
+        assert (light[0] < light[1]) == (scheme == "light")
+
+
+def test_it_prints(few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True, color_scheme="dark") as page:
+        assert page.pdf().startswith(b"%PDF")
+        page.emulate_media(media="print")
+        assert page.is_visible("#curves figure svg >> nth=0")
+        assert not page.is_visible("#reset")
+
+
+def test_shares_keep_their_sum(browser: Browser, tmp_path: Path) -> None:
+    law = load_law("mixture-scaling")
+    with opened(browser, saved(explore({"mixture": given_fit(law)}, draws=DRAWS), tmp_path), drawn=True) as page:
+        page.focus("#sliders input[type=range] >> nth=2")
+        for key in ("End", "Home", "PageUp", "PageUp", "ArrowRight"):
+            page.keyboard.press(key)
+            page.wait_for_selector(READY)
+            at = dict(pair.split("=") for pair in page.url.partition("#")[2].split("&") if not pair.startswith("_"))
+            assert sum(float(at[name]) for name in law.shares) == pytest.approx(1, abs=1e-12)
+
+
+def test_a_run_can_be_gone_to(browser: Browser, tmp_path: Path) -> None:
+    fit = typical_fit("chinchilla")
+    with opened(browser, saved(explore({"fit": fit}, draws=DRAWS), tmp_path), drawn=True) as page:
+        page.select_option("#preset", label="run 2")
+        page.wait_for_selector(READY)
+        code = fit.observed.run_names.index("run 2")
+        last = np.flatnonzero(fit.observed.run == code)[-1]
+        for name in ("N", "D"):
+            assert f"{name}={fit.observed.covariates[name][last]:.15g}"[:9] in page.url
+
+
+# --- texts and errors ---------------------------------------------------------------------------------------------------
+
+
+def test_texts_of_others_are_text(browser: Browser, tmp_path: Path) -> None:
+    fit = line_fit(names=(HOSTILE, "</script><b>r1", "r2", "r3"))
+    fit = replace(fit, law=replace(fit.law, title=HOSTILE, note="</style><script>alert(2)</script>"))
+    made = explore({f'{HOSTILE}"&': fit}, draws=DRAWS, command="bayeslaw explore '</script>'")
+    with opened(browser, saved(made, tmp_path), drawn=True) as page:
+        assert HOSTILE in page.inner_text("h1")
+        assert page.locator("b").count() == 1  # that of the bar of narrow windows, and no other
+        page.select_option("#preset", index=1)
+        page.wait_for_selector(READY)
+
+
+def test_a_failed_fit_is_refused_or_marked(small_fit: Fit, browser: Browser, tmp_path: Path) -> None:
+    made = explore({"small": small_fit}, draws=DRAWS, force=True)
+    with opened(browser, saved(made, tmp_path), drawn=True) as page:
+        assert "sampling FAILED" in page.inner_text(".alarm >> nth=0")
+
+
+def test_counted_items_have_latent_bands_only(browser: Browser, tmp_path: Path) -> None:
+    fit = given_fit(load_law("task-sigmoid"))
+    with opened(browser, saved(explore({"accuracy": fit}, draws=DRAWS), tmp_path), drawn=True) as page:
+        assert "its items are counted" in page.inner_text("#cards")
+        assert page.input_value("#way-0") == ">"
+        assert not page.is_visible("#allocation")
+
+
+def test_the_command_writes_the_page(command: Command, browser: Browser, sound_fit: Fit, tmp_path: Path) -> None:
+    sound_fit.save(tmp_path / "fit.nc")
+    done = command("explore", tmp_path / "fit.nc", "-o", tmp_path / "page.html", "--names", "small models", "--draws", 100)
+    assert done.status == 0, done.err
+    assert "page with 100 draws of each fit written" in done.out
+    with opened(browser, tmp_path / "page.html", drawn=True) as page:
+        data = json.loads(page.inner_text("#data") or page.evaluate("document.getElementById('data').textContent"))
+        assert (data["draws"], data["fits"][0]["label"]) == (100, "small models")
