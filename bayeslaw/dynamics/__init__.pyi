@@ -1,3 +1,4 @@
+from .follow import Follower as Follower
 from .mixtures import combination_draws as combination_draws
 from .mixtures import combine as combine
 from .monitor import Watch as Watch
