@@ -29,8 +29,7 @@ import pandas as pd
 from tables import banner, markdown_table
 
 import bayeslaw
-from bayeslaw.data.curves import Curves, read_curves
-from bayeslaw.dynamics.condition import left_band
+from bayeslaw.data.curves import read_curves
 from bayeslaw.dynamics.follow import Follower
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import Schedule, logged
@@ -80,7 +79,13 @@ def schedules() -> Iterator[tuple[Fit, pd.DataFrame, str, Schedule, dict[str, An
     fit = fit_100m(table)
     for run in [r for r in table["run"].unique() if r not in SEEN]:
         own = table[table["run"] == run]
-        yield fit, own, run, logged(own["step"].to_numpy(np.int64), own["lr"], warmup=WARMUP, name=run), {"reading": {"warmup": WARMUP}}
+        yield (
+            fit,
+            own,
+            run,
+            logged(own["step"].to_numpy(np.int64), own["lr"], warmup=WARMUP, name=run),
+            {"reading": {"warmup": WARMUP}},
+        )
 
 
 def fit_100m(table: pd.DataFrame) -> Fit:
@@ -101,6 +106,34 @@ def tinycpt() -> Iterator[tuple[Fit, pd.DataFrame, str, Schedule, dict[str, Any]
         yield fit, table, run, curves.schedule(run), {"domain": "target", "column": "target_loss"}
 
 
+def simulated() -> dict[str, Any]:
+    """Runs drawn from the fit to the three curves, under the schedule of the first, each watched by the same fit."""
+    table = pd.read_csv(SHARED / "lr_schedules_100m.csv").rename(columns={"schedule": "run"})
+    fit, own = fit_100m(table), table[table["run"] == SEEN[0]].iloc[::2]
+    steps = own["step"].to_numpy(np.int64)
+    schedule = logged(steps, own["lr"], warmup=WARMUP, name=SEEN[0])
+    curves = read_curves(own.assign(run="simulated"), warmup=WARMUP)
+    latent = bayeslaw.forecast(fit, curves.runs().frame.drop(columns="loss"), force=True).draws["run"].to_numpy()
+    draws = np.random.default_rng(0).choice(len(latent), SIMULATED, replace=False)
+    inside, alarms, unreliable = [], 0, 0
+    for draw in draws:
+        run = own.assign(run="simulated", loss=latent[draw])
+        for share in (1 / 3, 2 / 3, 1.0):
+            so_far = run.iloc[: min(round(share * len(run)), len(run) - 1)]
+            watched = bayeslaw.dynamics.watch(fit, read_curves(so_far, warmup=WARMUP), "simulated", schedule, check=False)
+            if share < 1:
+                low, high = np.quantile(watched.final, [0.05, 0.95])
+                inside.append(low <= latent[draw, -1] <= high)
+                unreliable += not watched.reliable
+        alarms += watched.left is not None
+        if len(inside) % 40 == 0:
+            print(len(inside), np.mean(inside), alarms, unreliable, file=sys.stderr, flush=True)
+    return {
+        "runs": SIMULATED, "asked": len(inside), "inside eti90": f"{np.mean(inside):.1%}", "left their band": f"{alarms / SIMULATED:.1%}",
+        "weights unreliable": f"{unreliable / len(inside):.1%}", "losses in a run": len(run),
+    }  # fmt: skip
+
+
 def shown(rows: list[dict[str, Any]]) -> str:
     """A table of replays, and their means."""
     table = pd.DataFrame(rows)
@@ -110,7 +143,14 @@ def shown(rows: list[dict[str, Any]]) -> str:
         "run": "all", "asked": asked.sum(), **means, "refits": table["refits"].sum(), "left": f"{(table['left'] != '').sum()} runs",
         "median s": table["median s"].median(), "max s": table["max s"].max(),
     }  # fmt: skip
-    forms = {"inside": "{:.0%}", "error": "{:.4f}", "width": "{:.4f}", "reliable": "{:.0%}", "median s": "{:.2f}", "max s": "{:.2f}"}
+    forms = {
+        "inside": "{:.0%}",
+        "error": "{:.4f}",
+        "width": "{:.4f}",
+        "reliable": "{:.0%}",
+        "median s": "{:.2f}",
+        "max s": "{:.2f}",
+    }
     for column, form in forms.items():
         table[column] = table[column].map(form.format)
     names = {"inside": "inside eti90", "left": "left its band by", "reliable": "weights reliable"}
@@ -121,6 +161,8 @@ def main() -> None:
     print("# Forecasts of running runs\n\n" + banner("watching") + "\n")
     assert __doc__ is not None
     print(__doc__.split("\n\n", 2)[2].strip() + "\n")
+    print("## Simulated runs, without refits\n")
+    print(markdown_table([simulated()]) + "\n", flush=True)
     for title, cases in (("100M", schedules), ("tinycpt", tinycpt)):
         rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for fit, table, run, schedule, options in cases():

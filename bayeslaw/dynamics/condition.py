@@ -109,7 +109,7 @@ def condition(
 
 
 def tempered(likelihood: Array) -> Array:
-    """Return the powers (k,) of likelihoods (S, k) by which they leave `LEAST` draws effective: 1, or less where they are too sharp."""
+    """Return the powers (k,) of likelihoods (S, k) that leave `LEAST` draws effective: 1, or less where one is too sharp."""
     low, high = np.zeros(likelihood.shape[1]), np.ones(likelihood.shape[1])
     log_ratio = likelihood - likelihood.max(axis=0)
 

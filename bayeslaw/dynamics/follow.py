@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from typing import Literal, cast, get_args
 
-import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
@@ -92,8 +91,8 @@ class Follower:
         step = int(curves.logged(self.run, self.domain)["step"].max())
         if step < self._step:
             notes.append(
-                f"the log ends at step {step:,} and has been at step {self._step:,}: it was replaced, or the run was resumed from an "
-                "earlier step; everything before counts as not seen"
+                f"the log ends at step {step:,} and has been at step {self._step:,}: it was replaced, or the run was resumed from "
+                "an earlier step; everything before counts as not seen"
             )
             self._begin()
         self._step = step
@@ -115,8 +114,8 @@ class Follower:
 
     def _watch(self, curves: Curves) -> Watch:
         watched = watch(
-            self._current, curves, self.run, self.schedule, domain=self.domain, target=self.target, seed=self.seed, force=self.force,
-            check=self._failed is None,
+            self._current, curves, self.run, self.schedule, domain=self.domain, target=self.target, seed=self.seed,
+            force=self.force, check=self._failed is None,
         )  # fmt: skip
         self._failed = watched.failed if self._failed is None else self._failed
         return replace(watched, failed=self._failed)

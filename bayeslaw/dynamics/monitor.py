@@ -18,14 +18,14 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.units import NATS
-from bayeslaw.data.curves import Curves
+from bayeslaw.data.curves import Curve, Curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
 from bayeslaw.forecasting.forecast import forecast, forecast_selections
 from bayeslaw.forecasting.stack import require_losses
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.noise.custom import PointNoise
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.changes import nodes, number_of_nodes
 from bayeslaw.schedules.schedule import Schedule, joined
@@ -92,7 +92,7 @@ class Watch:
 
     @property
     def left(self) -> int | None:
-        """The step by which the run has left its band, or None; false alarms come in at most 1 of 20 runs (`condition.left_band`)."""
+        """The step by which the run has left its band, or None; false alarms: 1 run of 20 at most (`condition.left_band`)."""
         row = left_band(self.stated["pit"].to_numpy())
         return None if row is None else int(self.stated["step"].iloc[row - 1])
 
@@ -139,13 +139,13 @@ class Watch:
             pit = self.stated["pit"].to_numpy()[self.stated["step"] <= left][-10:]
             lines.append(
                 f"LEFT ITS BAND by step {left:,}: {int((np.abs(pit - 0.5) > BAND / 2).sum())} of the last {pit.size} losses up to "
-                f"there lie outside the {BAND:.0%} intervals stated before they came (in at most {ALARM:.0%} of runs by chance). Look "
-                "at data, learning rate and hardware since then; the forecast assumes that law and schedule hold"
+                f"there lie outside the {BAND:.0%} intervals stated before they came (in at most {ALARM:.0%} of runs by chance). "
+                "Look at data, learning rate and hardware since then; the forecast assumes that law and schedule hold"
             )
         if not self.reliable:
             lines.append(
-                f"the run's losses change the fit too much for its draws to be weighted (Pareto k {self.pareto_k:.2f}): do not rely on "
-                "these intervals, and fit the law again with this run among the runs"
+                f"the run's losses change the fit too much for its draws to be weighted (Pareto k {self.pareto_k:.2f}): do not "
+                "rely on these intervals; fit the law again with this run among the runs"
             )
         return lines
 
@@ -232,7 +232,7 @@ def watch(
         known = Conditioned(np.arange(len(expected)), effect, np.empty(0), 1.0, -np.inf, 0.0)
     loss = expected[known.chosen, count:] * np.exp(known.effect)
     ahead = ahead.assign(extrapolation=prediction.extrapolation[count:])
-    notes += _notes(schedule, curves.schedule(run), last, float(np.median(known.effect[:, 0])), ahead)
+    notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
     stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
     point = fit.noise.scales(fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
@@ -268,7 +268,7 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     area = seen["S1"] if "S1" in seen else seen.get("S1_pt", 0.0) + seen.get("S1_cpt", 0.0)
     early = ~(rows["S1"].fillna(np.inf) >= np.min(area) * (1 - 1e-9)) | (rows["S1"] == 0)
     if early.any():
-        notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} are from before the fit's first: not used")
+        notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
     rows = rows[~early]
     if len(rows) > MOST_ROWS:
         notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses, evenly spaced, are used")
@@ -311,15 +311,19 @@ def _scales(fit: Fit, settings: pd.DataFrame, some: Index) -> Scales | None:
     return Scales(point, np.maximum(run, LEAST_EFFECT), length)
 
 
-def _notes(schedule: Schedule, logged: Schedule, last: int, deviation: float, settings: pd.DataFrame) -> list[str]:
+def _notes(schedule: Schedule, logged: Curve, deviation: float, settings: pd.DataFrame) -> list[str]:
     """Return notes on rates that differ from those logged, a run that deviates from the law, and extrapolation."""
-    notes, count = list[str](), min(last, len(logged))
-    difference = np.abs(schedule.rates[:count] - logged.rates[:count]) / logged.peak
-    if count and difference.max() >= SAME_RATE:
+    notes = list[str]()
+    known = logged.logged_steps[(logged.logged_steps >= 1) & (logged.logged_steps <= len(schedule))].astype(np.int64)
+    rates = logged.logged_rates[np.isin(logged.logged_steps, known)]
+    # Programs differ in whether they log the rate of a step before or after it.
+    near = np.stack([schedule.rates[np.clip(known + shift, 0, len(schedule) - 1)] for shift in (-2, -1, 0)])
+    difference = np.abs(near - rates).min(axis=0, initial=np.inf)
+    if known.size and difference.max() >= SAME_RATE * max(rates.max(), schedule.peak):
         i = int(difference.argmax())
         notes.append(
-            f"the schedule's rate at step {i + 1:,} is {schedule.rates[i]:.3g}, the logged one {logged.rates[i]:.3g}: areas are "
-            "computed from the schedule"
+            f"the schedule's rate at step {known[i]:,} is {near[1, i]:.3g}, the logged one {rates[i]:.3g}: areas are computed from "
+            "the schedule"
         )
     if abs(deviation) > SAME_LOSS:
         notes.append(f"the run now deviates by {deviation:+.1%} from the law, more than a run effect: the law may not hold for it")
