@@ -1,11 +1,11 @@
-"""Forecasts inside real runs of Hugging Face's Trainer: a tiny model of bytes, trained for minutes on a processor.
+"""Forecasts inside real runs of Hugging Face's Trainer: a tiny model of bytes, trained on a processor.
 
-    python benchmarks/watching_trainer.py      # prints the report kept in benchmarks/results/watching_trainer.md; needs bayeslaw[trainer]
+    python benchmarks/watching_trainer.py      # prints benchmarks/results/watching_trainer.md; needs torch and bayeslaw[trainer]
 
-A GPT-2 of two layers is trained on the source text of Python's standard library, first under three short schedules (`EARLIER`). The
-law `annealing` is fitted to their validation losses from step `BEGIN` on. Then each of `WATCHED` is trained with the callback, which
-forecasts the final loss at every evaluation, with refits in the background. Scored are forecasts from a third of the run on: the 90%
-interval of the last logged loss. No choice was made on these runs. Times are those of the callback, while the model trains.
+A GPT-2 of one layer is trained on the source text of Python's standard library, first under three short schedules (`EARLIER`).
+The law `annealing` is fitted to their validation losses from step `BEGIN` on. Then each of `WATCHED` is trained with the callback,
+which forecasts the final loss at every evaluation, with refits in the background. Scored are forecasts from a third of the run on:
+the 90% interval of the last logged loss. No choice was made on these runs. Times are those of the callback, while the model trains.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import Schedule
 
 EARLIER = (
-    "constant:steps=1200,peak=2e-3,warmup=60",
-    "cosine:steps=1200,peak=2e-3,final=0.1,warmup=60",
-    "wsd:steps=1200,peak=2e-3,decay=0.3,final=0.1,warmup=60",
+    "constant:steps=700,peak=2e-3,warmup=40",
+    "cosine:steps=700,peak=2e-3,final=0.1,warmup=40",
+    "wsd:steps=700,peak=2e-3,decay=0.3,final=0.1,warmup=40",
 )
 WATCHED = (
-    "cosine:steps=2400,peak=2e-3,final=0.1,warmup=60",
-    "constant:steps=2400,peak=2e-3,warmup=60",
-    "wsd:steps=2000,peak=2e-3,decay=0.2,final=0.1,warmup=60",
-    "linear:steps=1600,peak=2e-3,final=0.1,warmup=60",
+    "cosine:steps=1400,peak=2e-3,final=0.1,warmup=40",
+    "constant:steps=1400,peak=2e-3,warmup=40",
+    "wsd:steps=1200,peak=2e-3,decay=0.2,final=0.1,warmup=40",
+    "linear:steps=1000,peak=2e-3,final=0.1,warmup=40",
 )
-BEGIN, EVERY, BLOCK, BATCH = 150, 50, 64, 16
+BEGIN, EVERY, BLOCK, BATCH = 100, 25, 32, 16
+EVALUATED = 256  # blocks
 
 
 def data() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -50,7 +51,7 @@ def data() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     blocks = text[: text.size // BLOCK * BLOCK].reshape(-1, BLOCK)
     blocks = blocks[np.random.default_rng(0).permutation(len(blocks))]
     rows = [{"input_ids": block, "labels": block} for block in blocks]
-    return rows[512:], rows[:512]
+    return rows[EVALUATED:], rows[:EVALUATED]
 
 
 def train(schedule: Schedule, seed: int, callbacks: list[Any]) -> pd.DataFrame:
@@ -58,7 +59,7 @@ def train(schedule: Schedule, seed: int, callbacks: list[Any]) -> pd.DataFrame:
     transformers.set_seed(seed)
     train_on, evaluate_on = data()
     config = transformers.GPT2Config(
-        vocab_size=256, n_positions=BLOCK, n_embd=64, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
+        vocab_size=256, n_positions=BLOCK, n_embd=48, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0
     )
     model = transformers.GPT2LMHeadModel(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, weight_decay=0.0)

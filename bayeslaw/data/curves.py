@@ -336,7 +336,7 @@ def log_curves(
         rates = pd.DataFrame({"step": rows["step"], "lr": areas["lr"].to_numpy()})
     curve = Curve(name, phase, rates["step"].to_numpy(np.float64), rates["lr"].to_numpy(np.float64))
     of_run = rows.drop(columns=[c for c in areas if c in rows and c != "step"])
-    whole = of_run.assign(**{c: areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
+    whole = of_run.assign(**{str(c): areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
     whole.index = pd.RangeIndex(1, len(whole) + 1, name="row")
     return Curves(whole, log.name, memory, power, log.conversions, {name: curve}, {name: schedule}, {name: start})
 

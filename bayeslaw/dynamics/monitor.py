@@ -119,11 +119,11 @@ class Watch:
     def summary(self, ci_prob: float = 0.9) -> str:
         """Return the loss at the end, the gain, the probability of the target, and the notes, in words."""
         (end, low, high), gain = quantiles(self.loss[:, -1], ci_prob), quantiles(self.gain, ci_prob)
+        logged = quantiles(self.final, ci_prob)
         lines = [
             f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {end:.4f} ({low:.4f} to {high:.4f}, "
-            f"{ci_prob * 100:g}% equal-tailed; {{:.4f}} to {{:.4f}} as logged){failure_suffix(self.failed)}".format(
-                *quantiles(self.final, ci_prob)[1:]
-            ),
+            f"{ci_prob * 100:g}% equal-tailed){failure_suffix(self.failed)}",
+            f"the last loss that will be logged: {logged[1]:.4f} to {logged[2]:.4f}, with the noise of one evaluation",
             f"still to gain: {gain[0]:.4f} ({gain[1]:.4f} to {gain[2]:.4f}) {self.unit}; the loss falls with probability "
             f"{(self.gain > 0).mean():.0%}",
         ]
@@ -196,7 +196,7 @@ def watch(
     whole_number("seed", seed, 0)
     if target is not None and not (np.isfinite(target) and target > 0):
         raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
-    rows = curves.logged(run, domain)
+    rows = _logged(fit, curves, run, domain)
     last = int(rows["step"].max())
     if len(schedule) <= last:
         raise BayeslawError(
@@ -205,9 +205,9 @@ def watch(
         )
     rows, notes = _usable(fit, rows)
     steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
-    settings = _settings(fit, curves, run, schedule, np.concatenate([rows["step"].to_numpy(np.int64), steps]))
     count, some = len(rows), _some_draws(fit)
-    ahead = settings.iloc[count:].reset_index(drop=True)
+    ahead = _ahead(fit, curves, run, schedule, steps)
+    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead], ignore_index=True)
     forced = not fit.passed
     if check or forced:
         forced = forecast(fit, Runs(ahead, run), seed=seed, force=force).forced
@@ -254,11 +254,23 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
     fit, curves, run, schedule, domain
         As for `watch`.
     """
-    rows, _ = _usable(fit, curves.logged(run, domain))
+    rows, _ = _usable(fit, _logged(fit, curves, run, domain))
     rows = rows[~_fitted(fit, run, np.log(rows["loss"].to_numpy(np.float64)))]
-    settings = _settings(fit, curves, run, schedule, rows["step"].to_numpy(np.int64)).assign(loss=rows["loss"].to_numpy())
+    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss") if c in rows]
     unit = {} if fit.unit == NATS else {"unit": fit.unit}
-    return Runs(settings.assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
+    return Runs(rows[wanted].assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
+
+
+def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFrame:
+    """Return the rows of a run's losses, with nodes of the rate's changes if the law has them."""
+    curves.logged(run, domain)  # which refuses a run without losses
+    frame = curves.runs(domain, nodes=number_of_nodes(fit.measured)).frame
+    return frame[frame["run"] == run]
+
+
+def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str]:
+    """Return the columns of settings."""
+    return list(map(str, _ahead(fit, curves, run, schedule, np.array([len(schedule)]))))
 
 
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -276,8 +288,8 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return rows, notes
 
 
-def _settings(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the covariates of a run at some of its steps, from its schedule; other columns are those of its last row."""
+def _ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: NDArray[np.int64]) -> pd.DataFrame:
+    """Return the covariates of a run at some steps of its schedule; other columns are those of its last row."""
     curve = curves.curve(run)
     areas, _ = trace(
         schedule, at, curves.start(run), phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight
