@@ -8,7 +8,7 @@ will be logged last. Where the run's rows change the fit too much for its draws 
 rows so far before the forecast (`refit`); the same without refits is shown beside it.
 
 - `100M`: public curves of a 100M model (Luo et al. 2025). The law is fitted to cosine_24000, constant_24000 and wsdcon_9, and the
-  six others are watched. The code was tried on wsdcon_9 with a fit to the other two of the three, and on simulated runs.
+  six others are watched. Law, noise and refits were tried on wsdcon_9 with a fit to the other two of the three, never on these six.
 - `tinycpt`: every adaptation without replay is watched by a fit to all other runs, losses on the target.
 - `simulated`: runs drawn from the fit to the three curves, to count false alarms of "left its band".
 
@@ -129,8 +129,8 @@ def simulated() -> dict[str, Any]:
         if len(inside) % 40 == 0:
             print(len(inside), np.mean(inside), alarms, unreliable, file=sys.stderr, flush=True)
     return {
-        "runs": SIMULATED, "asked": len(inside), "inside eti90": f"{np.mean(inside):.1%}", "left their band": f"{alarms / SIMULATED:.1%}",
-        "weights unreliable": f"{unreliable / len(inside):.1%}", "losses in a run": len(run),
+        "runs": SIMULATED, "asked": len(inside), "inside eti90": f"{np.mean(inside):.1%}",
+        "left their band": f"{alarms / SIMULATED:.1%}", "weights unreliable": f"{unreliable / len(inside):.1%}", "losses in a run": len(run),
     }  # fmt: skip
 
 
