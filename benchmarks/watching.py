@@ -9,7 +9,7 @@ rows so far before the forecast (`refit`); the same without refits is shown besi
 
 - `100M`: public curves of a 100M model (Luo et al. 2025). The law is fitted to cosine_24000, constant_24000 and wsdcon_9, and the
   six others are watched. Law, noise and refits were tried on wsdcon_9 with a fit to the other two of the three, never on these six.
-- `tinycpt`: every adaptation without replay is watched by a fit to all other runs, losses on the target.
+- `tinycpt`: every adaptation without replay is watched by a fit to all other runs, losses on the target and on the source.
 - `simulated`: runs drawn from the fit to the three curves, to count false alarms of "left its band".
 
 Times are of one update of a forecast without a refit, with others at work on the machine.
@@ -21,6 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +95,16 @@ def fit_100m(table: pd.DataFrame) -> Fit:
     return bayeslaw.fit("annealing", seen.runs(), noise="normal-drift", progress=False)
 
 
-def tinycpt() -> Iterator[tuple[Fit, pd.DataFrame, str, Schedule, dict[str, Any]]]:
+def tinycpt(domain: str) -> Iterator[tuple[Fit, pd.DataFrame, str, Schedule, dict[str, Any]]]:
     """Every adaptation without replay, by fits without it."""
     table = pd.read_csv(HERE / "data" / "tinycpt" / "curves.csv")
     table = table[(table["phase"] == "pretrain") | (table["r"] == 0)]
     curves = read_curves(table)
-    frame = curves.runs("target").frame
+    frame = curves.runs(domain).frame
     frame = frame[(frame["S1"] > 0) & ~((frame["phase"] == "pretrain") & (frame["step"] < BEGIN))]
     for run in frame.loc[frame["phase"] == "adapt", "run"].unique():
         fit = bayeslaw.fit("cpt-dynamics", frame[frame["run"] != run], noise="normal-drift", progress=False)
-        yield fit, table, run, curves.schedule(run), {"domain": "target", "column": "target_loss"}
+        yield fit, table, run, curves.schedule(run), {"domain": domain, "column": f"{domain}_loss"}
 
 
 def simulated() -> dict[str, Any]:
@@ -130,7 +131,8 @@ def simulated() -> dict[str, Any]:
             print(len(inside), np.mean(inside), alarms, unreliable, file=sys.stderr, flush=True)
     return {
         "runs": SIMULATED, "asked": len(inside), "inside eti90": f"{np.mean(inside):.1%}",
-        "left their band": f"{alarms / SIMULATED:.1%}", "weights unreliable": f"{unreliable / len(inside):.1%}", "losses in a run": len(run),
+        "left their band": f"{alarms / SIMULATED:.1%}",
+        "weights unreliable": f"{unreliable / len(inside):.1%}", "losses in a run": len(run),
     }  # fmt: skip
 
 
@@ -161,9 +163,10 @@ def main() -> None:
     print("# Forecasts of running runs\n\n" + banner("watching") + "\n")
     assert __doc__ is not None
     print(__doc__.split("\n\n", 2)[2].strip() + "\n")
+    cases_by_title = {"100M": schedules} | {f"tinycpt, {domain}": partial(tinycpt, domain) for domain in ("target", "source")}
     print("## Simulated runs, without refits\n")
     print(markdown_table([simulated()]) + "\n", flush=True)
-    for title, cases in (("100M", schedules), ("tinycpt", tinycpt)):
+    for title, cases in cases_by_title.items():
         rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for fit, table, run, schedule, options in cases():
             for refit in rows:

@@ -66,8 +66,9 @@ def train(schedule: Schedule, seed: int, callbacks: list[Any]) -> pd.DataFrame:
     rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: float(schedule.rates[min(step, len(schedule) - 1)]))
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
-            folder, max_steps=len(schedule), per_device_train_batch_size=BATCH, per_device_eval_batch_size=64,
-            eval_strategy="steps", eval_steps=EVERY, logging_steps=EVERY, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=seed,
+            folder, max_steps=len(schedule), per_device_train_batch_size=BATCH, per_device_eval_batch_size=64, seed=seed,
+            eval_strategy="steps", eval_steps=EVERY, logging_steps=EVERY, save_strategy="no", report_to=[], use_cpu=True,
+            disable_tqdm=True,
         )  # fmt: skip
         trainer = transformers.Trainer(
             model, arguments, train_dataset=train_on, eval_dataset=evaluate_on, optimizers=(optimizer, rates), callbacks=callbacks
