@@ -52,7 +52,8 @@ def replay(fit: Fit, whole: pd.DataFrame, run: str, schedule: Schedule, *, refit
     ask = steps[(steps >= len(schedule) / 3) & (steps < len(schedule))]
     ask = ask[np.unique(np.linspace(0, ask.size - 1, min(ask.size, ASKED)).round().astype(int))]
     follower = Follower(fit, run, schedule, domain=domain, refit="wait" if refit else "never", force=True)
-    inside, widths, errors, times, reliable, left = [], [], [], [], [], None
+    inside, reliable, left = list[bool](), list[bool](), None
+    widths, errors, times = list[float](), list[float](), list[float]()
     for step in ask:
         curves = read_curves(whole[(whole["run"] != run) | (whole["step"] <= step)], **reading)
         refits, start = follower.refits, time.perf_counter()
@@ -60,7 +61,7 @@ def replay(fit: Fit, whole: pd.DataFrame, run: str, schedule: Schedule, *, refit
         if follower.refits == refits and inside:  # the first has the checks too
             times.append(time.perf_counter() - start)
         low, high = np.quantile(watched.final, [0.05, 0.95])
-        inside.append(low <= final <= high)
+        inside.append(bool(low <= final <= high))
         widths.append(high - low)
         errors.append(abs(float(np.median(watched.final)) - final))
         reliable.append(watched.reliable)

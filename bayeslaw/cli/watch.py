@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayeslaw.data.logs.growing import GrowingLog
     from bayeslaw.dynamics.follow import Follower
     from bayeslaw.dynamics.monitor import Watch
-    from bayeslaw.schedules.areas import Point
+    from bayeslaw.schedules.areas import Phase, Point
     from bayeslaw.schedules.schedule import Schedule
 
 LEAST_WAIT = 0.05  # seconds between two looks at the log, at least
@@ -146,7 +146,7 @@ class _Following:
             return None
         check_unit(self.fit.unit, imported.runs.frame, imported.runs.name)
         try:
-            phase = "adapt" if self.adapts else "pretrain"
+            phase: Phase = "adapt" if self.adapts else "pretrain"
             return log_curves(imported.runs, self.schedule, self.start, run=self.run, phase=phase, memory=self.memory)
         except BayeslawError as error:
             if error.code != "no-loss" or settled:

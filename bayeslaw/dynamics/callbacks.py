@@ -158,9 +158,9 @@ def trainer_callback(forecasts: RunForecasts, loss: str = "eval_loss") -> Any:
     >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
     >>> forecasts = bayeslaw.dynamics.RunForecasts(bayeslaw.load_fit("annealing.nc"), schedule)
     >>> try:
-    ...     callback = bayeslaw.dynamics.trainer_callback(forecasts)
-    ... except bayeslaw.BayeslawError as error:
-    ...     print(error.code)
+    ...     callbacks = [bayeslaw.dynamics.trainer_callback(forecasts)]
+    ... except bayeslaw.BayeslawError:  # the package is not installed
+    ...     callbacks = []
     """
     base = _installed("transformers", "trainer").TrainerCallback
 
@@ -208,9 +208,9 @@ def lightning_callback(forecasts: RunForecasts, loss: str = "val_loss") -> Any:
     >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
     >>> forecasts = bayeslaw.dynamics.RunForecasts(bayeslaw.load_fit("annealing.nc"), schedule)
     >>> try:
-    ...     callback = bayeslaw.dynamics.lightning_callback(forecasts)
-    ... except bayeslaw.BayeslawError as error:
-    ...     print(error.code)
+    ...     callbacks = [bayeslaw.dynamics.lightning_callback(forecasts)]
+    ... except bayeslaw.BayeslawError:  # the package is not installed
+    ...     callbacks = []
     """
     base = _installed("lightning.pytorch", "lightning").Callback
 

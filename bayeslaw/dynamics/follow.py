@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import pandas as pd
 
@@ -165,4 +165,4 @@ class _Background:
             result = fit_many([task], executor="processes:1", progress=False)[0]
         except Exception as error:  # a thread has nobody to raise it to
             result = Result.failed(0, "fit", str(error))
-        self.result = cast("Result[Fit]", result)
+        self.result = result

@@ -156,16 +156,16 @@ def following(log: Path, **options: Any) -> Iterator[Answer]:
 
 
 @pytest.fixture
-def slowly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+def slowly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Do something with the log whenever the command has looked at it in vain."""
 
-    def use(action: Callable[[], None]) -> None:
-        monkeypatch.setattr(command_module.time, "sleep", lambda _: action())
+    def use(action: Callable[[], object]) -> None:
+        monkeypatch.setattr("bayeslaw.cli.watch.time.sleep", lambda _: action())
 
     return use
 
 
-def test_a_growing_log_is_followed_to_the_end_of_its_schedule(folder: Path, slowly: Callable[[Callable[[], None]], None]) -> None:
+def test_a_growing_log_is_followed_to_the_end_of_its_schedule(folder: Path, slowly: Callable[[Callable[[], object]], None]) -> None:
     """Not there, half a line, a new loss, two at once, a file that begins anew, the last loss."""
     log, whole = folder / "now.jsonl", table().query("run == 'done'").assign(run="now")
     whole_lines = [
@@ -192,7 +192,7 @@ def test_a_growing_log_is_followed_to_the_end_of_its_schedule(folder: Path, slow
 
 
 def test_a_log_that_can_not_be_read_ends_the_command_once_nobody_writes_to_it(
-    folder: Path, slowly: Callable[[Callable[[], None]], None], monkeypatch: pytest.MonkeyPatch
+    folder: Path, slowly: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = folder / "now.jsonl"
     log.write_text('{"step": 100, "val_loss": 3.0}\n{"step": oops}\n', encoding="utf-8")
@@ -224,7 +224,7 @@ def test_a_new_loss_is_answered_within_two_seconds(folder: Path) -> None:
     assert took < LIMIT
 
 
-def test_every_update_is_one_line_of_json(command: Command, folder: Path, slowly: Callable[[Callable[[], None]], None]) -> None:
+def test_every_update_is_one_line_of_json(command: Command, folder: Path, slowly: Callable[[Callable[[], object]], None]) -> None:
     log = folder / "now.jsonl"
     log.write_text(as_lines(1000), encoding="utf-8")
     slowly(lambda: log.write_text(as_lines(2000) + '{"step": 4000, "val_loss": 3.5}\n', encoding="utf-8"))
