@@ -31,7 +31,7 @@ from bayeslaw.schedules.changes import nodes, number_of_nodes
 from bayeslaw.schedules.schedule import Schedule, joined
 
 MOST_DRAWS = 2_000  # of the fit that are used at most
-POINTS = 200  # steps ahead that are forecast
+POINTS = 100  # steps ahead that are forecast
 MOST_ROWS = 1_000  # rows of a run that are used at most, so that an update takes no longer than a second or so
 AHEAD, LAST = 15, 16  # kinds of random numbers: the run's effect ahead, and the noise of its last evaluation
 SAME_RESPONSE = 1e-6  # losses whose logarithms differ by less are one loss
