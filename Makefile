@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules conditioning choice ladders mixtures discrepancy cpt tuning docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules watching conditioning choice ladders mixtures discrepancy cpt tuning docs wheel notebooks
 
 setup: $(READY)
 
@@ -107,6 +107,10 @@ plans: $(READY)
 # Forecasts loss curves under unseen learning-rate schedules: public ones of a 100M model from ../shared/data, and tinycpt's. Ten minutes.
 schedules: $(READY)
 	@for b in schedules100m dynamics; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
+
+# Replays logs of running runs and forecasts their final losses; needs ../shared/data. Half an hour. `watching_trainer.py` needs bayeslaw[trainer].
+watching: $(READY)
+	@$(PY) benchmarks/watching.py > benchmarks/results/.watching.tmp && mv benchmarks/results/.watching.tmp benchmarks/results/watching.md
 
 # Forecasts left-out rows of tinycpt's fitted checkpoints and runs, and plans from them. Two minutes.
 conditioning: $(READY)

@@ -9,7 +9,7 @@ import functools
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +37,7 @@ class Answer:
     last: list[str] = field(default_factory=list)  # lines that come after all others
     csv: str = ""  # if not empty, this alone goes to standard output, and all texts go to standard error
     error: BayeslawError | None = None  # the error that ends the command after the answer is printed
+    updates: Iterable[Answer] = ()  # in place of all above: answers that are printed one by one, as they come
 
     def say(self, *lines: str) -> None:
         """Add lines of text."""
@@ -142,25 +143,33 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
     def run(*, as_json: bool = False, **given: Any) -> None:
         if as_json and (given.get("csv") or given.get("latex")):
             raise BayeslawError("--json can't be combined with --csv or --latex: choose one of them.", code="two-output-formats")
-        try:
-            answer = command(**given)
-        except BayeslawError as error:
-            answer = Answer(error=error)
-        except OSError as error:  # a name that is too long, a folder that may not be read, a full disk
-            of = "" if error.filename is None else f"{shortened(error.filename, 200)}: "
-            answer = Answer(error=BayeslawError(f"{of}{error.strerror or error}.", code="system-error"))
-        except MemoryError as error:
-            answer = Answer(error=BayeslawError(f"There is not enough memory: {error}.", code="out-of-memory"))
-        if as_json:
-            answer.print_json()
-        else:
-            answer.print()
-        if answer.error is not None:
-            raise answer.error
+        for answer in _answers(functools.partial(command, **given)):
+            if as_json:
+                answer.print_json()
+            else:
+                answer.print()
+            if answer.error is not None:
+                raise answer.error
 
     run.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _answers(command: Callable[[], Answer]) -> Iterator[Answer]:
+    """Yield the answer of a command, or the updates that it has in place of one; an error is the last answer."""
+    try:
+        answer = command()
+        if not answer.updates:
+            yield answer
+        yield from answer.updates
+    except BayeslawError as error:
+        yield Answer(error=error)
+    except OSError as error:  # a name that is too long, a folder that may not be read, a full disk
+        of = "" if error.filename is None else f"{shortened(error.filename, 200)}: "
+        yield Answer(error=BayeslawError(f"{of}{error.strerror or error}.", code="system-error"))
+    except MemoryError as error:
+        yield Answer(error=BayeslawError(f"There is not enough memory: {error}.", code="out-of-memory"))
 
 
 def plain_value(value: object) -> Any:

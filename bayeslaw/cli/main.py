@@ -28,6 +28,7 @@ from bayeslaw.cli import (
     recipes,
     report,
     versus,
+    watch,
 )
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
@@ -57,6 +58,7 @@ app = application(
     mixtures.long,
     logs.import_,
     logs.convert,
+    watch.watch,
     completion=True,
 )  # fmt: skip
 
@@ -79,7 +81,7 @@ def _options(
 app.add_typer(
     application(
         "Losses at every step, under any learning-rate schedule, in pre-training and adaptation.",
-        dynamics.areas, recipes.forecast, recipes.best, recipes.turning, recipes.watch, recipes.combine, recipes.outside,
+        dynamics.areas, recipes.forecast, recipes.best, recipes.turning, recipes.combine, recipes.outside,
     ),
     name="dynamics",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Commands of `bayeslaw dynamics` that ask fits: forecast, best, turning, watch, combine, outside."""
+"""Commands of `bayeslaw dynamics` that ask fits: forecast, best, turning, combine, outside."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def forecast(
     """Forecast the loss along another schedule."""
     from bayeslaw.schedules.changes import number_of_nodes
 
-    options.check_outputs("A table", output, plot, [fit, curves, *_rates(pretrain, adapt)])
+    options.check_outputs("A table", output, plot, [fit, curves, *rate_files(pretrain, adapt)])
     if adapt is None and (pretrain is None or curves is not None or from_ is not None or open_):
         raise BayeslawError(
             "Without --adapt the pre-training is forecast: give its schedule by --pretrain SCHEDULE, without --curves, --from and "
@@ -49,11 +49,11 @@ def forecast(
         raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
     posterior, answer = bayeslaw.load_fit(fit), Answer()
     if adapt is None:
-        recipe = _recipe(None, None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
+        recipe = recipe_of(None, None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
         last = len(bayeslaw.data.parse_schedule(str(pretrain)))
         table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
     else:
-        recipe = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory)
+        recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     summary = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force).summary(ci)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
@@ -90,9 +90,9 @@ def best(
 
     from bayeslaw.dynamics.optimise import balance_curve
 
-    options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
+    options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
     ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search).items()}
-    recipe = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory)
+    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
     weights = weight or [0.5]
     if plot is not None and (len(weights) < 2 or len(ranges) > 1):
         raise BayeslawError(
@@ -129,8 +129,8 @@ def turning(
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has regained the loss that it first gives up, and whether it ever does."""
-    options.check_outputs("A table", output, plot, [source, target, curves, *_rates(pretrain, adapt)])
-    recipe = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory)
+    options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
+    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else bayeslaw.load_fit(target)
     fitted, answer = bayeslaw.load_fit(source), Answer()
     points = bayeslaw.dynamics.turning_point(fitted, recipe, target=other, weight=weight, longest=longest, force=force)
@@ -140,42 +140,6 @@ def turning(
     answer.say("")
     if output is not None:
         _add_table(answer, points.curve(ci), output)
-    return answer
-
-
-def watch(
-    fit: Annotated[Path, Argument(help="A fit with noise normal-drift to curves that include the run so far.")],
-    curves: Annotated[Path, Option(help="The curves that were fitted.")],
-    run: Annotated[str, Option(help="The run that is in progress.")],
-    schedule: Annotated[str, Option(help=f"Learning rates of its whole phase, past and planned: {options.SCHEDULES}.")],
-    column: options.Columns = None,
-    domain: Annotated[str | None, Option(help="The domain of the fit's losses, if the curves have several.")] = None,
-    target: Annotated[float | None, Option(help="The loss to be reached, in the unit of the fit.")] = None,
-    warmup: Annotated[int, Option(help="Steps of warm-up before the first logged step of new runs.")] = 0,
-    memory: options.Memory = 0.999,
-    output: options.TableFile = None,
-    plot: options.Picture = None,
-    ci: options.Ci = 0.9,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-) -> Answer:
-    """Forecast the end of a run in progress, whether it reaches a target, and what more steps would gain."""
-    from bayeslaw.inference.refit import require_single_fit
-
-    options.check_outputs("A table", output, plot, [fit, curves, *_rates(schedule)])
-    whole = bayeslaw.data.read_curves(curves, memory=memory, warmup=warmup, columns=options.columns_of(column))
-    answer = Answer()
-    single = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
-    watched = bayeslaw.dynamics.watch(
-        single, whole, run, bayeslaw.data.parse_schedule(schedule), domain=domain, target=target, seed=seed, force=force
-    )
-    text, table = watched.summary(ci), watched.table(ci)
-    logged = whole.logged(run, domain)
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_watch(watched, ax, logged=logged, ci_prob=ci))
-    answer.say(text)
-    answer.results["table"] = table
-    if output is not None:
-        _add_table(answer, table, output)
     return answer
 
 
@@ -219,8 +183,8 @@ def outside(
     from bayeslaw.dynamics.mixtures import combination_table
     from bayeslaw.inference.refit import require_single_fit
 
-    options.check_outputs("A table", output, inputs=[fit, source, target, curves, *_rates(pretrain, adapt)])
-    recipe, answer = _recipe(curves, column, pretrain, adapt, from_, open_, set_, memory), Answer()
+    options.check_outputs("A table", output, inputs=[fit, source, target, curves, *rate_files(pretrain, adapt)])
+    recipe, answer = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory), Answer()
     table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     weights = require_single_fit(bayeslaw.load_fit(fit), "A combination")
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
@@ -236,7 +200,7 @@ def _add_table(answer: Answer, table: pd.DataFrame, output: Path | None) -> None
     answer.save_table("table", table, output, f"{len(table)} rows")
 
 
-def _recipe(
+def recipe_of(
     curves: Path | None,
     column: list[str] | None,
     pretrain: str | None,
@@ -267,7 +231,7 @@ def _recipe(
     return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=whole.power)
 
 
-def _rates(*texts: str | None) -> list[Path]:
+def rate_files(*texts: str | None) -> list[Path]:
     """Return the files of logged learning rates that schedules name."""
     from bayeslaw.data.schedule_text import logged_files
 

@@ -1,3 +1,7 @@
+from .callbacks import RunForecasts as RunForecasts
+from .callbacks import lightning_callback as lightning_callback
+from .callbacks import trainer_callback as trainer_callback
+from .follow import Follower as Follower
 from .mixtures import combination_draws as combination_draws
 from .mixtures import combine as combine
 from .monitor import Watch as Watch

@@ -1,32 +1,41 @@
 """Forecasts of a running training run: its loss at the end, whether it reaches a target, and what more tokens would gain.
 
-The run effect is known from the curve so far and is carried on: at the last logged step the forecast starts from the run's own
-deviation from the law, and further ahead it forgets that deviation (noise `normal-drift`). The forecast is of the loss of the run;
-single evaluations scatter about it by sigma_point.
+The fit may be to other runs: its draws are then weighted by the run's losses so far (`condition`). The run effect is known from the
+curve so far and is carried on: at the last logged step the forecast starts from the run's own deviation from the law, and further
+ahead it forgets that deviation (noise `normal-drift`). The forecast is of the loss of the run; single evaluations scatter about it
+by sigma_point. Outside the fitted runs the law has its learnt error, if any, of which the losses so far are part of the evidence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.units import NATS
-from bayeslaw.data.curves import Curves
+from bayeslaw.data.curves import Curve, Curves
 from bayeslaw.data.table import Runs
-from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
+from bayeslaw.forecasting.forecast import forecast, forecast_selections
 from bayeslaw.forecasting.stack import require_losses
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import trace
-from bayeslaw.schedules.schedule import Schedule
+from bayeslaw.schedules.changes import nodes, number_of_nodes
+from bayeslaw.schedules.schedule import Schedule, joined
 
-POINTS = 200  # steps ahead that are forecast
+MOST_DRAWS = 2_000  # of the fit that are used at most
+POINTS = 100  # steps ahead that are forecast
+MOST_ROWS = 1_000  # rows of a run that are used at most, so that an update takes no longer than a second or so
+AHEAD, LAST = 15, 16  # kinds of random numbers: the run's effect ahead, and the noise of its last evaluation
+SAME_RESPONSE = 1e-6  # losses whose logarithms differ by less are one loss
+LEAST_EFFECT = 1e-9  # of a run, so that one without an effect needs no formulas of its own
 SAME_RATE = 0.02  # share of the peak: larger differences between a schedule's rates and those logged are noted
 SAME_LOSS = 0.02  # larger relative differences between the last loss and the law are noted
 
@@ -47,6 +56,10 @@ class Watch:
         Covariates at the steps, and `extrapolation`.
     failed : bool
         Whether checks of the fit or forecast failed and were forced.
+    stated : DataFrame
+        The rows that the fit was not fitted to: step, loss, and `pit`, the probability of a lower loss that was stated before each.
+    pareto_k, reliable : float, bool
+        Shape of the largest weights of the draws, and whether it is low enough for the weighted draws to be relied on.
 
     Examples
     --------
@@ -67,6 +80,21 @@ class Watch:
     notes: tuple[str, ...]
     failed: bool = False
     unit: str = NATS
+    stated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"step": [], "loss": [], "pit": []}))
+    pareto_k: float = -np.inf
+    reliable: bool = True
+
+    @property
+    def final(self) -> Array:
+        """Draws (S,) of the loss that the run will log at the last step: its own, and the noise of one evaluation."""
+        noise = np.random.default_rng([self.step, LAST]).standard_normal(self.point.size)
+        return np.asarray(self.loss[:, -1] * np.exp(self.point * noise))
+
+    @property
+    def left(self) -> int | None:
+        """The step by which the run has left its band, or None; false alarms: 1 run of 20 at most (`condition.left_band`)."""
+        row = left_band(self.stated["pit"].to_numpy())
+        return None if row is None else int(self.stated["step"].iloc[row - 1])
 
     @property
     def reached(self) -> Array:
@@ -91,15 +119,35 @@ class Watch:
     def summary(self, ci_prob: float = 0.9) -> str:
         """Return the loss at the end, the gain, the probability of the target, and the notes, in words."""
         (end, low, high), gain = quantiles(self.loss[:, -1], ci_prob), quantiles(self.gain, ci_prob)
+        logged = quantiles(self.final, ci_prob)
         lines = [
             f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {end:.4f} ({low:.4f} to {high:.4f}, "
             f"{ci_prob * 100:g}% equal-tailed){failure_suffix(self.failed)}",
+            f"the last loss that will be logged: {logged[1]:.4f} to {logged[2]:.4f}, with the noise of one evaluation",
             f"still to gain: {gain[0]:.4f} ({gain[1]:.4f} to {gain[2]:.4f}) {self.unit}; the loss falls with probability "
             f"{(self.gain > 0).mean():.0%}",
         ]
         if self.target is not None:
             lines.append(f"target {self.target:g} reached by step {self.steps[-1]:,} with probability {self.reached[-1]:.0%}")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *self.warnings, *self.notes])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with the run or the forecast, and what to do, in words."""
+        lines = []
+        if (left := self.left) is not None:
+            pit = self.stated["pit"].to_numpy()[self.stated["step"] <= left][-10:]
+            lines.append(
+                f"LEFT ITS BAND by step {left:,}: {int((np.abs(pit - 0.5) > BAND / 2).sum())} of the last {pit.size} losses up to "
+                f"there lie outside the {BAND:.0%} intervals stated before they came (in at most {ALARM:.0%} of runs by chance). "
+                "Look at data, learning rate and hardware since then; the forecast assumes that law and schedule hold"
+            )
+        if not self.reliable:
+            lines.append(
+                f"the run's losses change the fit too much for its draws to be weighted (Pareto k {self.pareto_k:.2f}): do not "
+                "rely on these intervals; fit the law again with this run among the runs"
+            )
+        return lines
 
 
 def watch(
@@ -112,15 +160,17 @@ def watch(
     target: float | None = None,
     seed: int = 0,
     force: bool = False,
+    check: bool = True,
 ) -> Watch:
     """Forecast the rest of a run from its curve so far.
 
     Parameters
     ----------
     fit : Fit
-        Fit of a law of training dynamics to curves that include this run, with noise that has a run effect.
+        Fit of a law of training dynamics to curves, with or without rows of this run. Draws are weighted by the rows that it was
+        not fitted to, which needs normal noise without checkpoint effects, such as `normal-drift`.
     curves, run : Curves, str
-        The fitted curves, and the running run among them.
+        Curves with the running run, and its name.
     schedule : Schedule
         The learning rates of its whole phase, those so far and those planned.
     domain, target : str and float, optional
@@ -131,8 +181,8 @@ def watch(
     Raises
     ------
     BayeslawError
-        If the run was not fitted ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), or checks failed
-        ('failed-checks').
+        If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), draws can't be weighted
+        under the fit's noise ('not-weighted'), or checks failed ('failed-checks').
 
     Examples
     --------
@@ -146,43 +196,146 @@ def watch(
     whole_number("seed", seed, 0)
     if target is not None and not (np.isfinite(target) and target > 0):
         raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
-    curve, start = curves.curve(run), curves.start(run)
-    if run not in fit.observed.run_names:
-        raise BayeslawError(
-            f"{run!r} is not among the runs of the fit: fit the law to its curve so far, with or without other runs.",
-            code="unknown-run",
-        )
-    last = int(curves.logged(run, domain)["step"].max())
+    rows = _logged(fit, curves, run, domain)
+    last = int(rows["step"].max())
     if len(schedule) <= last:
         raise BayeslawError(
             f"The schedule ends at step {len(schedule):,}, but {run} is at step {last:,}: give the schedule to its end.",
             code="nothing-ahead",
         )
+    rows, notes = _usable(fit, rows)
     steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
-    areas, _ = trace(schedule, steps, start, phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight)
-    # The law or its noise may need other columns, such as N and r, which are those of the run's last row.
+    count, some = len(rows), _some_draws(fit)
+    ahead = _ahead(fit, curves, run, schedule, steps)
+    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead], ignore_index=True)
+    forced = not fit.passed
+    if check or forced:
+        forced = forecast(fit, Runs(ahead, run), seed=seed, force=force).forced
+    prediction = forecast_selections(fit.name, [(fit, some)], Runs(settings, run), seed=seed, learned=True)
+    expected = prediction.expected(slice(None)).T
+    response = np.log(rows["loss"].to_numpy(np.float64))
+    new = ~_fitted(fit, run, response)
+    scales = _scales(fit, settings, some)
+    if scales is not None:
+        time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
+        residual = response - np.log(expected[:, :count])
+        rng = np.random.default_rng([int(fit.info["seed"]), seed, AHEAD])
+        known = condition(residual, time[:count], new, scales, time[count:], rng)
+    elif new.any():
+        raise BayeslawError(
+            f"{run} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
+            f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
+            code="not-weighted",
+        )
+    else:
+        effect = prediction.members[0].learnt.at(np.arange(count, count + steps.size)).T
+        known = Conditioned(np.arange(len(expected)), effect, np.empty(0), 1.0, -np.inf, 0.0)
+    loss = expected[known.chosen, count:] * np.exp(known.effect)
+    ahead = ahead.assign(extrapolation=prediction.extrapolation[count:])
+    notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
+    stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
+    point = fit.noise.scales(fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
+    return Watch(
+        run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.reliable
+    )
+
+
+def _some_draws(fit: Fit) -> Index:
+    """Return numbers of at most `MOST_DRAWS` draws, evenly spaced over the chains."""
+    size = next(iter(fit.draws.values())).size
+    return np.unique(np.linspace(0, size - 1, min(size, MOST_DRAWS)).round().astype(np.int64))
+
+
+def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str | None = None) -> Runs:
+    """Return the rows of a run that a fit was not fitted to, as a table to fit it again with.
+
+    Parameters
+    ----------
+    fit, curves, run, schedule, domain
+        As for `watch`.
+    """
+    rows, _ = _usable(fit, _logged(fit, curves, run, domain))
+    rows = rows[~_fitted(fit, run, np.log(rows["loss"].to_numpy(np.float64)))]
+    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss") if c in rows]
+    unit = {} if fit.unit == NATS else {"unit": fit.unit}
+    return Runs(rows[wanted].assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
+
+
+def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFrame:
+    """Return the rows of a run's losses, with nodes of the rate's changes if the law has them."""
+    curves.logged(run, domain)  # which refuses a run without losses
+    frame = curves.runs(domain, nodes=number_of_nodes(fit.measured)).frame
+    return frame[frame["run"] == run]
+
+
+def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str]:
+    """Return the columns of settings."""
+    return list(map(str, _ahead(fit, curves, run, schedule, np.array([len(schedule)]))))
+
+
+def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of a run that a fit can be conditioned on, in the order of their steps, and notes of those left out."""
+    rows, notes = rows.sort_values("step", kind="stable"), list[str]()
+    seen = fit.observed.covariates
+    area = seen["S1"] if "S1" in seen else seen.get("S1_pt", 0.0) + seen.get("S1_cpt", 0.0)
+    early = ~(rows["S1"].fillna(np.inf) >= np.min(area) * (1 - 1e-9)) | (rows["S1"] == 0)
+    if early.any():
+        notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
+    rows = rows[~early]
+    if len(rows) > MOST_ROWS:
+        notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses, evenly spaced, are used")
+        rows = rows.iloc[np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(np.int64)]
+    return rows, notes
+
+
+def _ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: NDArray[np.int64]) -> pd.DataFrame:
+    """Return the covariates of a run at some steps of its schedule; other columns are those of its last row."""
+    curve = curves.curve(run)
+    areas, _ = trace(
+        schedule, at, curves.start(run), phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight
+    )
+    if number := number_of_nodes(fit.measured):
+        earlier = [before for _, before in curves.phases(run)[:-1]]
+        areas = areas.join(nodes(schedule, at, joined(*earlier) if earlier else None, number=number))
+    # The law or its noise may need other columns, such as N and r.
     row, wanted = curves.frame[curves.frame["run"] == run].iloc[-1], (*fit.law.measured, *fit.law.levels, fit.observed.group_column)
     others = {c: row[c] for c in wanted if c in row.index and c not in areas}
-    settings = areas.dropna(axis=1, how="all").assign(run=run, **others)
-    prediction = forecast(fit, Runs(settings, run), discrepancy="none", seed=seed, force=force)
-    effect = prediction.members[0].learnt.at(np.arange(steps.size)).T
-    loss = prediction.expected(slice(None)).T * np.exp(effect)
-    settings = settings.assign(extrapolation=prediction.summary()["extrapolation"].to_numpy())
-    notes = _notes(schedule, curves.schedule(run), last, float(np.median(effect[:, 0])), settings)
-    group = fit.noise.groups_of(fit.observed)[fit.observed.run_names.index(run)]
-    point = fit.noise.scales(fit.draws, "sigma_point")[group]
-    return Watch(run, last, steps, loss, point, target, settings, tuple(notes), prediction.forced, prediction.unit)
+    return areas.dropna(axis=1, how="all").assign(run=run, **others)
 
 
-def _notes(schedule: Schedule, logged: Schedule, last: int, deviation: float, settings: pd.DataFrame) -> list[str]:
+def _fitted(fit: Fit, run: str, response: Array) -> NDArray[np.bool_]:
+    """Mark the rows of a run that a fit was fitted to: those up to the last whose loss is one of the run's in the fit."""
+    if run not in fit.observed.run_names:
+        return np.zeros(response.size, dtype=bool)
+    own = fit.observed.response[fit.observed.run == fit.observed.run_names.index(run)]
+    same = np.flatnonzero(np.isclose(response[:, None], own, rtol=0.0, atol=SAME_RESPONSE).any(axis=1))
+    return np.asarray(np.arange(response.size) <= (same[-1] if same.size else -1))
+
+
+def _scales(fit: Fit, settings: pd.DataFrame, some: Index) -> Scales | None:
+    """Return the scales of a run's noise, or None for a noise under which draws can't be weighted."""
+    noise = fit.noise
+    if isinstance(noise, PointNoise) or noise.student or noise.counts or noise.skew or noise.checkpoint_effect:
+        return None
+    group = fit.observed.groups_of(settings)[0]
+    point, run = (noise.scales(fit.draws, name)[group][some] for name in ("sigma_point", "sigma_run"))
+    length = fit.draws["drift"][some] if noise.drift else np.full(point.size, ENDLESS)
+    return Scales(point, np.maximum(run, LEAST_EFFECT), length)
+
+
+def _notes(schedule: Schedule, logged: Curve, deviation: float, settings: pd.DataFrame) -> list[str]:
     """Return notes on rates that differ from those logged, a run that deviates from the law, and extrapolation."""
-    notes, count = list[str](), min(last, len(logged))
-    difference = np.abs(schedule.rates[:count] - logged.rates[:count]) / logged.peak
-    if count and difference.max() >= SAME_RATE:
+    notes = list[str]()
+    known = logged.logged_steps[(logged.logged_steps >= 1) & (logged.logged_steps <= len(schedule))].astype(np.int64)
+    rates = logged.logged_rates[np.isin(logged.logged_steps, known)]
+    # Programs differ in whether they log the rate of a step before or after it.
+    near = np.stack([schedule.rates[np.clip(known + shift, 0, len(schedule) - 1)] for shift in (-2, -1, 0)])
+    difference = np.abs(near - rates).min(axis=0, initial=np.inf)
+    if known.size and difference.max() >= SAME_RATE * max(rates.max(), schedule.peak):
         i = int(difference.argmax())
         notes.append(
-            f"the schedule's rate at step {i + 1:,} is {schedule.rates[i]:.3g}, the logged one {logged.rates[i]:.3g}: areas are "
-            "computed from the schedule"
+            f"the schedule's rate at step {known[i]:,} is {near[1, i]:.3g}, the logged one {rates[i]:.3g}: areas are computed from "
+            "the schedule"
         )
     if abs(deviation) > SAME_LOSS:
         notes.append(f"the run now deviates by {deviation:+.1%} from the law, more than a run effect: the law may not hold for it")

@@ -14,7 +14,7 @@ from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused, rejected, snapshot
 from tests.dynamics import fits as both
 from tests.unit.dynamics.test_mixtures import three, weighed
-from tests.unit.dynamics.test_monitor import setting, table
+from tests.unit.dynamics.test_monitor import table
 
 PRETRAIN = ("--pretrain", "wsd:steps=8000,peak=2e-4,warmup=200,final=0.5")
 ADAPT = ("--adapt", "cosine:steps=2000,peak=2e-4,warmup=100")
@@ -25,7 +25,7 @@ FITS = ("--source", "S.nc", "--target", "T.nc")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder from which fits with these names can be loaded, although it has no files of them."""
     source, target = both()
-    stored: dict[str, Fit] = {"S.nc": source, "S.csv": source, "T.nc": target, "W.nc": weighed(), "R.nc": setting()[0]}
+    stored: dict[str, Fit] = {"S.nc": source, "S.csv": source, "T.nc": target, "W.nc": weighed()}
 
     def load_fit(path: Any) -> Fit:
         return stored[Path(path).name]
@@ -73,15 +73,6 @@ def test_the_turning_point(command: Command, folder: Path) -> None:
     assert "rises above its base with probability" in done.out
     assert "critical_steps" in done.out
     assert (folder / "t.png").stat().st_size > 10_000
-
-
-def test_the_forecast_of_a_running_run(command: Command, folder: Path) -> None:
-    watched = ("dynamics", "watch", "R.nc", "--curves", "curves.csv", "--run", "now", "--warmup", "100")
-    done = command(*watched, "--schedule", "constant:steps=4000,peak=2e-4,warmup=100", "--target", "3.8", "--plot", "w.png")
-    assert done.status == 0, done
-    assert "reached by step 4,000 with probability" in done.out
-    assert (folder / "w.png").stat().st_size > 10_000
-    rejected(command(*watched, "--schedule", "constant:steps=1000,peak=2e-4"), "nothing-ahead", "1,000")
 
 
 def test_the_loss_of_a_third_domain(command: Command, folder: Path) -> None:
@@ -148,7 +139,6 @@ RATES = "logged:rates.csv"
         ("best", *FITS, *PRETRAIN, "--adapt", RATES, "--search", "r=0:0.5"),
         ("turning", "--source", "S.nc", *PRETRAIN, "--adapt", f"{RATES}+{RATES}"),
         ("outside", "W.nc", *FITS, "--pretrain", RATES, *ADAPT),
-        ("watch", "R.nc", "--curves", "curves.csv", "--run", "now", "--schedule", RATES),
     ],
 )
 def test_a_file_of_rates_is_not_overwritten(command: Command, folder: Path, arguments: tuple[str, ...]) -> None:

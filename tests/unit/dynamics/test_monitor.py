@@ -136,9 +136,6 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
         watch(fit, curves, "now", WHOLE, target=-1.0)
     with fails("no-target"):
         _ = watched().reached
-    more = read_curves(pd.concat([table(), table().query("run == 'now'").assign(run="new")], ignore_index=True), warmup=100)
-    with fails("unknown-run", "'new'"):
-        watch(fit, more, "new", WHOLE)
     with fails("unknown-domain", "'web'"):
         watch(fit, curves, "now", WHOLE, domain="web")
     apart = table().assign(domain=lambda t: np.where(t["run"] == "now", "web", "code"))
@@ -152,3 +149,84 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
     forced = watch(failed, curves, "now", WHOLE, force=True)
     assert set(forced.table()["checks"]) == {"FAILED (forced)"}
     assert forced.summary().splitlines()[0].endswith("90% equal-tailed) — CHECKS FAILED (forced)")
+
+
+@cache
+def without(noise: str = "normal-drift", scale: float = 0.5, **fixed: float) -> tuple[Fit, Curves]:
+    """A fit to the run `done` alone, whose floor L0 is known to 0.15%, and curves of both runs."""
+    curves, size = read_curves(table(), warmup=100), 4000
+    values = spread_draws({"L0": 3.0, "A": 0.5, "alpha": 0.5, "C1": 0.28}, size, scale=0.02)
+    floor = 3.0 * (1 + 0.003 * scale * np.random.default_rng(5).standard_normal(size))
+    draws = {**{k: values[k] for k in ("A", "alpha")}, "L0": floor, "C": values["C1"]}
+    draws |= {
+        name: np.full(size, value) for name, value in ({"sigma_point": 0.0005, "sigma_run": 0.003, "drift": 0.2} | fixed).items()
+    }
+    return fixed_fit(load_law("annealing"), curves.frame[curves.frame["run"] == "done"], draws, noise=noise), curves
+
+
+@pytest.mark.slow
+def test_a_run_that_was_not_fitted_weighs_the_draws() -> None:
+    """Floor and run effect share what is known of the deviation: a normal distribution in two unknowns, and points along a path."""
+    fit, curves = without()
+    new = watch(fit, curves, "now", WHOLE)
+    assert new.reliable
+    assert new.stated["step"].tolist() == list(range(200, 2001, 100))
+    steps = np.arange(200, 2001, 100)
+    time = steps / fit.observed.span
+    share = np.array([3.0 / law_at(s) for s in steps.tolist()])  # of the floor in the loss
+    effect = 0.003**2 * np.exp(-np.abs(time[:, None] - time) / 0.2) + 0.0005**2 * np.eye(time.size)
+    whole = effect + 0.0015**2 * np.outer(share, share)
+    end, far = 3.0 / law_at(4000), np.exp(-np.abs(4000 / fit.observed.span - time) / 0.2)
+    cross = 0.003**2 * far + 0.0015**2 * end * share
+    mean = cross @ np.linalg.solve(whole, np.full(time.size, OFF))
+    sd = np.sqrt(0.003**2 + 0.0015**2 * end**2 - cross @ np.linalg.solve(whole, cross))
+    off = np.log(new.loss[:, -1]) - np.log(law_at(4000))
+    assert off.mean() == pytest.approx(mean, abs=4e-4)
+    assert off.std() == pytest.approx(sd, rel=0.1)
+    assert new.final.std() > new.loss[:, -1].std()
+    assert "the last loss that will be logged" in new.summary()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "point"), [("normal", 0.0005), ("normal-no-run", 0.003)])
+def test_noise_without_drift_weighs_draws_too(noise: str, point: float) -> None:
+    fit, curves = without(noise, 1.0, sigma_point=point)
+    off = np.log(watch(fit, curves, "now", WHOLE).loss[:, -1]) - np.log(law_at(4000))
+    # The deviation is the run effect's and the floor's, or all the floor's; the effect that stays keeps it to the end.
+    assert off.mean() == pytest.approx(OFF, abs=6e-4)
+
+
+@pytest.mark.slow
+def test_a_run_that_leaves_the_law_is_said_to_and_its_weights_are_not_relied_on() -> None:
+    fit, curves = without()
+    frame = table()
+    late = (frame["run"] == "now") & (frame["step"] > 1200)
+    frame.loc[late, "loss"] *= 1.1 + 0.05 * (frame.loc[late, "step"] / 100 % 2)
+    gone = watch(fit, read_curves(frame, warmup=100), "now", WHOLE)
+    assert gone.left is not None
+    assert 1400 <= gone.left <= 2000
+    assert not gone.reliable
+    text = gone.summary()
+    assert f"LEFT ITS BAND by step {gone.left:,}" in text
+    assert "fit the law again" in text
+    assert watch(fit, curves, "now", WHOLE).left is None
+
+
+@pytest.mark.slow
+def test_losses_before_those_of_the_fit_and_too_many_are_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit, _ = without()
+    early = pd.concat([table(), table().query("run == 'now'").head(1).assign(step=150, lr=2e-4, loss=9.9)])
+    curves = read_curves(early.sort_values(["run", "step"]), warmup=100)
+    notes = " ".join(watch(fit, curves, "now", WHOLE).notes)
+    assert "1 losses up to step 150" in notes
+    monkeypatch.setattr("bayeslaw.dynamics.monitor.MOST_ROWS", 10)
+    few = watch(fit, curves, "now", WHOLE)
+    assert "10 of 19 losses" in " ".join(few.notes)
+    assert few.stated["step"].iloc[-1] == 2000
+
+
+@pytest.mark.slow
+def test_noise_under_which_draws_can_not_be_weighted_is_refused() -> None:
+    fit, curves = without("student", dof=5.0)
+    with fails("not-weighted", "Student-t", "normal-drift"):
+        watch(fit, curves, "now", WHOLE)

@@ -1,0 +1,205 @@
+"""The command watch, which follows the log of a running run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+import bayeslaw
+from bayeslaw.cli import options
+from bayeslaw.cli.answer import Answer
+from bayeslaw.cli.recipes import rate_files, recipe_of
+from bayeslaw.core.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from bayeslaw.data.curves import Curves
+    from bayeslaw.data.logs.growing import GrowingLog
+    from bayeslaw.dynamics.follow import Follower
+    from bayeslaw.dynamics.monitor import Watch
+    from bayeslaw.schedules.areas import Phase, Point
+    from bayeslaw.schedules.schedule import Schedule
+
+LEAST_WAIT = 0.05  # seconds between two looks at the log, at least
+
+
+def watch(
+    log: Annotated[
+        Path, Argument(help="The log of the run, a file or folder that `bayeslaw import` reads. It need not exist yet.")
+    ],
+    fit: Annotated[
+        Path, Option(help="A fit of a law of training dynamics to other runs, or to this one too; best with noise normal-drift.")
+    ],
+    schedule: Annotated[str, Option(help=f"Learning rates of the run's whole phase, past and planned: {options.SCHEDULES}.")],
+    target: Annotated[float | None, Option(help="The loss to be reached, in the unit of the fit.")] = None,
+    once: Annotated[bool, Option("--once", help="Forecast once from the log as it is, and don't follow it.")] = False,
+    every: Annotated[float, Option(help="Seconds between two looks at the log.")] = 1.0,
+    run: Annotated[str | None, Option("--run", help="The run, if the log has several.")] = None,
+    domain: Annotated[str | None, Option(help="The domain of the fit's losses, if the log has several.")] = None,
+    kind: Annotated[str | None, Option(help="wandb, tensorboard, trainer, jsonl, wide or table; recognised by default.")] = None,
+    column: options.Columns = None,
+    loss: Annotated[str | None, Option(help="The column of losses; found by its name by default.")] = None,
+    set_: Annotated[
+        list[str] | None, Option("--set", help="A value that the law needs of the run, such as N=410e6 or r=0.25. Repeatable.")
+    ] = None,
+    curves: options.CurvesFile = None,
+    from_: options.From = None,
+    pretrain: options.Pretrain = None,
+    open_: options.Open = False,
+    memory: options.Memory = 0.999,
+    refit: Annotated[
+        bool | None,
+        Option(
+            "--refit/--no-refit",
+            help="Fit the law again, in another process, where the run's losses change the fit too much for its draws to be "
+            "weighted; by default unless --once.",
+        ),
+    ] = None,
+    output: options.TableFile = None,
+    plot: options.Picture = None,
+    ci: options.Ci = 0.9,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> Answer:
+    """Follow the log of a running run: forecast its final loss, whether it reaches a target, and what going on would gain.
+
+    It ends with the schedule, or with Ctrl-C. An adaptation goes on from --curves FILE --from RUN[@STEP], --pretrain SCHEDULE or
+    --open.
+    """
+    from bayeslaw.core.intervals import check_probability
+    from bayeslaw.data.logs.growing import GrowingLog
+    from bayeslaw.data.logs.mapping import constants
+    from bayeslaw.inference.refit import require_single_fit
+
+    options.check_outputs("A table", output, plot, [fit, log, curves, *rate_files(schedule, pretrain)])
+    check_probability(ci)
+    if not LEAST_WAIT <= every < float("inf"):
+        raise BayeslawError(f"--every {every:g}: give seconds, at least {LEAST_WAIT:g}.", code="out-of-range")
+    rates, start = bayeslaw.data.parse_schedule(schedule), None
+    adapts = curves is not None or from_ is not None or pretrain is not None or open_
+    if adapts:
+        start = recipe_of(curves, None, pretrain, schedule, from_, open_, None, memory).point
+    posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
+    shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as N=410e6"), "--set")
+    growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
+    asked = {"domain": domain, "target": target, "seed": seed, "force": force}
+    following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci)
+    if once:
+        return following.answer(settled=True)
+    return Answer(updates=following.answers(every))
+
+
+@dataclass
+class _Following:
+    """A log that is followed, and how its forecasts are shown."""
+
+    log: GrowingLog
+    fit: Any
+    schedule: Schedule
+    start: Point | None
+    adapts: bool
+    memory: float
+    run: str | None
+    asked: dict[str, Any]
+    refit: bool | None
+    output: Path | None
+    plot: Path | None
+    ci: float
+    follower: Follower | None = None
+    last: Watch | None = None
+    said: str = ""
+
+    def answers(self, every: float) -> Iterator[Answer]:
+        """Yield an answer for each new loss, until the schedule ends."""
+        known = -1
+        while True:
+            curves = self.look(settled=False)
+            if curves is None:
+                if self.log.problem not in ("", self.said):
+                    self.said = self.log.problem
+                    yield Answer([(f"waiting: {self.said}", False)])
+            elif (step := self._step(curves)) >= len(self.schedule):
+                yield self.end(curves)
+                return
+            elif step != known:
+                known = step
+                yield self.forecast(curves)
+            time.sleep(every)
+
+    def answer(self, *, settled: bool) -> Answer:
+        """Return the one answer to the log as it is."""
+        curves = self.look(settled=settled)
+        assert curves is not None  # else an error was raised
+        return self.forecast(curves, once=True)
+
+    def look(self, *, settled: bool) -> Curves | None:
+        """Return the log as curves, if it has changed and can be read."""
+        from bayeslaw.core.units import check_unit
+        from bayeslaw.data.curves import log_curves
+
+        imported = self.log.read(settled=settled)
+        if imported is None:
+            return None
+        check_unit(self.fit.unit, imported.runs.frame, imported.runs.name)
+        try:
+            phase: Phase = "adapt" if self.adapts else "pretrain"
+            return log_curves(imported.runs, self.schedule, self.start, run=self.run, phase=phase, memory=self.memory)
+        except BayeslawError as error:
+            if error.code != "no-loss" or settled:
+                raise
+            self.log.problem = f"{error}"
+            return None
+
+    def forecast(self, curves: Curves, *, once: bool = False) -> Answer:
+        """Return the forecast by the log so far."""
+        from bayeslaw.dynamics.follow import Follower
+
+        if self.follower is None:
+            name = curves.run_names[0]
+            how = ("wait" if self.refit else "never") if once else ("never" if self.refit is False else "background")
+            self.follower = Follower(self.fit, name, self.schedule, refit=how, **self.asked)  # type: ignore[arg-type]
+        watched = self.last = self.follower.update(curves)
+        answer, table = Answer(), watched.table(self.ci)
+        logged = curves.logged(watched.run, self.asked["domain"])
+        answer.save_picture(self.plot, lambda ax: bayeslaw.plots.plot_watch(watched, ax, logged=logged, ci_prob=self.ci))
+        if self.log.diverged:
+            answer.say("THE RUN HAS DIVERGED: its last losses are not finite. The forecast is by those before, as if it had not")
+        answer.say(watched.summary(self.ci))
+        answer.results |= self._numbers(watched) | {"table": table}
+        if self.output is not None:
+            answer.save_table("table", table, self.output, f"{len(table)} rows")
+        return answer
+
+    def _numbers(self, watched: Watch) -> dict[str, Any]:
+        from bayeslaw.core.intervals import rows
+
+        numbers = rows({"final": watched.final, "loss": watched.loss[:, -1], "gain": watched.gain}, self.ci)
+        return {
+            "run": watched.run, "step": watched.step, "end": int(watched.steps[-1]), "summary": numbers,
+            "reached": None if watched.target is None else float(watched.reached[-1]), "left_band": watched.left,
+            "reliable": watched.reliable, "pareto_k": watched.pareto_k, "diverged": self.log.diverged,
+            "checks_failed": watched.failed,
+        }  # fmt: skip
+
+    def end(self, curves: Curves) -> Answer:
+        """Return what the run came to, beside what was last stated of it."""
+        from bayeslaw.core.intervals import quantiles
+
+        name = curves.run_names[0]
+        final, answer = float(curves.logged(name, self.asked["domain"])["loss"].iloc[-1]), Answer()
+        answer.say(f"{name} has ended at step {len(self.schedule):,} with a loss of {final:.4f}")
+        answer.results |= {"run": name, "step": len(self.schedule), "ended": True, "loss": final}
+        if self.last is not None:
+            _, low, high = quantiles(self.last.final, self.ci)
+            answer.say(
+                f"at step {self.last.step:,}, {low:.4f} to {high:.4f} was stated ({self.ci * 100:g}% equal-tailed, as logged): "
+                f"the loss lies {'inside' if low <= final <= high else 'outside'}"
+            )
+        return answer
+
+    def _step(self, curves: Curves) -> int:
+        return int(curves.logged(curves.run_names[0], self.asked["domain"])["step"].max())

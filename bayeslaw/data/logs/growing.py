@@ -1,0 +1,125 @@
+"""A log that a training program is writing: read again whenever it has changed, without the line that is not whole yet."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.data.logs.api import Imported, import_runs
+from bayeslaw.data.logs.tensorboard import is_event_file
+
+SETTLED = 10.0  # seconds without a change after which a file is taken as it is: its last line is whole, and its faults are real
+NOT_FINITE = {"diverged", "failed-evaluation"}
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+class GrowingLog:
+    """A log and what of it has been read.
+
+    Parameters
+    ----------
+    path : path
+        A file or folder that `import_runs` reads; it need not exist yet.
+    **options
+        Those of `import_runs`. Of a run that was resumed, the later log counts unless `resumed` says otherwise.
+
+    Attributes
+    ----------
+    problem : str
+        Why nothing was read, where `read` returned None for another reason than that nothing has changed.
+    diverged : bool
+        Whether the last losses are not finite. Such losses are left out.
+
+    Examples
+    --------
+    >>> log = bayeslaw.data.logs.growing.GrowingLog("history.jsonl")
+    >>> log.read() is None, log.problem
+    (True, 'history.jsonl is not there yet')
+    """
+
+    def __init__(self, path: str | Path, **options: Any) -> None:
+        self.path, self.options = Path(path), {"resumed": "last"} | options
+        self.problem, self.diverged = "", False
+        self._stamp: Stamp | None = None
+        self._whole = False  # whether the last look took the file as it is
+
+    def read(self, *, settled: bool = False) -> Imported | None:
+        """Return the log's losses if it has changed, or None.
+
+        Parameters
+        ----------
+        settled : bool
+            Take the file as it is: nobody writes to it.
+
+        Raises
+        ------
+        BayeslawError
+            If the log can't be read although it has not changed for `SETTLED` seconds, or is `settled`.
+        """
+        stamp = self._look()
+        if not stamp:
+            self._stamp, self.problem = None, f"{self.path} is not there yet"
+            if settled:
+                raise BayeslawError(f"There is no file or folder {self.path}.", code="no-such-file")
+            return None
+        settled = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
+        if stamp == self._stamp and (self._whole or not settled):
+            return None
+        try:
+            imported = self._read(settled)
+        except (BayeslawError, OSError) as error:  # a folder may be changed while it is read
+            if settled:
+                raise
+            self.problem, imported = f"{self.path} can't be read yet: {error}", None
+        self._stamp, self._whole = stamp, settled
+        self.problem = self.problem if imported is None else ""
+        return imported
+
+    def _look(self) -> Stamp:
+        """What tells whether the log has changed: its files with their sizes and times; empty where there are none."""
+        try:
+            files = sorted(p for p in self.path.rglob("*") if p.is_file()) if self.path.is_dir() else [self.path]
+            return tuple((str(p), (info := p.stat()).st_size, info.st_mtime_ns) for p in files)
+        except OSError:
+            return ()
+
+    def _read(self, settled: bool) -> Imported:
+        if settled or self.path.is_dir() or is_event_file(self.path):
+            return self._imported(self.path)
+        data = self.path.read_bytes()
+        whole = whole_lines(data)
+        if whole == data:
+            return self._imported(self.path)
+        with TemporaryDirectory() as folder:
+            copy = Path(folder, self.path.name)
+            copy.write_bytes(whole)
+            return self._imported(copy)
+
+    def _imported(self, path: Path) -> Imported:
+        try:
+            self.diverged = False
+            return import_runs(path, curves=True, **self.options)
+        except TableError as error:
+            codes = {fault.code for fault in error.faults}
+            if self.options.get("nan") == "drop" or not codes <= NOT_FINITE:
+                raise
+            self.diverged = "diverged" in codes
+            return import_runs(path, curves=True, **self.options | {"nan": "drop"})
+
+
+def whole_lines(data: bytes) -> bytes:
+    """Return a text without its last line if that has no end yet and is not whole JSON; a whole JSON document stays as it is."""
+    lines, newline, last = data.rpartition(b"\n")
+    if not last.strip():
+        return data
+    for text in (data, last) if data.lstrip()[:1] in (b"{", b"[") else ():
+        try:
+            json.loads(text)
+        except ValueError:
+            continue
+        return data
+    return lines + newline

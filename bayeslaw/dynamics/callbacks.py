@@ -1,0 +1,238 @@
+"""Forecasts inside a training program: a callback for Hugging Face's Trainer and one for PyTorch Lightning.
+
+Both are thin. They hand every logged validation loss to `RunForecasts`, log what it returns beside the loss, and stop the training
+only if they are asked to. transformers and lightning are imported when a callback is made.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.data.curves import log_curves
+from bayeslaw.data.table import Runs
+from bayeslaw.dynamics.follow import Follower, Refit
+from bayeslaw.dynamics.monitor import Watch
+from bayeslaw.posterior.fit import Fit
+from bayeslaw.schedules.areas import Phase, Point
+from bayeslaw.schedules.schedule import Schedule
+
+BEFORE = "forecast/"  # the names of what is logged
+
+
+class RunForecasts:
+    """Forecasts of one run, by the losses that a training program hands over.
+
+    Parameters
+    ----------
+    fit, schedule
+        As for `watch`: a fit to other runs, and the learning rates of the whole phase.
+    run : str
+        The run's name.
+    target : float, optional
+        The loss to be reached.
+    stop_reached, stop_hopeless : float, optional
+        Stop once the loss is at the target already with this probability, such as .99, or reaches it by the end with at most this
+        one, such as .01. Without them nothing is stopped.
+    start, settings : Point and dict, optional
+        The state of the training before the phase, which is then an adaptation; and values that the law needs of the run, such as
+        N or r.
+    refit, ci_prob, seed
+        As for `Follower`, by default no refits, which would take time from the training; probability of the intervals; and seed.
+
+    Attributes
+    ----------
+    watched : Watch or None
+        The last forecast.
+
+    Examples
+    --------
+    >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
+    >>> forecasts = bayeslaw.dynamics.RunForecasts(bayeslaw.load_fit("annealing.nc"), schedule, target=3.8)
+    >>> sorted(forecasts.add(2000, 4.1))[:3]
+    ['forecast/final', 'forecast/final_eti90_lb', 'forecast/final_eti90_ub']
+    """
+
+    def __init__(
+        self,
+        fit: Fit,
+        schedule: Schedule,
+        *,
+        run: str = "running",
+        target: float | None = None,
+        stop_reached: float | None = None,
+        stop_hopeless: float | None = None,
+        start: Point | None = None,
+        settings: dict[str, float] | None = None,
+        refit: Refit = "never",
+        ci_prob: float = 0.9,
+        seed: int = 0,
+    ) -> None:
+        if target is None and (stop_reached is not None or stop_hopeless is not None):
+            raise BayeslawError("Stopping is by the probability of a target: give the target loss too.", code="no-target")
+        self.follower = Follower(fit, run, schedule, target=target, refit=refit, seed=seed)
+        self.start, self.settings, self.ci_prob = start, settings or {}, ci_prob
+        self.stop_reached, self.stop_hopeless = stop_reached, stop_hopeless
+        self.watched: Watch | None = None
+        self._rows: dict[int, dict[str, float]] = {}
+
+    def rate(self, step: int, rate: float) -> None:
+        """Note a logged learning rate, which is compared with the schedule's."""
+        self._rows.setdefault(step, {})["lr"] = rate
+
+    def add(self, step: int, loss: float) -> dict[str, float]:
+        """Return the forecast's numbers, by name, after one more loss; none where nothing can be forecast, which a warning says.
+
+        Nothing is raised: a training does not end because it can't be forecast.
+        """
+        self._rows = {at: row for at, row in self._rows.items() if at <= step}  # a run that was resumed logs its steps again
+        self._rows.setdefault(step, {})["loss"] = loss
+        schedule = self.follower.schedule
+        if step >= len(schedule):
+            return {}
+        nothing, name = {"loss": math.nan, "lr": math.nan}, self.follower.run
+        frame = pd.DataFrame([{"run": name, "step": float(at), **nothing, **row} for at, row in self._rows.items()])
+        frame["loss"] = frame["loss"].where(np.isfinite(frame["loss"]))
+        try:
+            phase: Phase = "pretrain" if self.start is None else "adapt"
+            curves = log_curves(Runs(frame.assign(**self.settings), "the run"), schedule, self.start, phase=phase)
+            self.watched = self.follower.update(curves)
+        except BayeslawError as error:
+            warnings.warn(f"No forecast of the running run: {error}", RuntimeWarning, stacklevel=2)
+            return {}
+        return self._numbers(self.watched)
+
+    def _numbers(self, watched: Watch) -> dict[str, float]:
+        low, high = interval_names("eti", self.ci_prob)
+        numbers: dict[str, float] = {}
+        for name, draws in (("final", watched.final), ("gain", watched.gain)):
+            numbers |= dict(zip((name, f"{name}_{low}", f"{name}_{high}"), map(float, quantiles(draws, self.ci_prob)), strict=True))
+        if watched.target is not None:
+            numbers["reached"] = float(watched.reached[-1])
+        numbers |= {"left_band": float(watched.left is not None), "reliable": float(watched.reliable)}
+        return {BEFORE + name: value for name, value in numbers.items()}
+
+    @property
+    def stop(self) -> str:
+        """Why the training should end, as far as the caller asked for it; empty if it should go on."""
+        watched = self.watched
+        if watched is None or watched.target is None or not watched.reliable:
+            return ""
+        now, end = float(watched.reached[0]), float(watched.reached[-1])
+        if self.stop_reached is not None and now >= self.stop_reached:
+            return f"the loss is at the target {watched.target:g} with probability {now:.0%}"
+        if self.stop_hopeless is not None and end <= self.stop_hopeless:
+            return f"the target {watched.target:g} is reached by the end with probability {end:.1%} only"
+        return ""
+
+
+def trainer_callback(forecasts: RunForecasts, loss: str = "eval_loss") -> Any:
+    """Return a callback for Hugging Face's Trainer, which adds forecasts to every log of a validation loss.
+
+    Parameters
+    ----------
+    forecasts : RunForecasts
+    loss : str
+        The name under which the Trainer logs the loss.
+
+    Returns
+    -------
+    transformers.TrainerCallback
+        Give it to the Trainer's `callbacks`: the numbers join `state.log_history`. Call its method `first_in(trainer)` for the
+        reporters (TensorBoard, Weights & Biases) to have them too, since they come before other callbacks.
+
+    Raises
+    ------
+    BayeslawError
+        If transformers is not installed ('not-installed').
+
+    Examples
+    --------
+    >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
+    >>> forecasts = bayeslaw.dynamics.RunForecasts(bayeslaw.load_fit("annealing.nc"), schedule)
+    >>> try:
+    ...     callbacks = [bayeslaw.dynamics.trainer_callback(forecasts)]
+    ... except bayeslaw.BayeslawError:  # the package is not installed
+    ...     callbacks = []
+    """
+    base = _installed("transformers", "trainer").TrainerCallback
+
+    class Forecasting(base):  # type: ignore[misc, valid-type]
+        def first_in(self, trainer: Any) -> None:
+            """Move the callback before all others of a trainer."""
+            callbacks = trainer.callback_handler.callbacks
+            callbacks[:] = [self, *(other for other in callbacks if other is not self)]
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> Any:
+            logs = {} if logs is None else logs
+            if "learning_rate" in logs:
+                forecasts.rate(state.global_step, float(logs["learning_rate"]))
+            if loss in logs:
+                numbers = forecasts.add(state.global_step, float(logs[loss]))
+                logs.update(numbers)
+                state.log_history[-1].update(numbers)
+                if forecasts.stop:
+                    control.should_training_stop = True
+            return control
+
+    return Forecasting()
+
+
+def lightning_callback(forecasts: RunForecasts, loss: str = "val_loss") -> Any:
+    """Return a callback for PyTorch Lightning, which logs forecasts after every validation.
+
+    Parameters
+    ----------
+    forecasts : RunForecasts
+    loss : str
+        The name under which the module logs its validation loss.
+
+    Returns
+    -------
+    lightning.pytorch.Callback
+
+    Raises
+    ------
+    BayeslawError
+        If lightning is not installed ('not-installed').
+
+    Examples
+    --------
+    >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
+    >>> forecasts = bayeslaw.dynamics.RunForecasts(bayeslaw.load_fit("annealing.nc"), schedule)
+    >>> try:
+    ...     callbacks = [bayeslaw.dynamics.lightning_callback(forecasts)]
+    ... except bayeslaw.BayeslawError:  # the package is not installed
+    ...     callbacks = []
+    """
+    base = _installed("lightning.pytorch", "lightning").Callback
+
+    class Forecasting(base):  # type: ignore[misc, valid-type]
+        def on_validation_epoch_end(self, trainer: Any, module: Any) -> None:
+            if trainer.sanity_checking or loss not in trainer.callback_metrics or trainer.global_step == 0:
+                return
+            rates = [group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups]
+            if rates:
+                forecasts.rate(trainer.global_step, float(rates[0]))
+            numbers = forecasts.add(trainer.global_step, float(trainer.callback_metrics[loss]))
+            module.log_dict(numbers)
+            if forecasts.stop:
+                trainer.should_stop = True
+
+    return Forecasting()
+
+
+def _installed(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        message = f"The callback needs the package {package}: install bayeslaw[{extra}], or {package}."
+        raise BayeslawError(message, code="not-installed") from None

@@ -1,0 +1,131 @@
+"""Logs that are being written: missing, half a line, replaced, not finite, out of order."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.logs.growing import GrowingLog, whole_lines
+from tests import events
+from tests.errors import fails
+from tests.logs import cells, lines, noted, state, written
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def old(path: Path) -> None:
+    """Make a file look as if nobody had written to it for a minute."""
+    os.utime(path, (time.time() - 60, time.time() - 60))
+
+
+def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    log = GrowingLog(tmp_path / "log.csv")
+    assert log.read() is None
+    assert "not there yet" in log.problem
+    with fails("no-such-file", "log.csv"):
+        log.read(settled=True)
+    written(tmp_path, "step,val_loss\n100,3.25\n")
+    imported = log.read()
+    assert imported is not None
+    assert cells(imported, "step", "loss") == [[100, 3.25]]
+    assert log.problem == ""
+    assert log.read() is None  # nothing has changed
+
+
+def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settled(tmp_path: Path) -> None:
+    path = written(tmp_path, "step,val_loss\n100,3.25\n200,3.1")
+    log = GrowingLog(path)
+    imported = log.read()
+    assert imported is not None
+    assert cells(imported, "step", "loss") == [[100, 3.25]]
+    append(path, "25\n300,3.0")
+    imported = log.read()
+    assert imported is not None
+    assert cells(imported, "step", "loss") == [[100, 3.25], [200, 3.125]]
+    old(path)
+    imported = log.read()
+    assert imported is not None
+    assert cells(imported, "step", "loss")[-1] == [300, 3.0]
+    assert log.read() is None
+
+
+def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"step": 100, "val_loss": 3.25}\n{"step": 200, "val_lo', "log.jsonl")
+    imported = GrowingLog(path).read()
+    assert imported is not None
+    assert cells(imported, "step", "loss") == [[100, 3.25]]
+    append(path, 'ss": 3.125}')  # whole, although its line has no end
+    imported = GrowingLog(path).read()
+    assert imported is not None
+    assert len(imported.runs) == 2
+    whole = state(tmp_path / "run" / "checkpoint-2", range(1, 3))
+    text = whole.read_text(encoding="utf-8")
+    log = GrowingLog(tmp_path / "run", domains=["web"])
+    assert log.read() is not None
+    whole.write_text(text[: len(text) // 2], encoding="utf-8")
+    assert log.read() is None
+    assert "can't be read yet" in log.problem
+    whole.write_text(text, encoding="utf-8")
+    assert log.read() is not None
+    whole.write_text(text[: len(text) // 2], encoding="utf-8")
+    old(whole)
+    with pytest.raises(BayeslawError):
+        log.read()
+
+
+def test_an_event_file_with_half_a_record(tmp_path: Path) -> None:
+    entries = [events.event(step, float(step), events.simple("eval/loss", loss)) for step, loss in ((100, 3.25), (200, 3.125))]
+    path = events.write(tmp_path / "run" / "events.out.tfevents.1", entries, cut=5)
+    for source in (path, tmp_path / "run"):
+        imported = GrowingLog(source).read()
+        assert imported is not None
+        assert cells(imported, "step", "loss") == [[100, 3.25]]
+
+
+def test_a_log_that_is_truncated_is_read_as_it_is(tmp_path: Path) -> None:
+    path = written(tmp_path, "step,val_loss\n100,3.25\n200,3.125\n")
+    log = GrowingLog(path)
+    assert log.read() is not None
+    written(tmp_path, "step,val_loss\n50,3.5\n")
+    imported = log.read()
+    assert imported is not None
+    assert cells(imported, "step", "loss") == [[50, 3.5]]
+    path.unlink()
+    assert log.read() is None
+    assert "not there yet" in log.problem
+
+
+def test_steps_that_go_back_are_those_of_a_resumed_run(tmp_path: Path) -> None:
+    log = [{"step": s, "val_loss": v} for s, v in ((100, 3.3), (200, 3.2), (300, 3.1), (200, 3.25))]
+    imported = GrowingLog(lines(tmp_path, *log)).read()
+    assert imported is not None
+    assert cells(imported, "step", "loss") == [[100, 3.3], [200, 3.25]]
+    assert noted(imported, "was resumed at step 200")
+
+
+def test_losses_that_are_not_finite_are_left_out_and_a_diverged_run_is_marked(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"step": 100, "val_loss": 3.3}\n{"step": 200, "val_loss": NaN}\n', "log.jsonl")
+    log = GrowingLog(path)
+    imported = log.read()
+    assert imported is not None
+    assert log.diverged
+    assert cells(imported, "step", "loss") == [[100, 3.3]]
+    append(path, json.dumps({"step": 300, "val_loss": 3.1}) + "\n")
+    assert log.read() is not None
+    assert not log.diverged
+
+
+def test_only_a_last_line_without_an_end_is_left_out() -> None:
+    assert whole_lines(b"a\nb\n") == b"a\nb\n"
+    assert whole_lines(b"a\nb") == b"a\n"
+    assert whole_lines(b"a") == b""
+    assert whole_lines(b'{"a": 1}\n{"b": 2}') == b'{"a": 1}\n{"b": 2}'
+    assert whole_lines(b'{"a": [\n 1\n]}') == b'{"a": [\n 1\n]}'

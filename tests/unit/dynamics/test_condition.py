@@ -1,0 +1,113 @@
+"""Draws weighted by a run's losses, compared with normal distributions that are conditioned in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from bayeslaw.dynamics.condition import ALARM, LEAST, Scales, condition, left_band, tempered
+from tests.oracles import Array
+
+POINT, RUN, LENGTH = 0.01, 0.02, 0.5
+TIME = np.array([0.1, 0.2, 0.35, 0.4])
+AHEAD = np.array([0.4, 1.0])
+LOGGED = np.array([0.03, 0.01, 0.025, 0.02])
+
+
+def kernel(a: Array, b: Array) -> Array:
+    return np.asarray(RUN**2 * np.exp(-np.abs(a[:, None] - b[None]) / LENGTH))
+
+
+def scales(size: int) -> Scales:
+    return Scales(np.full(size, POINT), np.full(size, RUN), np.full(size, LENGTH))
+
+
+def levels(size: int = 20_000, spread: float = 0.02) -> Array:
+    """Draws of a law whose log loss is one level."""
+    return spread * np.random.default_rng(0).standard_normal(size)
+
+
+@pytest.mark.slow
+def test_level_and_effect_are_those_of_the_joint_normal_distribution() -> None:
+    level, new = levels(), np.ones(TIME.size, dtype=bool)
+    known = condition(LOGGED - level[:, None], TIME, new, scales(level.size), AHEAD, np.random.default_rng(1))
+    own = kernel(TIME, TIME) + POINT**2 * np.eye(TIME.size)
+    whole = own + 0.02**2
+    mean = 0.02**2 * np.linalg.solve(whole, LOGGED).sum()
+    sd = math.sqrt(0.02**2 - 0.02**4 * np.linalg.inv(whole).sum())
+    assert known.reliable
+    assert level[known.chosen].mean() == pytest.approx(mean, abs=0.05 * sd)
+    assert level[known.chosen].std() == pytest.approx(sd, rel=0.05)
+    total = level[known.chosen, None] + known.effect  # the run's own log loss
+    cross = kernel(AHEAD, TIME) + 0.02**2
+    np.testing.assert_allclose(total.mean(axis=0), cross @ np.linalg.solve(whole, LOGGED), atol=6e-4)
+    covariance = kernel(AHEAD, AHEAD) + 0.02**2 - cross @ np.linalg.solve(whole, cross.T)
+    np.testing.assert_allclose(np.cov(total.T), covariance, rtol=0.08)
+
+
+@pytest.mark.slow
+def test_what_was_stated_before_a_loss_is_its_distribution_given_the_earlier_ones() -> None:
+    level, new = levels(), np.ones(TIME.size, dtype=bool)
+    known = condition(LOGGED - level[:, None], TIME, new, scales(level.size), AHEAD, np.random.default_rng(1))
+    whole = kernel(TIME, TIME) + POINT**2 * np.eye(TIME.size) + 0.02**2
+    for i in range(TIME.size):
+        given = np.linalg.solve(whole[:i, :i], whole[:i, i]) if i else np.empty(0)
+        mean, variance = given @ LOGGED[:i], whole[i, i] - given @ whole[:i, i]
+        assert known.pit[i] == pytest.approx(norm.cdf(LOGGED[i], mean, math.sqrt(variance)), abs=0.01)
+
+
+def test_rows_that_the_draws_know_do_not_weigh_them_again_and_still_tell_the_effect() -> None:
+    level = levels(2_000)
+    none = condition(LOGGED - level[:, None], TIME, np.zeros(4, dtype=bool), scales(2_000), AHEAD, np.random.default_rng(1))
+    assert none.chosen.tolist() == list(range(2_000))
+    assert none.pit.size == 0
+    last = condition(
+        LOGGED - level[:, None], TIME, np.array([False, False, False, True]), scales(2_000), AHEAD, np.random.default_rng(1)
+    )
+    covariance = kernel(TIME, TIME) + POINT**2 * np.eye(4)
+    weights = np.array(
+        [
+            multivariate_normal.logpdf(LOGGED - v, cov=covariance)
+            - multivariate_normal.logpdf(LOGGED[:3] - v, cov=covariance[:3, :3])
+            for v in level
+        ]
+    )
+    weights = np.exp(weights - weights.max())
+    assert level[last.chosen].mean() == pytest.approx((weights * level).sum() / weights.sum(), abs=5e-4)
+
+
+def test_a_run_far_from_the_fit_is_not_reliable_and_leaves_draws_enough() -> None:
+    level = levels(2_000, 0.001)
+    far = condition(0.3 + LOGGED - level[:, None], TIME, np.ones(4, dtype=bool), scales(2_000), AHEAD, np.random.default_rng(1))
+    assert not condition(0.3 + LOGGED - levels(2_000)[:, None], TIME, np.ones(4, dtype=bool), scales(2_000), AHEAD,
+                         np.random.default_rng(1)).reliable  # fmt: skip
+    assert np.unique(far.chosen).size > LEAST / 2
+
+
+def test_powers_leave_draws_effective() -> None:
+    likelihood = np.random.default_rng(0).standard_normal((1_000, 3)) * np.array([0.1, 10.0, 1000.0])
+    power = tempered(likelihood)
+    assert power[0] == 1.0
+    weights = np.exp(power * (likelihood - likelihood.max(axis=0)))
+    effective = weights.sum(axis=0) ** 2 / (weights**2).sum(axis=0)
+    assert np.all(effective >= 0.99 * LEAST)
+    assert effective[1] == pytest.approx(LEAST, rel=0.1)
+
+
+def test_few_runs_that_keep_to_their_band_are_said_to_leave_it() -> None:
+    rng = np.random.default_rng(0)
+    alarms = np.mean([left_band(rng.uniform(size=200)) is not None for _ in range(1_000)])
+    assert alarms <= ALARM + 2 * math.sqrt(ALARM * (1 - ALARM) / 1_000)
+
+
+def test_a_run_that_leaves_its_band_is_found_within_a_few_losses() -> None:
+    within = np.full(100, 0.4)
+    assert left_band(within) is None
+    assert left_band(np.append(within, 0.999)) is None  # one outlier is no departure
+    gone = left_band(np.append(within, np.full(10, 0.99)))
+    assert gone is not None
+    assert 104 <= gone <= 107
+    assert left_band([]) is None
