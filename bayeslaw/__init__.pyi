@@ -40,7 +40,6 @@ from .planning.transfer import transfer as transfer
 from .planning.tuning import tuning as tuning
 from .posterior.fit import Fit as Fit
 from .reporting.cite import cite as cite
-from .reporting.explore import Explorer as Explorer
 from .reporting.explore import explore as explore
 from .reporting.report import report as report
 
