@@ -36,7 +36,7 @@ SMALL = 1e9
 # The file repeats ARC-Easy's number of questions for ARC-Challenge, whose accuracies are whole counts of 1,172.
 ITEMS = {"arc_challenge": 1172.0}
 FIT: dict[str, Any] = {"noise_by": "task", "seed": 1, "progress": False}
-LONGER: dict[str, Any] = {"draws": 2000, "target_accept": 0.9985}  # what the checks advise of a fit at the defaults
+LONGER: dict[str, Any] = {"draws": 2000, "target_accept": 0.9985}  # at the defaults the check of divergences fails
 
 HEAD = """{banner}
 
