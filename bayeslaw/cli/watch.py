@@ -19,7 +19,7 @@ from bayeslaw.core.errors import BayeslawError
 if TYPE_CHECKING:
     from bayeslaw.data.curves import Curves
     from bayeslaw.data.logs.growing import GrowingLog
-    from bayeslaw.dynamics.follow import Follower
+    from bayeslaw.dynamics.follow import Follower, Refit
     from bayeslaw.dynamics.monitor import Watch
     from bayeslaw.schedules.areas import Phase, Point
     from bayeslaw.schedules.schedule import Schedule
@@ -139,7 +139,7 @@ class _Following:
     def look(self, *, settled: bool) -> Curves | None:
         """Return the log as curves, if it has changed and can be read."""
         from bayeslaw.core.units import check_unit
-        from bayeslaw.data.curves import log_curves
+        from bayeslaw.data.logs.curves import log_curves
 
         imported = self.log.read(settled=settled)
         if imported is None:
@@ -160,8 +160,9 @@ class _Following:
 
         if self.follower is None:
             name = curves.run_names[0]
-            how = ("wait" if self.refit else "never") if once else ("never" if self.refit is False else "background")
-            self.follower = Follower(self.fit, name, self.schedule, refit=how, **self.asked)  # type: ignore[arg-type]
+            asked = bool(self.refit) if once else self.refit is not False
+            how: Refit = "never" if not asked else "wait" if once else "background"
+            self.follower = Follower(self.fit, name, self.schedule, refit=how, **self.asked)
         watched = self.last = self.follower.update(curves)
         answer, table = Answer(), watched.table(self.ci)
         logged = curves.logged(watched.run, self.asked["domain"])

@@ -16,7 +16,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names, quantiles
-from bayeslaw.data.curves import log_curves
+from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.follow import Follower, Refit
 from bayeslaw.dynamics.monitor import Watch

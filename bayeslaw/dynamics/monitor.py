@@ -175,6 +175,8 @@ def watch(
         The learning rates of its whole phase, those so far and those planned.
     domain, target : str and float, optional
         The domain of the fitted losses if the curves have several; the loss to be reached, in the unit of the fit.
+    check : bool
+        Whether the checks of the fit and of the forecast are made. `Follower` makes them once for all updates of a run.
     seed, force : int, bool
         Seed of the run effect ahead; whether to go on in spite of failed checks.
 

@@ -317,9 +317,10 @@ def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_expected(tmp_path
 
 
 @pytest.mark.statistical
-def test_truths_of_counted_items_are_ranked_and_covered_as_expected(tmp_path: Path) -> None:
-    """Twenty truths; a hundred with run effects are in benchmarks/results/calibration-counts.md."""
-    case, options = "task-sigmoid", {"draws": 400, "tune": 400}
+@pytest.mark.parametrize("case", ["task-sigmoid", "task-sigmoid, beta-binomial"])
+def test_truths_of_counted_items_are_ranked_and_covered_as_expected(case: str, tmp_path: Path) -> None:
+    """Twenty truths without and with run effects."""
+    options = {"draws": 400, "tune": 400}
     records = harness.calibrate({case: 20}, folder=tmp_path, where="processes:2", options=options)[case]
     row = uniformity.summary(case, records)
     assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)

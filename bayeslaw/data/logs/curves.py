@@ -1,0 +1,72 @@
+"""The losses of one run's log as curves, under the schedule that the run follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.data.curves import Curve, Curves
+from bayeslaw.data.table import Runs
+from bayeslaw.schedules.areas import POWER, Phase, Point, trace
+from bayeslaw.schedules.schedule import MEMORY, Schedule
+
+
+def log_curves(
+    log: Runs,
+    schedule: Schedule,
+    start: Point | None = None,
+    *,
+    run: str | None = None,
+    phase: Phase = "pretrain",
+    memory: float = MEMORY,
+    power: float = POWER,
+) -> Curves:
+    """Return the losses of one run's log as curves, under the schedule that it follows.
+
+    Parameters
+    ----------
+    log : Runs
+        With `run`, `step` and `loss`, as `import_runs` returns it; learning rates need not be logged.
+    schedule : Schedule
+        The rates of the whole phase.
+    start : Point, optional
+        The state of the training before the phase; none for a new training.
+    run : str, optional
+        The run of the log, if it has several.
+    phase, memory, power
+        As for `bayeslaw.schedules.areas.trace`.
+
+    Raises
+    ------
+    BayeslawError
+        If the log has several runs and `run` names none of them, has no steps, or has no loss after step 0.
+    """
+    frame = log.frame
+    names = list(map(str, frame["run"].unique()))
+    if run is None and len(names) > 1:
+        shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        raise BayeslawError(f"{log.name} has {len(names)} runs ({shown}): name one.", code="several-runs")
+    name = names[0] if run is None else run
+    if name not in names:
+        raise BayeslawError(f"{log.name} has no run {name!r}.{nearest(name, names)}", code="unknown-run")
+    if "step" not in frame:
+        raise BayeslawError(
+            f"{log.name} has no column of steps, by which losses are placed on the schedule.", code="missing-column"
+        )
+    own = frame[frame["run"] == name].sort_values("step", kind="stable")
+    rows = own[own["loss"].notna() & (own["step"] > 0)]
+    if rows.empty:
+        raise BayeslawError(f"{name} has no logged loss after step 0.", code="no-loss")
+    scheduled = rows["step"] <= len(schedule)
+    rows = rows[scheduled] if scheduled.any() else rows
+    steps = np.minimum(rows["step"].to_numpy(np.int64), len(schedule))
+    areas, _ = trace(schedule, steps, start, phase=phase, memory=memory, power=power)
+    rates = own[own["lr"].notna() & (own["step"] > 0)].drop_duplicates("step") if "lr" in own else own[:0].assign(lr=0.0)
+    if rates.empty:
+        rates = pd.DataFrame({"step": rows["step"], "lr": areas["lr"].to_numpy()})
+    curve = Curve(name, phase, rates["step"].to_numpy(np.float64), rates["lr"].to_numpy(np.float64))
+    of_run = rows.drop(columns=[c for c in areas if c in rows and c != "step"])
+    whole = of_run.assign(**{str(c): areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
+    whole.index = pd.RangeIndex(1, len(whole) + 1, name="row")
+    return Curves(whole, log.name, memory, power, log.conversions, {name: curve}, {name: schedule}, {name: start})
