@@ -2,138 +2,118 @@
 
     BAYESLAW_SHARED_DATA=… python benchmarks/watching.py      # prints the report kept in benchmarks/results/watching.md
 
-A law is fitted to some runs. Another run is replayed row by row: from a third of its steps on the final loss is forecast from the
-rows so far, at each logged row or, of runs with more, at `ASKED` evenly spaced ones. The interval is the 90% one of the loss that
-will be logged last. Where the run's rows change the fit too much for its draws to be weighted, the law is fitted again to all
-rows so far before the forecast (`refit`); the same without refits is shown beside it.
+A law is fitted to some runs of a training. Another run is replayed row by row: from a third of its steps on the final loss is
+forecast from the rows so far, at each logged row or, of runs with more, at `ASKED` evenly spaced ones. The interval is the 90%
+one of the loss that will be logged last. Where the run's rows change the fit too much for its draws to be weighted, the law is
+fitted again to all rows so far before the forecast (`refit`); the same without refits is shown beside it.
 
 - `100M`: public curves of a 100M model (Luo et al. 2025). The law is fitted to cosine_24000, constant_24000 and wsdcon_9, and the
-  six others are watched. Law, noise and refits were tried on wsdcon_9 with a fit to the other two of the three, never on these six.
+  six others are watched.
 - `tinycpt`: every adaptation without replay is watched by a fit to all other runs, losses on the target and on the source.
-- `simulated`: runs drawn from the fit to the three curves, to count false alarms of "left its band".
+- `trainer`: longer runs of two tiny models by fits to short ones (`data/trainer`).
+- `simulated`: runs drawn from the fit to the three curves, to count false alarms of "left its band" and to see how wide intervals
+  are where the law holds.
+
+Chosen on which rows: the memory of the annealing areas by left-out runs among those fitted. What laws err by (`change_errors`)
+is learnt, for each training, from the others: medians of log-normal distributions of two shares with a spread of `SPREAD`
+(stated), at the largest likelihood of the errors of forecasts that take the law for exact, a run counting once. That laws err by
+such shares, and `SPREAD`, were chosen on all of these trainings; a training that had no part in anything is in
+`watching_trainer.md`.
 
 Times are of one update of a forecast without a refit, with others at work on the machine.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
 from tables import banner, markdown_table
+from watched import SHARED, WARMUP, Case, Training, replay, schedules, state, trainings
 
 import bayeslaw
 from bayeslaw.data.curves import read_curves
-from bayeslaw.dynamics.follow import Follower
-from bayeslaw.posterior.fit import Fit
-from bayeslaw.schedules.schedule import Schedule, logged
+from bayeslaw.dynamics import change_errors, monitor
+from bayeslaw.dynamics.change_errors import ChangeErrors
 
-SEEN = ("cosine_24000", "constant_24000", "wsdcon_9")
-WARMUP, BEGIN = 2_160, 400
-ASKED = 24
+ASKED, LEARNT_AT = 24, 8
 SIMULATED = 200
-HERE = Path(__file__).parents[1]
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))
+SPREAD = 0.7
+SHARES = np.exp(np.linspace(np.log(0.002), np.log(5.0), 80))
+MEDIANS = SHARES[::2]
+EXACT = ChangeErrors(1e-12, SPREAD, 1e-12, SPREAD)
 
 
-def replay(fit: Fit, whole: pd.DataFrame, run: str, schedule: Schedule, *, refit: bool, **options: Any) -> dict[str, Any]:
-    """Replay a run of a table of curves, and return the scores of the forecasts of its final loss."""
-    reading, domain = options.pop("reading", {}), options.pop("domain", None)
-    column = options.pop("column", "loss")
-    own = whole[(whole["run"] == run) & whole[column].notna()]
-    final, steps = float(own[column].iloc[-1]), own["step"].to_numpy()
-    ask = steps[(steps >= len(schedule) / 3) & (steps < len(schedule))]
-    ask = ask[np.unique(np.linspace(0, ask.size - 1, min(ask.size, ASKED)).round().astype(int))]
-    follower = Follower(fit, run, schedule, domain=domain, refit="wait" if refit else "never", force=True)
-    inside, reliable, left = list[bool](), list[bool](), None
-    widths, errors, times = list[float](), list[float](), list[float]()
-    for step in ask:
-        curves = read_curves(whole[(whole["run"] != run) | (whole["step"] <= step)], **reading)
-        refits, start = follower.refits, time.perf_counter()
-        watched = follower.update(curves)
-        if follower.refits == refits and inside:  # the first has the checks too
-            times.append(time.perf_counter() - start)
-        low, high = np.quantile(watched.final, [0.05, 0.95])
-        inside.append(bool(low <= final <= high))
-        widths.append(high - low)
-        errors.append(abs(float(np.median(watched.final)) - final))
-        reliable.append(watched.reliable)
-        left = watched.left
-    row = {
-        "run": run, "asked": len(inside), "inside": np.mean(inside), "error": np.mean(errors), "width": np.mean(widths),
-        "reliable": np.mean(reliable), "refits": follower.refits, "left": left or "", "median s": np.median(times),
-        "max s": np.max(times),
-    }  # fmt: skip
-    print(row, file=sys.stderr, flush=True)
-    return row
+def likelihood(states: pd.DataFrame) -> NDArray[np.float64]:
+    """Log likelihood of `SHARES` (of the rate's changes, of the course), a run counting once."""
+    weight = 1 / states.groupby("run")["run"].transform("size").to_numpy()
+    error, sd, rate, course = (states[c].to_numpy() for c in ("error", "sd", "rate", "course"))
+    variance = sd**2 + (SHARES[:, None, None] * rate) ** 2 + (SHARES[None, :, None] * course) ** 2
+    return np.asarray((-0.5 * weight * (np.log(variance) + error**2 / variance)).sum(axis=-1))
 
 
-def schedules() -> Iterator[tuple[Fit, pd.DataFrame, str, Schedule, dict[str, Any]]]:
-    """The six unseen curves of the 100M model."""
-    table = pd.read_csv(SHARED / "lr_schedules_100m.csv").rename(columns={"schedule": "run"})
-    fit = fit_100m(table)
-    for run in [r for r in table["run"].unique() if r not in SEEN]:
-        own = table[table["run"] == run]
-        yield (
-            fit,
-            own,
-            run,
-            logged(own["step"].to_numpy(np.int64), own["lr"], warmup=WARMUP, name=run),
-            {"reading": {"warmup": WARMUP}},
-        )
+def learn(likelihoods: Sequence[NDArray[np.float64]]) -> ChangeErrors:
+    """The medians of largest likelihood, integrated over each training's own shares."""
+    prior = norm.pdf(np.log(SHARES), np.log(MEDIANS)[:, None], SPREAD)
+    prior /= prior.sum(axis=1, keepdims=True)
+    total = np.zeros((MEDIANS.size, MEDIANS.size))
+    for values in likelihoods:
+        total += np.log(prior @ np.exp(values - values.max()) @ prior.T)
+    rate, course = np.unravel_index(int(total.argmax()), total.shape)
+    return ChangeErrors(float(MEDIANS[rate].round(2)), SPREAD, float(MEDIANS[course].round(3)), SPREAD)
 
 
-def fit_100m(table: pd.DataFrame) -> Fit:
-    """The fit to the three curves."""
-    seen = read_curves(table[table["run"].isin(SEEN)], warmup=WARMUP)
-    return bayeslaw.fit("annealing", seen.runs(), noise="normal-drift", progress=False)
+def states_of(cases: Sequence[Case]) -> pd.DataFrame:
+    """States of the forecasts of all cases, as if laws were exact."""
+    before, change_errors.LEARNT = change_errors.LEARNT, EXACT
+    try:
+        return pd.DataFrame([{"run": case.run, **state(case, step)} for case in cases for step in case.asked(LEARNT_AT)])
+    finally:
+        change_errors.LEARNT = before
 
 
-def tinycpt(domain: str) -> Iterator[tuple[Fit, pd.DataFrame, str, Schedule, dict[str, Any]]]:
-    """Every adaptation without replay, by fits without it."""
-    table = pd.read_csv(HERE / "data" / "tinycpt" / "curves.csv")
-    table = table[(table["phase"] == "pretrain") | (table["r"] == 0)]
-    curves = read_curves(table)
-    frame = curves.runs(domain).frame
-    frame = frame[(frame["S1"] > 0) & ~((frame["phase"] == "pretrain") & (frame["step"] < BEGIN))]
-    for run in frame.loc[frame["phase"] == "adapt", "run"].unique():
-        fit = bayeslaw.fit("cpt-dynamics", frame[frame["run"] != run], noise="normal-drift", progress=False)
-        yield fit, table, run, curves.schedule(run), {"domain": domain, "column": f"{domain}_loss"}
+def scores(cases: Sequence[Case], errors: ChangeErrors) -> dict[bool, list[dict[str, Any]]]:
+    """Scores of all cases with what laws err by, with and without refits."""
+    before, change_errors.LEARNT = change_errors.LEARNT, errors
+    try:
+        return {refit: [replay(case, ASKED, refit=refit) for case in cases] for refit in (True, False)}
+    finally:
+        change_errors.LEARNT = before
 
 
 def simulated() -> dict[str, Any]:
     """Runs drawn from the fit to the three curves, under the schedule of the first, each watched by the same fit."""
+    case = next(schedules())
     table = pd.read_csv(SHARED / "lr_schedules_100m.csv").rename(columns={"schedule": "run"})
-    fit, own = fit_100m(table), table[table["run"] == SEEN[0]].iloc[::2]
-    steps = own["step"].to_numpy(np.int64)
-    schedule = logged(steps, own["lr"], warmup=WARMUP, name=SEEN[0])
-    curves = read_curves(own.assign(run="simulated"), warmup=WARMUP)
-    latent = bayeslaw.forecast(fit, curves.runs().frame.drop(columns="loss"), force=True).draws["run"].to_numpy()
+    own = table[table["run"] == "cosine_24000"].iloc[::2]
+    schedule = bayeslaw.schedules.logged(own["step"].to_numpy(np.int64), own["lr"], warmup=WARMUP, name="cosine_24000")
+    curves = read_curves(own.assign(run="simulated"), **case.reading)
+    latent = bayeslaw.forecast(case.fit, curves.runs().frame.drop(columns="loss"), force=True).draws["run"].to_numpy()
     draws = np.random.default_rng(0).choice(len(latent), SIMULATED, replace=False)
-    inside, alarms, unreliable = [], 0, 0
+    inside: dict[monitor.Discrepancy, list[bool]] = {"learned": [], "none": []}
+    alarms, unreliable = 0, 0
     for draw in draws:
         run = own.assign(run="simulated", loss=latent[draw])
         for share in (1 / 3, 2 / 3, 1.0):
-            so_far = run.iloc[: min(round(share * len(run)), len(run) - 1)]
-            watched = bayeslaw.dynamics.watch(fit, read_curves(so_far, warmup=WARMUP), "simulated", schedule, check=False)
-            if share < 1:
-                low, high = np.quantile(watched.final, [0.05, 0.95])
-                inside.append(low <= latent[draw, -1] <= high)
-                unreliable += not watched.reliable
+            so_far = read_curves(run.iloc[: min(round(share * len(run)), len(run) - 1)], **case.reading)
+            kinds: tuple[monitor.Discrepancy, ...] = ("learned", "none") if share < 1 else ("learned",)
+            for kind in kinds:
+                watched = monitor.watch(case.fit, so_far, "simulated", schedule, check=False, discrepancy=kind)
+                if share < 1:
+                    low, high = np.quantile(watched.final, [0.05, 0.95])
+                    inside[kind].append(bool(low <= latent[draw, -1] <= high))
+                    unreliable += (not watched.reliable) and kind == "learned"
         alarms += watched.left is not None
-        if len(inside) % 40 == 0:
-            print(len(inside), np.mean(inside), alarms, unreliable, file=sys.stderr, flush=True)
+    asked = len(inside["learned"])
     return {
-        "runs": SIMULATED, "asked": len(inside), "inside eti90": f"{np.mean(inside):.1%}",
-        "left their band": f"{alarms / SIMULATED:.1%}",
-        "weights unreliable": f"{unreliable / len(inside):.1%}", "losses in a run": len(run),
+        "runs": SIMULATED, "asked": asked, "inside eti90": f"{np.mean(inside['learned']):.1%}",
+        "inside, law taken for exact": f"{np.mean(inside['none']):.1%}", "left their band": f"{alarms / SIMULATED:.1%}",
+        "weights unreliable": f"{unreliable / asked:.1%}", "losses in a run": len(run),
     }  # fmt: skip
 
 
@@ -160,20 +140,40 @@ def shown(rows: list[dict[str, Any]]) -> str:
     return markdown_table([{str(k): v for k, v in row.items()} for row in table.rename(columns=names).to_dict("records")])
 
 
+def learnt_table(of: Sequence[Training], cases: dict[str, list[Case]]) -> dict[str, ChangeErrors]:
+    """What is learnt without each training, and from all; prints the table of it."""
+    own = {training.name: likelihood(states_of(cases[training.name])) for training in of}
+    learnt, rows = dict[str, ChangeErrors](), []
+    for training in of:
+        others = [other.name for other in of if other.group != training.group]
+        learnt[training.name] = learn([own[name] for name in others])
+        rate, course = np.unravel_index(int(own[training.name].argmax()), own[training.name].shape)
+        rows.append({
+            "training": training.name, "memory": ", ".join(sorted({f"{c.reading['memory']:g}" for c in cases[training.name]})),
+            "its own shares: rate, course": f"{SHARES[rate]:.2f}, {SHARES[course]:.3f}",
+            "medians without it": f"{learnt[training.name].rate:g}, {learnt[training.name].course:g}",
+        })  # fmt: skip
+    whole, shipped = learn(list(own.values())), change_errors.LEARNT
+    rows.append({
+        "training": "all", "memory": "", "its own shares: rate, course": "",
+        "medians without it": f"{whole.rate:g}, {whole.course:g} (the package has {shipped.rate:g}, {shipped.course:g})",
+    })  # fmt: skip
+    print("## What laws err by: shares of the changes of log loss that they forecast\n\n" + markdown_table(rows) + "\n", flush=True)
+    return learnt
+
+
 def main() -> None:
     print("# Forecasts of running runs\n\n" + banner("watching") + "\n")
     assert __doc__ is not None
     print(__doc__.split("\n\n", 2)[2].strip() + "\n")
-    cases_by_title = {"100M": schedules} | {f"tinycpt, {domain}": partial(tinycpt, domain) for domain in ("target", "source")}
-    print("## Simulated runs, without refits\n")
-    print(markdown_table([simulated()]) + "\n", flush=True)
-    for title, cases in cases_by_title.items():
-        rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-        for fit, table, run, schedule, options in cases():
-            for refit in rows:
-                rows[refit].append(replay(fit, table, run, schedule, refit=refit, **options))
-        for refit, of in rows.items():
-            print(f"## {title}, {'with' if refit else 'without'} refits\n\n{shown(of)}\n", flush=True)
+    of = trainings()
+    cases = {training.name: list(training.cases()) for training in of}
+    print("cases are fitted", file=sys.stderr, flush=True)
+    learnt = learnt_table(of, cases)
+    print("## Simulated runs, without refits\n\n" + markdown_table([simulated()]) + "\n", flush=True)
+    for training in of:
+        for refit, rows in scores(cases[training.name], learnt[training.name]).items():
+            print(f"## {training.name}, {'with' if refit else 'without'} refits\n\n{shown(rows)}\n", flush=True)
 
 
 if __name__ == "__main__":

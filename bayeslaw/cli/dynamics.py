@@ -1,4 +1,4 @@
-"""The command dynamics areas, which turns training curves into a table for `bayeslaw fit`."""
+"""The commands dynamics areas, which turns training curves into a table for `bayeslaw fit`, and dynamics memory."""
 
 from __future__ import annotations
 
@@ -59,6 +59,42 @@ def areas(
         answer.last.append(f"picture written to {plot}")
     write_text(output, table.frame.to_csv(index=False))
     answer.say(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
+    return answer
+
+
+def memory(
+    curves: Annotated[Path, Argument(help="Training curves of several runs, as for `dynamics areas`.")],
+    law: Annotated[str, Option(help="A law with an annealing area, such as annealing or cpt-dynamics: its name, or a card.")],
+    warmup: Annotated[
+        list[str] | None, Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160; repeatable.")
+    ] = None,
+    run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
+    losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
+    domain: Annotated[str | None, Option(help="The domain of the losses, if there are several.")] = None,
+    column: options.Columns = None,
+    where: options.Where = None,
+    memories: Annotated[
+        str | None, Option(help="Values to compare, such as 0.99,0.999; by default nine from 0.9 to 0.9998.")
+    ] = None,
+    output: options.TableFile = None,
+) -> Answer:
+    """Compare memories of the annealing area (--memory) by how well a law forecasts runs that are left out in turn."""
+    from bayeslaw.dynamics.memory import MEMORIES, compare_memories
+
+    options.check_outputs("A table", output, None, [curves])
+    values = MEMORIES if memories is None else [options.number_of("--memories ", part.strip()) for part in memories.split(",")]
+    table = compare_memories(
+        curves, law, domain=domain, where=where, memories=values, warmup=_warmups(warmup), run=run, losses=losses,
+        columns=options.columns_of(column),
+    )  # fmt: skip
+    best, answer = table.iloc[0], Answer()
+    answer.say(
+        f"--memory {best['memory']:g} forecasts left-out runs best, with errors of {best['left_out']:.2%} (root mean square): give "
+        "it to `dynamics areas`, and to every command that goes on from its table"
+    )
+    if best["memory"] in (min(values), max(values)) and len(values) > 1:
+        answer.say("it lies at the end of the values that were compared: compare more (--memories)")
+    answer.save_table("table", table, output, f"{len(table)} rows")
     return answer
 
 

@@ -81,7 +81,7 @@ def _options(
 app.add_typer(
     application(
         "Losses at every step, under any learning-rate schedule, in pre-training and adaptation.",
-        dynamics.areas, recipes.forecast, recipes.best, recipes.turning, recipes.combine, recipes.outside,
+        dynamics.areas, dynamics.memory, recipes.forecast, recipes.best, recipes.turning, recipes.combine, recipes.outside,
     ),
     name="dynamics",
 )  # fmt: skip

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -59,6 +59,9 @@ def watch(
             "weighted; by default unless --once.",
         ),
     ] = None,
+    discrepancy: Annotated[
+        Literal["learned", "none"], Option(help="Count what laws err by, as learnt from other trainings, or none.")
+    ] = "learned",
     output: options.TableFile = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
@@ -86,7 +89,7 @@ def watch(
     posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as N=410e6"), "--set")
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
-    asked = {"domain": domain, "target": target, "seed": seed, "force": force}
+    asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}
     following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci)
     if once:
         return following.answer(settled=True)

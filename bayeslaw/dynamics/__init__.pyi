@@ -2,6 +2,7 @@ from .callbacks import RunForecasts as RunForecasts
 from .callbacks import lightning_callback as lightning_callback
 from .callbacks import trainer_callback as trainer_callback
 from .follow import Follower as Follower
+from .memory import compare_memories as compare_memories
 from .mixtures import combination_draws as combination_draws
 from .mixtures import combine as combine
 from .monitor import Watch as Watch

@@ -19,10 +19,10 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.follow import Follower, Refit
-from bayeslaw.dynamics.monitor import Watch
+from bayeslaw.dynamics.monitor import Discrepancy, Watch
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import Phase, Point
-from bayeslaw.schedules.schedule import Schedule
+from bayeslaw.schedules.schedule import MEMORY, Schedule
 
 BEFORE = "forecast/"  # the names of what is logged
 
@@ -44,7 +44,9 @@ class RunForecasts:
     start, settings : Point and dict, optional
         The state of the training before the phase, which is then an adaptation; and values that the law needs of the run, such as
         N or r.
-    refit, ci_prob, seed
+    memory : float
+        lambda of the annealing area: that of the areas that the law was fitted to.
+    discrepancy, refit, ci_prob, seed
         As for `Follower`, by default no refits, which would take time from the training; probability of the intervals; and seed.
 
     Attributes
@@ -71,13 +73,16 @@ class RunForecasts:
         stop_hopeless: float | None = None,
         start: Point | None = None,
         settings: dict[str, float] | None = None,
+        memory: float = MEMORY,
+        discrepancy: Discrepancy = "learned",
         refit: Refit = "never",
         ci_prob: float = 0.9,
         seed: int = 0,
     ) -> None:
         if target is None and (stop_reached is not None or stop_hopeless is not None):
             raise BayeslawError("Stopping is by the probability of a target: give the target loss too.", code="no-target")
-        self.follower = Follower(fit, run, schedule, target=target, refit=refit, seed=seed)
+        self.follower = Follower(fit, run, schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
+        self.memory = memory
         self.start, self.settings, self.ci_prob = start, settings or {}, ci_prob
         self.stop_reached, self.stop_hopeless = stop_reached, stop_hopeless
         self.watched: Watch | None = None
@@ -102,7 +107,9 @@ class RunForecasts:
         frame["loss"] = frame["loss"].where(np.isfinite(frame["loss"]))
         try:
             phase: Phase = "pretrain" if self.start is None else "adapt"
-            curves = log_curves(Runs(frame.assign(**self.settings), "the run"), schedule, self.start, phase=phase)
+            curves = log_curves(
+                Runs(frame.assign(**self.settings), "the run"), schedule, self.start, phase=phase, memory=self.memory
+            )
             self.watched = self.follower.update(curves)
         except BayeslawError as error:
             warnings.warn(f"No forecast of the running run: {error}", RuntimeWarning, stacklevel=2)

@@ -17,7 +17,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.executors import Result
 from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.monitor import Watch, rows_for, watch
+from bayeslaw.dynamics.monitor import Discrepancy, Watch, rows_for, watch
 from bayeslaw.inference.batch import fit_many
 from bayeslaw.inference.refit import join_runs, refit_task
 from bayeslaw.posterior.fit import Fit
@@ -33,7 +33,7 @@ class Follower:
 
     Parameters
     ----------
-    fit, run, schedule, domain, target, seed, force
+    fit, run, schedule, domain, target, discrepancy, seed, force
         As for `watch`.
     refit : {'background', 'wait', 'never'}
         Whether the law is fitted again where draws can't be weighted: in another process, while the updates go on with the old fit;
@@ -63,6 +63,7 @@ class Follower:
         *,
         domain: str | None = None,
         target: float | None = None,
+        discrepancy: Discrepancy = "learned",
         refit: Refit = "background",
         every: float = EVERY,
         seed: int = 0,
@@ -71,7 +72,7 @@ class Follower:
         if refit not in get_args(Refit):
             raise BayeslawError(f"refit is {refit!r}; it must be {', '.join(get_args(Refit))}.", code="unknown-option")
         self.fit, self.run, self.schedule, self.domain, self.target = fit, run, schedule, domain, target
-        self.refit, self.every, self.seed, self.force = refit, every, seed, force
+        self.discrepancy, self.refit, self.every, self.seed, self.force = discrepancy, refit, every, seed, force
         self.refits = 0
         self._failed: bool | None = None  # of the checks, which are made once
         self._begin()
@@ -115,7 +116,7 @@ class Follower:
     def _watch(self, curves: Curves) -> Watch:
         watched = watch(
             self._current, curves, self.run, self.schedule, domain=self.domain, target=self.target, seed=self.seed,
-            force=self.force, check=self._failed is None,
+            discrepancy=self.discrepancy, force=self.force, check=self._failed is None,
         )  # fmt: skip
         self._failed = watched.failed if self._failed is None else self._failed
         return replace(watched, failed=self._failed)

@@ -3,12 +3,14 @@
 The fit may be to other runs: its draws are then weighted by the run's losses so far (`condition`). The run effect is known from the
 curve so far and is carried on: at the last logged step the forecast starts from the run's own deviation from the law, and further
 ahead it forgets that deviation (noise `normal-drift`). The forecast is of the loss of the run; single evaluations scatter about it
-by sigma_point. Outside the fitted runs the law has its learnt error, if any, of which the losses so far are part of the evidence.
+by sigma_point. The law errs too: by shares of the changes that it forecasts (`change_errors`), and outside the fitted runs by its
+learnt error, if it has one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curves import Curve, Curves
 from bayeslaw.data.table import Runs
+from bayeslaw.dynamics import change_errors
 from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
 from bayeslaw.forecasting.forecast import forecast, forecast_selections
 from bayeslaw.forecasting.stack import require_losses
@@ -33,7 +36,9 @@ from bayeslaw.schedules.schedule import Schedule, joined
 MOST_DRAWS = 2_000  # of the fit that are used at most
 POINTS = 100  # steps ahead that are forecast
 MOST_ROWS = 1_000  # rows of a run that are used at most, so that an update takes no longer than a second or so
-AHEAD, LAST = 15, 16  # kinds of random numbers: the run's effect ahead, and the noise of its last evaluation
+# Kinds of random numbers: the run's effect ahead, the noise of its last evaluation, and what the law errs by.
+AHEAD, LAST, ERRORS = 15, 16, 17
+Discrepancy = Literal["learned", "none"]
 SAME_RESPONSE = 1e-6  # losses whose logarithms differ by less are one loss
 LEAST_EFFECT = 1e-9  # of a run, so that one without an effect needs no formulas of its own
 SAME_RATE = 0.02  # share of the peak: larger differences between a schedule's rates and those logged are noted
@@ -159,6 +164,7 @@ def watch(
     domain: str | None = None,
     target: float | None = None,
     seed: int = 0,
+    discrepancy: Discrepancy = "learned",
     force: bool = False,
     check: bool = True,
 ) -> Watch:
@@ -175,10 +181,12 @@ def watch(
         The learning rates of its whole phase, those so far and those planned.
     domain, target : str and float, optional
         The domain of the fitted losses if the curves have several; the loss to be reached, in the unit of the fit.
+    discrepancy : {'learned', 'none'}
+        Whether the forecast counts what laws err by (`change_errors`), or takes the law for exact.
     check : bool
         Whether the checks of the fit and of the forecast are made. `Follower` makes them once for all updates of a run.
     seed, force : int, bool
-        Seed of the run effect ahead; whether to go on in spite of failed checks.
+        Seed of the run effect ahead and of the law's errors; whether to go on in spite of failed checks.
 
     Raises
     ------
@@ -196,6 +204,8 @@ def watch(
     """
     require_losses([fit], "the rest of a curve of losses")
     whole_number("seed", seed, 0)
+    if discrepancy not in get_args(Discrepancy):
+        raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
     if target is not None and not (np.isfinite(target) and target > 0):
         raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
     rows = _logged(fit, curves, run, domain)
@@ -207,14 +217,17 @@ def watch(
         )
     rows, notes = _usable(fit, rows)
     steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
-    count, some = len(rows), _some_draws(fit)
-    ahead = _ahead(fit, curves, run, schedule, steps)
+    count, some = len(rows), some_draws(fit)
+    ahead = settings_ahead(fit, curves, run, schedule, steps)
     settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead], ignore_index=True)
+    learned = discrepancy == "learned"
+    same = settings_ahead(fit, curves, run, kept(schedule, last), steps) if learned else ahead[:0]
     forced = not fit.passed
     if check or forced:
         forced = forecast(fit, Runs(ahead, run), seed=seed, force=force).forced
-    prediction = forecast_selections(fit.name, [(fit, some)], Runs(settings, run), seed=seed, learned=True)
-    expected = prediction.expected(slice(None)).T
+    with_same = pd.concat([settings, same], ignore_index=True)
+    prediction = forecast_selections(fit.name, [(fit, some)], Runs(with_same, run), seed=seed, learned=learned)
+    expected, same_rate = np.split(prediction.expected(slice(None)).T, [len(settings)], axis=1)
     response = np.log(rows["loss"].to_numpy(np.float64))
     new = ~_fitted(fit, run, response)
     scales = _scales(fit, settings, some)
@@ -233,7 +246,12 @@ def watch(
         effect = prediction.members[0].learnt.at(np.arange(count, count + steps.size)).T
         known = Conditioned(np.arange(len(expected)), effect, np.empty(0), 1.0, -np.inf, 0.0)
     loss = expected[known.chosen, count:] * np.exp(known.effect)
-    ahead = ahead.assign(extrapolation=prediction.extrapolation[count:])
+    if learned:
+        change = np.log(same_rate[:, -steps.size :] / same_rate[:, :1])
+        law = np.log(expected[:, count:] / same_rate)
+        rng = np.random.default_rng([int(fit.info["seed"]), seed, ERRORS])
+        loss = loss * np.exp(change_errors.LEARNT.draw(law[known.chosen], change[known.chosen], rng))
+    ahead = ahead.assign(extrapolation=prediction.extrapolation[count : len(settings)])
     notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
     stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
     point = fit.noise.scales(fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
@@ -242,7 +260,14 @@ def watch(
     )
 
 
-def _some_draws(fit: Fit) -> Index:
+def kept(schedule: Schedule, step: int) -> Schedule:
+    """Return a schedule whose rate stays as it is at a step."""
+    rates = schedule.rates.copy()
+    rates[step:] = rates[step - 1]
+    return replace(schedule, rates=rates)
+
+
+def some_draws(fit: Fit) -> Index:
     """Return numbers of at most `MOST_DRAWS` draws, evenly spaced over the chains."""
     size = next(iter(fit.draws.values())).size
     return np.unique(np.linspace(0, size - 1, min(size, MOST_DRAWS)).round().astype(np.int64))
@@ -272,7 +297,7 @@ def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFr
 
 def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str]:
     """Return the columns of settings."""
-    return list(map(str, _ahead(fit, curves, run, schedule, np.array([len(schedule)]))))
+    return list(map(str, settings_ahead(fit, curves, run, schedule, np.array([len(schedule)]))))
 
 
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -290,7 +315,7 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return rows, notes
 
 
-def _ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: NDArray[np.int64]) -> pd.DataFrame:
+def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: NDArray[np.int64]) -> pd.DataFrame:
     """Return the covariates of a run at some steps of its schedule; other columns are those of its last row."""
     curve = curves.curve(run)
     areas, _ = trace(

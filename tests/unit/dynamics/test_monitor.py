@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.data.curves import Curves, read_curves
+from bayeslaw.dynamics.change_errors import LEARNT
 from bayeslaw.dynamics.monitor import Watch, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
@@ -50,8 +51,9 @@ def setting(drift: float = 0.2, *, passed: bool = True, size: int = 1200) -> tup
 
 @cache
 def watched(drift: float = 0.2, **options: object) -> Watch:
+    """A forecast that takes the law for exact."""
     fit, curves = setting(drift)
-    return watch(fit, curves, "now", WHOLE, **options)  # type: ignore[arg-type]
+    return watch(fit, curves, "now", WHOLE, **{"discrepancy": "none", **options})  # type: ignore[arg-type]
 
 
 def law_at(step: int) -> float:
@@ -104,9 +106,30 @@ def test_the_summary_and_the_picture_have_the_unit_of_the_losses() -> None:
 
 
 @pytest.mark.slow
+def test_the_law_errs_by_shares_of_the_changes_that_it_forecasts() -> None:
+    """Errors of both kinds along one path a draw: none now, and at the end as large as the shares of what is forecast."""
+    fit, curves = setting()
+    falling = Schedule(np.where(np.arange(1, 4001) > 3000, 2e-5, WHOLE.rates), "falling")
+    exact, erring = (watch(fit, curves, "now", falling, discrepancy=kind) for kind in ("none", "learned"))
+    error = np.log(erring.loss / exact.loss)
+    np.testing.assert_array_equal(error[:, 0], 0.0)
+    same_rate = np.log(watch(fit, curves, "now", WHOLE, discrepancy="none").loss / exact.loss)
+    before = exact.steps <= 3000
+    assert np.abs(same_rate[:, before]).max() < 1e-12  # so that the errors until then are of the course alone
+    shares = error[:, 1:] / np.log([law_at(s) / law_at(2000) for s in exact.steps[1:].tolist()])
+    np.testing.assert_allclose(np.median(np.abs(shares[:, before[1:]]), axis=0), 0.6745 * LEARNT.course, rtol=0.35)
+    of_rate = (error - error[:, before][:, -1:] * 1.0)[:, -1]
+    assert np.corrcoef(np.abs(of_rate), np.abs(same_rate[:, -1]))[0, 1] > 0  # larger where the draw has the larger effect
+    spread = np.median(np.abs(of_rate)) / np.median(np.abs(same_rate[:, -1]))
+    assert 0.4 * LEARNT.rate < spread < 1.3 * LEARNT.rate
+    with fails("unknown-option", "'some'", "learned or none"):
+        watch(fit, curves, "now", WHOLE, discrepancy="some")  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_paths() -> None:
     fit, curves = setting()
-    np.testing.assert_array_equal(watched().loss, watch(fit, curves, "now", WHOLE).loss)
+    np.testing.assert_array_equal(watched().loss, watch(fit, curves, "now", WHOLE, discrepancy="none").loss)
     assert not np.array_equal(watched(seed=3).loss, watched().loss)
 
 
@@ -168,7 +191,7 @@ def without(noise: str = "normal-drift", scale: float = 0.5, **fixed: float) -> 
 def test_a_run_that_was_not_fitted_weighs_the_draws() -> None:
     """Floor and run effect share what is known of the deviation: a normal distribution in two unknowns, and points along a path."""
     fit, curves = without()
-    new = watch(fit, curves, "now", WHOLE)
+    new = watch(fit, curves, "now", WHOLE, discrepancy="none")
     assert new.reliable
     assert new.stated["step"].tolist() == list(range(200, 2001, 100))
     steps = np.arange(200, 2001, 100)
@@ -191,7 +214,7 @@ def test_a_run_that_was_not_fitted_weighs_the_draws() -> None:
 @pytest.mark.parametrize(("noise", "point"), [("normal", 0.0005), ("normal-no-run", 0.003)])
 def test_noise_without_drift_weighs_draws_too(noise: str, point: float) -> None:
     fit, curves = without(noise, 1.0, sigma_point=point)
-    off = np.log(watch(fit, curves, "now", WHOLE).loss[:, -1]) - np.log(law_at(4000))
+    off = np.log(watch(fit, curves, "now", WHOLE, discrepancy="none").loss[:, -1]) - np.log(law_at(4000))
     # The deviation is the run effect's and the floor's, or all the floor's; the effect that stays keeps it to the end.
     assert off.mean() == pytest.approx(OFF, abs=6e-4)
 

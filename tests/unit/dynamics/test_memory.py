@@ -1,0 +1,65 @@
+"""The choice of a memory, by curves that were made with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw.data import parse_schedule
+from bayeslaw.dynamics.memory import compare_memories
+from bayeslaw.schedules.schedule import areas
+from tests.commands import Command, refused
+from tests.errors import fails
+
+FORMS = (
+    "constant:steps=900,peak=1e-3,warmup=20",
+    "wsd:steps=900,peak=1e-3,decay=0.2,final=0.1,warmup=20",
+    "cosine:steps=900,peak=1e-3,final=0.1,warmup=20",
+)
+
+
+def table(memory: float = 0.98) -> pd.DataFrame:
+    """Three runs of a law of annealing, whose areas have a memory of 50 steps, logged every 20 steps to .02%."""
+    rng, parts = np.random.default_rng(3), []
+    for form in FORMS:
+        schedule, steps = parse_schedule(form), np.arange(60, 901, 20)
+        of = areas(schedule, memory=memory)
+        loss = 2.0 + 0.4 * of.S1[steps - 1] ** -0.5 - 3.0 * of.S2[steps - 1]
+        loss *= np.exp(0.0002 * rng.standard_normal(steps.size))
+        parts.append(pd.DataFrame({"run": form.split(":")[0], "step": steps, "lr": schedule.rates[steps - 1], "loss": loss}))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.slow
+def test_the_memory_that_made_the_curves_is_found() -> None:
+    compared = compare_memories(table(), "annealing", memories=(0.9, 0.98, 0.999), warmup=20)
+    assert compared["memory"].tolist()[0] == 0.98
+    assert compared["steps"].tolist()[0] == pytest.approx(50)
+    assert compared["left_out"].is_monotonic_increasing
+    # .02% of noise, and a schedule that is read from every twentieth rate.
+    assert compared["fitted"].iloc[0] < 0.0006
+    assert compared["left_out"].iloc[1] > 3 * compared["left_out"].iloc[0]
+
+
+def test_laws_without_the_area_and_single_runs_are_refused() -> None:
+    with fails("no-annealing-area", "chinchilla", "annealing"):
+        compare_memories(table(), "chinchilla", warmup=20)
+    with fails("too-few-runs", "there is 1"):
+        compare_memories(table(), "annealing", where="run == 'wsd'", warmup=20)
+
+
+@pytest.mark.slow
+def test_the_command_names_the_memory_and_writes_the_table(command: Command, folder: Path) -> None:
+    table().to_csv("curves.csv", index=False)
+    done = command(
+        "dynamics", "memory", "curves.csv", "--law", "annealing", "--warmup", 20, "--memories", "0.98,0.999", "-o", "memories.csv"
+    )
+    assert done.status == 0, done.err
+    assert "--memory 0.98 forecasts left-out runs best" in done.out
+    assert "end of the values" in done.out
+    assert pd.read_csv("memories.csv")["memory"].tolist() == [0.98, 0.999]
+    wrong = command("dynamics", "memory", "curves.csv", "--law", "annealing", "--memories", "much")
+    refused(wrong, "'much' is not a number")
