@@ -46,7 +46,8 @@ NOT_LOSSES_OF_LANGUAGE = "val_de-en_100"  # translations
 
 HEAD = """{banner}
 
-Two recipes compared by `bayeslaw.planning.versus`; A and B, difference is B's loss minus A's, intervals are equal-tailed of 90%.
+Two recipes compared by `bayeslaw.planning.versus`; A and B, difference is B's loss minus A's. Intervals are of 90% and
+equal-tailed; those of multipliers are one-sided where an end is infinite or 0.
 
 ## Simulated pairs
 
@@ -55,9 +56,9 @@ of least loss. Nothing was chosen on them; pairs are neighbours by the mean log 
 calibration allows. The laws count as exact, as they are here. {failed} of {fits} fits failed a check and were fitted again with
 more tuning, {still} of them failed again and count too.
 
-A multiplier may be infinite, where no compute is enough, or below a thousandth, which counts as 0. An interval whose end is
-infinite then holds more than 90%: with 10% of the draws there, 95% lie below the end. So the next column counts a truth that is
-infinite, or 0, at a random place among the draws that are too, which holds 90% if the draws are right.
+A multiplier may be infinite, where no compute is enough, or below a thousandth, which counts as 0. Where more than 90% of the draws
+are infinite the interval is infinity alone and holds more than 90%. So the next column counts a truth that is infinite, or 0, at a
+random place among the draws that are too, which holds 90% if the draws are right.
 """
 
 MEASURED = """
@@ -163,8 +164,8 @@ def simulated(pairs: int) -> str:
         if i % 20 == 0:
             print(f"pair {i}: {time.time() - began:.0f} s", file=sys.stderr, flush=True)
     found = pd.DataFrame(rows)
-    for name in ("difference", "multiplier"):
-        found[f"{name}_in"] = found[f"true_{name}"].between(found[f"{name}_eti90_lb"], found[f"{name}_eti90_ub"])
+    for name, kind in (("difference", "eti"), ("multiplier", "ci")):
+        found[f"{name}_in"] = found[f"true_{name}"].between(found[f"{name}_{kind}90_lb"], found[f"{name}_{kind}90_ub"])
     text = HEAD.format(
         banner=banner("versus"), pairs=pairs, failed=int(np.sum(np.array(failures) > 0)), fits=2 * pairs,
         still=int(np.sum(np.array(failures) == 2)),

@@ -53,6 +53,22 @@ def quantiles(draws: ArrayLike, ci_prob: float, *, axis: int | None = None, meth
     return np.asarray(np.quantile(np.asarray(draws), tails(ci_prob), axis=axis, method=method))
 
 
+def open_quantiles(draws: Array, ci_prob: float) -> Array:
+    """Return the median and the ends of an interval of draws that may be infinite or 0, an array (3, n).
+
+    The interval is equal-tailed. Where an end is infinite or 0, it bounds nothing, and the other end has the tails of both: an
+    equal-tailed interval would hold more than `ci_prob` there.
+
+    Parameters
+    ----------
+    draws : array (S, n) of numbers of 0 or more
+    ci_prob : float
+    """
+    middle, low, high = quantiles(draws, ci_prob, axis=0, method="nearest")
+    least, most = np.quantile(draws, [1 - ci_prob, ci_prob], axis=0, method="nearest")
+    return np.stack([middle, np.where(np.isinf(high), least, low), np.where(low == 0, np.where(np.isinf(high), high, most), high)])
+
+
 def columns(draws: ArrayLike, ci_prob: float, name: str, *, method: Method = "linear") -> dict[str, Array]:
     """Return the median and equal-tailed interval of draws as columns: latent_median, latent_eti90_lb, latent_eti90_ub.
 

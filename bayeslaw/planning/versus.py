@@ -30,7 +30,7 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
-from bayeslaw.core.intervals import columns, interval_names, quantiles
+from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs, read_runs
@@ -145,17 +145,24 @@ class Versus:
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return a table with a row for each comparison.
 
-        Its columns are the settings; median and equal-tailed interval of `difference` (B minus A), `relative` (to A's loss) and
-        `multiplier`; `B_better`, a probability; `never`, the share of draws in which B does not reach A's loss with `REACH` times
-        the compute (their multiplier is inf and counts in the quantiles); `regret_A` and `regret_B`, of choosing either, and
-        `wasted_A` and `wasted_B`, shares of compute; `outside`, how far the compute lies beyond the largest runs; `checks`.
+        Its columns are the settings; median and equal-tailed interval of `difference` (B minus A) and `relative` (to A's loss);
+        median and interval of `multiplier` (`multiplier_ci90_lb`: equal-tailed where both ends are finite and above 0, and else
+        one-sided, so that it holds the same probability); `B_better`, a probability; `never`, the share of draws in which B does
+        not reach A's loss with `REACH` times the compute (their multiplier is inf and counts in the quantiles); `regret_A` and
+        `regret_B`, of choosing either, and `wasted_A` and `wasted_B`, shares of compute; `outside`, how far the compute lies beyond
+        the largest runs; `checks`.
         """
         a, b = self.noisy
         table = self.settings.assign(**columns(b - a, ci_prob, "difference"), **columns(b / a - 1, ci_prob, "relative"))
-        table = table.assign(B_better=self.b_better, **columns(self.multiplier, ci_prob, "multiplier", method="nearest"))
+        table = table.assign(B_better=self.b_better, **self.multipliers(ci_prob))
         table = table.assign(never=np.isinf(self.multiplier).mean(axis=0))
         table = table.assign(regret_A=self.regret[0], regret_B=self.regret[1], wasted_A=self.wasted[0], wasted_B=self.wasted[1])
         return table.assign(outside=[_outside(*far) for far in self.beyond.T], checks=checks_label(self.failed))
+
+    def multipliers(self, ci_prob: float) -> dict[str, Array]:
+        """Return median and interval of the multiplier as columns, arrays (n,)."""
+        names = ("multiplier_median", *(f"multiplier_{end}" for end in interval_names("ci", ci_prob)))
+        return dict(zip(names, open_quantiles(self.multiplier, ci_prob), strict=True))
 
     def crossings_table(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return one row on where the two cross: shares of draws, and median and interval of the compute where they do.
@@ -201,12 +208,12 @@ class Versus:
         p, regret, interval = float(self.b_better[row]), self.regret[:, row], f"{100 * ci_prob:g}% equal-tailed interval"
         better, share = ("B", p) if p >= 0.5 else ("A", 1 - p)
         of = [compact(float(v), 3) for v in quantiles(self.difference[:, row], ci_prob)]
-        times = [_times(float(v)) for v in quantiles(self.multiplier[:, row], ci_prob, method="nearest")]
+        middle, low, high = open_quantiles(self.multiplier[:, [row]], ci_prob)[:, 0].tolist()
         never = float(np.isinf(self.multiplier[:, row]).mean())
         text = (
             f"At {compact(float(self.compute[row]), 3)} FLOPs {better} is better with probability {share:.3f}: B's loss minus A's "
-            f"is {of[0]} {self.unit} ({interval} {of[1]} to {of[2]}), and B needs {times[0]} times A's compute for A's loss "
-            f"({interval} {times[1]} to {times[2]}"
+            f"is {of[0]} {self.unit} ({interval} {of[1]} to {of[2]}), and B needs {_times(middle)} times A's compute for A's loss "
+            f"({_span(low, high, ci_prob)}"
         )
         text += f"; never within {REACH:,.0f} times in {never:.1%} of the draws)" if never else ")"
         chosen = "A" if regret[0] <= regret[1] else "B"
@@ -595,6 +602,16 @@ def _outside(a: float, b: float) -> str:
     """Say how far compute lies beyond the largest runs of A and B, in e-folds."""
     far = [f"{name} by {value:.1f} e-folds" for name, value in (("A", a), ("B", b)) if value > FAR]
     return f"beyond {' and '.join(far)}" if far else "inside"
+
+
+def _span(low: float, high: float, ci_prob: float) -> str:
+    """The interval of a multiplier in words; one with an open end is one-sided."""
+    percent = f"{100 * ci_prob:g}%"
+    if low > 0 and not math.isinf(high):
+        return f"{percent} equal-tailed interval {_times(low)} to {_times(high)}"
+    if math.isinf(high) and low > 0:
+        return f"at least {_times(low)} with {percent}"
+    return "no bound" if math.isinf(high) else f"at most {_times(high)} with {percent}"
 
 
 def _times(value: float) -> str:

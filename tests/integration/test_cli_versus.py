@@ -49,7 +49,7 @@ def test_a_comparison_along_compute_with_a_table_and_a_picture(command: Command,
     assert "They cross between 1e17 and 1e24 FLOPs" in done.out
     table = pd.read_csv("versus.csv")
     assert table["compute"].tolist() == pytest.approx(np.geomspace(1e17, 1e24, 8))
-    assert (table["multiplier_eti90_lb"] < table["multiplier_median"]).all()
+    assert (table["multiplier_ci90_lb"] < table["multiplier_median"]).all()
     picture = Path("versus.svg").read_text(encoding="utf-8")
     assert "P(code has the lower loss)" in picture
     assert "compute that code (B) needs" in picture

@@ -137,6 +137,7 @@ def test_a_loss_that_is_never_reached_is_counted(fits: tuple[Fit, Fit]) -> None:
     result = versus(fits[0], hopeless, compute=1e22)
     assert result.summary()["never"].item() == 1
     assert result.summary()["multiplier_median"].item() == np.inf
+    assert result.summary()["multiplier_ci90_lb"].item() == np.inf
     assert "over 1,000 times A's compute" in result.lines()[1]
     assert (result.inverse == 0).all()
     assert result.wasted[1] == pytest.approx(1)
