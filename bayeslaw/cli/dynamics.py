@@ -88,9 +88,13 @@ def memory(
         columns=options.columns_of(column),
     )  # fmt: skip
     best, answer = table.iloc[0], Answer()
+    if table["left_out"].isna().any():
+        how, error = "describes the runs best (the rate changes in one of them only, which can't be left out)", best["fitted"]
+    else:
+        how, error = "forecasts left-out runs best", best["left_out"]
     answer.say(
-        f"--memory {best['memory']:g} forecasts left-out runs best, with errors of {best['left_out']:.2%} (root mean square): give "
-        "it to `dynamics areas`, and to every command that goes on from its table"
+        f"--memory {best['memory']:g} {how}, with errors of {error:.2%} (root mean square): give it to `dynamics areas`, and to "
+        "every command that goes on from its table"
     )
     if best["memory"] in (min(values), max(values)) and len(values) > 1:
         answer.say("it lies at the end of the values that were compared: compare more (--memories)")

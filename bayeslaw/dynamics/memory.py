@@ -40,7 +40,7 @@ def compare_memories(
     Parameters
     ----------
     source : path or DataFrame
-        Training curves, as for `read_curves`, of at least two runs. Of a family, the runs are those with losses.
+        Training curves, as for `read_curves`. Of a family, the runs are those with losses.
     law : Law, name or path of a card
         A law of S2, such as `annealing` or `cpt-dynamics`.
     domain, where : str, optional
@@ -52,14 +52,15 @@ def compare_memories(
     Returns
     -------
     DataFrame
-        A row for each memory: `memory`; `steps`, 1 / (1 - memory), over which a change of the rate is felt; `left_out`, the root
-        mean square over runs of the relative errors of their losses by point fits without them; `fitted`, the same of a point fit
-        to all runs. The first row is the best by `left_out`.
+        A row for each memory, the best first: `memory`; `steps`, 1 / (1 - memory), over which a change of the rate is felt;
+        `left_out`, the root mean square over runs of the relative errors of their losses by point fits without them; `fitted`, the
+        same of a point fit to all runs. The best has the least `left_out`. If the rate changes in one run only, nothing is left to
+        tell of it when that run is left out: then `left_out` is NaN and the best has the least `fitted`.
 
     Raises
     ------
     BayeslawError
-        If the law has no annealing area ('no-annealing-area') or there is one run ('too-few-runs').
+        If the law has no annealing area ('no-annealing-area'), or the rate changes in none of the runs ('same-rate').
 
     Examples
     --------
@@ -73,42 +74,44 @@ def compare_memories(
             f"{law.name} has no annealing area S2, whose memory could be chosen: give a law that has one, such as annealing.",
             code="no-annealing-area",
         )
-    return (
-        pd.DataFrame([_errors(source, law, domain, where, memory, reading) for memory in memories])
-        .sort_values("left_out", kind="stable")
-        .reset_index(drop=True)
-    )
+    table = pd.DataFrame([_errors(source, law, domain, where, memory, reading) for memory in memories])
+    by = "fitted" if table["left_out"].isna().any() else "left_out"
+    return table.sort_values(by, kind="stable").reset_index(drop=True)
 
 
 def _errors(
     source: Any, law: Law, domain: str | None, where: str | None, memory: float, reading: dict[str, Any]
 ) -> dict[str, float]:
     """Return the row of one memory."""
-    frame = read_curves(source, memory=memory, **reading).runs(domain).where(where).frame
-    left_out = left_out_squares(frame, law)
-    fitted = _squares(point_fit(law, begun(frame), starts=STARTS), begun(frame))
+    frame = begun(read_curves(source, memory=memory, **reading).runs(domain).where(where).frame)
+    changed = _changed(frame, law)
+    if not changed:
+        raise BayeslawError(
+            "The learning rate changes in none of the runs: they tell nothing of how long a change is felt.", code="same-rate"
+        )
+    left_out = left_out_squares(frame, law).mean() if len(changed) > 1 else np.nan
     return {
-        "memory": memory, "steps": 1 / (1 - memory), "left_out": float(np.sqrt(left_out.mean())),
-        "fitted": float(np.sqrt(fitted.mean())),
+        "memory": memory, "steps": 1 / (1 - memory), "left_out": float(np.sqrt(left_out)),
+        "fitted": float(np.sqrt(_squares(point_fit(law, frame, starts=STARTS), frame).mean())),
     }  # fmt: skip
+
+
+def _changed(frame: pd.DataFrame, law: Law) -> set[str]:
+    """Return the runs with an annealing area."""
+    areas = frame[[name for name in law.covariates if name.startswith("S2")]].to_numpy(np.float64)
+    return set(frame.loc[(areas != 0).any(axis=1), "run"])
 
 
 def left_out_squares(frame: pd.DataFrame, law: Law) -> pd.Series[float]:
     """Return, for each run of a table of curves, the mean square of its relative errors by a point fit without it.
 
-    Runs are left out together with others where there are more than `FOLDS`.
+    Runs are left out together with others where there are more than `FOLDS`; not if no other run has an annealing area.
     """
     frame = begun(frame)
-    runs = frame["run"].unique()
-    if runs.size < 2:
-        raise BayeslawError(
-            f"Memories are compared by runs that are left out in turn: there is {runs.size} with losses.", code="too-few-runs"
-        )
-    number = frame["run"].map(dict(zip(runs, np.arange(runs.size) % FOLDS, strict=True))).to_numpy()
-    parts = [
-        _squares(point_fit(law, frame[number != out], starts=STARTS), frame[number == out]) for out in range(min(FOLDS, runs.size))
-    ]
-    return pd.concat(parts)
+    runs, changed = frame["run"].unique(), _changed(frame, law)
+    parts = [frame["run"].isin(runs[out::FOLDS]) for out in range(min(FOLDS, runs.size))]
+    kept = [out for out in parts if changed - set(frame.loc[out, "run"])]
+    return pd.concat([_squares(point_fit(law, frame[~out], starts=STARTS), frame[out]) for out in kept])
 
 
 def begun(frame: pd.DataFrame) -> pd.DataFrame:

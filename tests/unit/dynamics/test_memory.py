@@ -44,11 +44,20 @@ def test_the_memory_that_made_the_curves_is_found() -> None:
     assert compared["left_out"].iloc[1] > 3 * compared["left_out"].iloc[0]
 
 
-def test_laws_without_the_area_and_single_runs_are_refused() -> None:
+@pytest.mark.slow
+def test_one_run_whose_rate_changes_is_not_left_out() -> None:
+    two = table().query("run != 'cosine'")
+    compared = compare_memories(two, "annealing", memories=(0.999, 0.98), warmup=20)
+    assert compared["left_out"].isna().all()
+    assert compared["memory"].tolist() == [0.98, 0.999]
+    assert compared["fitted"].is_monotonic_increasing
+
+
+def test_laws_without_the_area_and_runs_at_one_rate_are_refused() -> None:
     with fails("no-annealing-area", "chinchilla", "annealing"):
         compare_memories(table(), "chinchilla", warmup=20)
-    with fails("too-few-runs", "there is 1"):
-        compare_memories(table(), "annealing", where="run == 'wsd'", warmup=20)
+    with fails("same-rate", "in none of the runs"):
+        compare_memories(table(), "annealing", where="run == 'constant'", warmup=20)
 
 
 @pytest.mark.slow
