@@ -17,7 +17,7 @@ from bayeslaw.core.errors import BayeslawError, TableError
 def areas(
     curves: Annotated[Path, Argument(help="Training curves: run, step, lr, losses; phase, parent, parent_step, batch.")],
     output: options.NewTable,
-    memory: options.Memory = 0.999,
+    memory: Annotated[float, Option(help="lambda of the annealing area S2; see `dynamics memory`.")] = 0.999,
     power: Annotated[float, Option(help="epsilon of the LR-weighted annealing area S2w.")] = 0.1,
     warmup: Annotated[
         list[str] | None, Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160; repeatable.")
@@ -92,10 +92,7 @@ def memory(
         how, error = "describes the runs best (the rate changes in one of them only, which can't be left out)", best["fitted"]
     else:
         how, error = "forecasts left-out runs best", best["left_out"]
-    answer.say(
-        f"--memory {best['memory']:g} {how}, with errors of {error:.2%} (root mean square): give it to `dynamics areas`, and to "
-        "every command that goes on from its table"
-    )
+    answer.say(f"--memory {best['memory']:g} {how}, with errors of {error:.2%} (root mean square): give it to `dynamics areas`")
     if best["memory"] in (min(values), max(values)) and len(values) > 1:
         answer.say("it lies at the end of the values that were compared: compare more (--memories)")
     answer.save_table("table", table, output, f"{len(table)} rows")

@@ -121,7 +121,7 @@ SCHEDULES = (
     "constant, linear, cosine, wsd, multistep or inverse_sqrt, such as cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; "
     "or logged:FILE.csv"
 )
-Memory = Annotated[float, Option(help="lambda of the annealing area S2.")]
+Memory = Annotated[float | None, Option(help="lambda of the annealing area S2; by default that of the fit's areas.")]
 Adapt = Annotated[str, Option(help=f"Schedule of the adaptation: {SCHEDULES}.")]
 Pretrain = Annotated[str | None, Option(help="Schedule of the pre-training before the adaptation.")]
 CurvesFile = Annotated[Path | None, Option(help="Logged curves; --from names the run of them where the adaptation begins.")]

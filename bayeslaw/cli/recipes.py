@@ -28,7 +28,7 @@ def forecast(
     open_: options.Open = False,
     steps: options.Steps = None,
     set_: options.Set = None,
-    memory: options.Memory = 0.999,
+    memory: options.Memory = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
@@ -36,6 +36,7 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss along another schedule."""
+    from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.schedules.changes import number_of_nodes
 
     options.check_outputs("A table", output, plot, [fit, curves, *rate_files(pretrain, adapt)])
@@ -48,6 +49,7 @@ def forecast(
     if adapt is None and plot is not None:
         raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
     posterior, answer = bayeslaw.load_fit(fit), Answer()
+    memory = memory_of([posterior], memory)
     if adapt is None:
         recipe = recipe_of(None, None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
         last = len(bayeslaw.data.parse_schedule(str(pretrain)))
@@ -78,7 +80,7 @@ def best(
     from_: options.From = None,
     open_: options.Open = False,
     set_: options.Set = None,
-    memory: options.Memory = 0.999,
+    memory: options.Memory = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
@@ -88,18 +90,19 @@ def best(
     """Choose peak rate, steps, loss potential or replay for the least weighted change of two losses."""
     import pandas as pd
 
+    from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.dynamics.optimise import balance_curve
 
     options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
     ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search).items()}
-    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
+    both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
+    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory_of(both, memory))
     weights = weight or [0.5]
     if plot is not None and (len(weights) < 2 or len(ranges) > 1):
         raise BayeslawError(
             "A picture shows one quantity over several weights: give one --search, and --weight more than once.",
             code="nothing-to-draw",
         )
-    both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
     optima = balance_curve(*both, recipe, ranges, weights=weights, tail=cvar, seed=seed, force=force)
     tables = [optimum.summary(ci).reset_index().assign(weight=optimum.objective.weight) for optimum in optima]
     answer = Answer()
@@ -122,17 +125,20 @@ def turning(
     from_: options.From = None,
     open_: options.Open = False,
     set_: options.Set = None,
-    memory: options.Memory = 0.999,
+    memory: options.Memory = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has regained the loss that it first gives up, and whether it ever does."""
+    from bayeslaw.dynamics.memory import memory_of
+
     options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
-    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
     other = None if target is None else bayeslaw.load_fit(target)
     fitted, answer = bayeslaw.load_fit(source), Answer()
+    memory = memory_of([fitted] if other is None else [fitted, other], memory)
+    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
     points = bayeslaw.dynamics.turning_point(fitted, recipe, target=other, weight=weight, longest=longest, force=force)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_turning_point(points, ax, ci_prob=ci))
     answer.say(points.text, "")
@@ -173,21 +179,22 @@ def outside(
     open_: options.Open = False,
     steps: options.Steps = None,
     set_: options.Set = None,
-    memory: options.Memory = 0.999,
+    memory: options.Memory = None,
     output: options.TableFile = None,
     ci: options.Ci = 0.9,
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss of a third domain along an adaptation, as a combination of the losses of two."""
+    from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.dynamics.mixtures import combination_table
     from bayeslaw.inference.refit import require_single_fit
 
     options.check_outputs("A table", output, inputs=[fit, source, target, curves, *rate_files(pretrain, adapt)])
-    recipe, answer = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory), Answer()
+    both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
+    recipe, answer = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory_of(both, memory)), Answer()
     table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     weights = require_single_fit(bayeslaw.load_fit(fit), "A combination")
-    both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
     draws = bayeslaw.dynamics.combination_draws(weights, *both, table, seed=seed, force=force)
     # Without --force, failed checks of a fit or of a forecast have already raised an error.
     at = bayeslaw.Runs(table, "the recipe")

@@ -50,7 +50,7 @@ def watch(
     from_: options.From = None,
     pretrain: options.Pretrain = None,
     open_: options.Open = False,
-    memory: options.Memory = 0.999,
+    memory: options.Memory = None,
     refit: Annotated[
         bool | None,
         Option(
@@ -76,6 +76,7 @@ def watch(
     from bayeslaw.core.intervals import check_probability
     from bayeslaw.data.logs.growing import GrowingLog
     from bayeslaw.data.logs.mapping import constants
+    from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.inference.refit import require_single_fit
 
     options.check_outputs("A table", output, plot, [fit, log, curves, *rate_files(schedule, pretrain)])
@@ -83,10 +84,11 @@ def watch(
     if not LEAST_WAIT <= every < float("inf"):
         raise BayeslawError(f"--every {every:g}: give seconds, at least {LEAST_WAIT:g}.", code="out-of-range")
     rates, start = bayeslaw.data.parse_schedule(schedule), None
+    posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
+    memory = memory_of([posterior], memory)
     adapts = curves is not None or from_ is not None or pretrain is not None or open_
     if adapts:
         start = recipe_of(curves, None, pretrain, schedule, from_, open_, None, memory).point
-    posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as N=410e6"), "--set")
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
     asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}

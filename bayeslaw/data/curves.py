@@ -271,7 +271,7 @@ def read_curves(
             f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
         )
     by_order = {str(n): curves[str(n)] for n in frame["run"].dropna().unique()}
-    whole = _arranged(long, pd.concat(parts).reindex(long.index), curves)
+    whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(memory=memory)
     return Curves(whole, table.name, memory, power, tuple(notes), by_order, schedules, starts)
 
 

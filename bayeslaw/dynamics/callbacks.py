@@ -19,10 +19,11 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.follow import Follower, Refit
+from bayeslaw.dynamics.memory import memory_of
 from bayeslaw.dynamics.monitor import Discrepancy, Watch
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import Phase, Point
-from bayeslaw.schedules.schedule import MEMORY, Schedule
+from bayeslaw.schedules.schedule import Schedule
 
 BEFORE = "forecast/"  # the names of what is logged
 
@@ -44,8 +45,8 @@ class RunForecasts:
     start, settings : Point and dict, optional
         The state of the training before the phase, which is then an adaptation; and values that the law needs of the run, such as
         N or r.
-    memory : float
-        lambda of the annealing area: that of the areas that the law was fitted to.
+    memory : float, optional
+        lambda of the annealing area, if the fit is to a table that doesn't say it.
     discrepancy, refit, ci_prob, seed
         As for `Follower`, by default no refits, which would take time from the training; probability of the intervals; and seed.
 
@@ -73,7 +74,7 @@ class RunForecasts:
         stop_hopeless: float | None = None,
         start: Point | None = None,
         settings: dict[str, float] | None = None,
-        memory: float = MEMORY,
+        memory: float | None = None,
         discrepancy: Discrepancy = "learned",
         refit: Refit = "never",
         ci_prob: float = 0.9,
@@ -82,7 +83,7 @@ class RunForecasts:
         if target is None and (stop_reached is not None or stop_hopeless is not None):
             raise BayeslawError("Stopping is by the probability of a target: give the target loss too.", code="no-target")
         self.follower = Follower(fit, run, schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
-        self.memory = memory
+        self.memory = memory_of([fit], memory)
         self.start, self.settings, self.ci_prob = start, settings or {}, ci_prob
         self.stop_reached, self.stop_hopeless = stop_reached, stop_hopeless
         self.watched: Watch | None = None

@@ -18,11 +18,14 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.curves import read_curves
+from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
+from bayeslaw.schedules.schedule import MEMORY
 
 MEMORIES = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998)
+SAME = 1e-6  # relative difference of 1 - memory of two equal memories
 FOLDS, STARTS = 8, 6  # parts in which runs are left out, at most; starts of each point fit
 
 
@@ -77,6 +80,29 @@ def compare_memories(
     table = pd.DataFrame([_errors(source, law, domain, where, memory, reading) for memory in memories])
     by = "fitted" if table["left_out"].isna().any() else "left_out"
     return table.sort_values(by, kind="stable").reset_index(drop=True)
+
+
+def memory_of(posteriors: Sequence[Posterior], given: float | None = None) -> float:
+    """Return the memory of the areas that laws were fitted to: the given one, which must be theirs, or theirs, or else .999.
+
+    Parameters
+    ----------
+    posteriors, given
+        Fits of tables that don't say their memory fit any.
+    """
+    fits = [fit for posterior in posteriors for fit, _ in posterior.selections]
+    known = {float(fit.info["memory"]) for fit in fits if "memory" in fit.info}
+    if len(known) > 1:
+        shown = " and ".join(f"{value:g}" for value in sorted(known))
+        raise BayeslawError(f"The fits are to areas of memory {shown}: fit both with one memory.", code="other-memory")
+    fitted = next(iter(known), given)
+    if given is not None and fitted is not None and abs(given - fitted) > SAME * (1 - given):
+        raise BayeslawError(
+            f"The law was fitted to annealing areas of memory {fitted:g}, and these have {given:g}: compute them with that memory, "
+            "or fit the law again.",
+            code="other-memory",
+        )
+    return MEMORY if fitted is None else fitted
 
 
 def _errors(

@@ -24,6 +24,7 @@ from bayeslaw.data.curves import Curve, Curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics import change_errors
 from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
+from bayeslaw.dynamics.memory import memory_of
 from bayeslaw.forecasting.forecast import forecast, forecast_selections
 from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.noise.custom import PointNoise
@@ -192,7 +193,8 @@ def watch(
     ------
     BayeslawError
         If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), draws can't be weighted
-        under the fit's noise ('not-weighted'), or checks failed ('failed-checks').
+        under the fit's noise ('not-weighted'), areas have another memory than the fit's ('other-memory'), or checks failed
+        ('failed-checks').
 
     Examples
     --------
@@ -208,6 +210,7 @@ def watch(
         raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
     if target is not None and not (np.isfinite(target) and target > 0):
         raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
+    memory_of([fit], curves.memory)
     rows = _logged(fit, curves, run, domain)
     last = int(rows["step"].max())
     if len(schedule) <= last:

@@ -172,6 +172,8 @@ def fit(
         "base": observed.base.to_dict(orient="list"),
         "checks": table_of(checks),
     }
+    if (memory := _memory(law, runs)) is not None:
+        info["memory"] = memory
     tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
     if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
         with_it = STOPPED if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
@@ -184,6 +186,20 @@ def fit(
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
     tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
     return Fit(tree, law, chosen, observed, tuple(checks), info)
+
+
+def _memory(law: Law, runs: Runs) -> float | None:
+    """Return the memory of the annealing areas of a table, if the law has such areas and the table says (`schedules.schedule`)."""
+    if "memory" not in runs.frame or not any(name.startswith("S2") for name in law.covariates):
+        return None
+    values = runs.frame["memory"].dropna().unique()
+    if values.size > 1:
+        shown = ", ".join(f"{value:g}" for value in values[:3])
+        raise BayeslawError(
+            f"The annealing areas of {runs.name} have several memories ({shown}): compute them all with one.",
+            code="several-memories",
+        )
+    return float(values[0]) if values.size else None
 
 
 def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_accept: float, cores: int | None) -> None:

@@ -88,6 +88,8 @@ def rows_of(fit: Fit) -> Runs:
     columns["checkpoint"] = np.array(seen.checkpoint_names, dtype=object)[seen.checkpoint[seen.run]]
     if seen.group_names and seen.group_column not in columns:
         columns[seen.group_column] = np.array(seen.group_names, dtype=object)[seen.group_of_row]
+    if "memory" in fit.info:  # of its annealing areas
+        columns["memory"] = np.full(seen.outcomes.size, fit.info["memory"])
     frame = pd.DataFrame(columns, index=pd.Index(seen.rows, name="row")).sort_index()
     if len(seen.base):
         first = int(frame.index.max()) + 1

@@ -106,6 +106,8 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     if not any(c.name == "informed" and "prior_overlap" in c.table for c in checks):
         raise FitError("the check of what the data tell about the parameters is missing.", code="damaged-checks")
     whole_number("its seed", info["seed"], 0)
+    if not isinstance(memory := info.get("memory", 0.0), float) or not 0 <= memory < 1:
+        raise FitError("the memory of its annealing areas is no number from 0 to 1.", code="damaged-settings")
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw import load_fit
 from bayeslaw.data import parse_schedule
-from bayeslaw.dynamics.memory import compare_memories
+from bayeslaw.data.curves import read_curves
+from bayeslaw.dynamics.memory import compare_memories, memory_of
+from bayeslaw.dynamics.monitor import watch
+from bayeslaw.dynamics.optimise import balance
+from bayeslaw.dynamics.recipe import Recipe
+from bayeslaw.dynamics.turning_points import turning_point
+from bayeslaw.inference.fit import fit
+from bayeslaw.inference.refit import rows_of
+from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import areas
 from tests.commands import Command, refused
 from tests.errors import fails
+from tests.unit.dynamics.test_monitor import WHOLE, setting
 
 FORMS = (
     "constant:steps=900,peak=1e-3,warmup=20",
@@ -58,6 +70,44 @@ def test_laws_without_the_area_and_runs_at_one_rate_are_refused() -> None:
         compare_memories(table(), "chinchilla", warmup=20)
     with fails("same-rate", "in none of the runs"):
         compare_memories(table(), "annealing", where="run == 'constant'", warmup=20)
+
+
+def with_memory(memory: float | None) -> Fit:
+    fit, _ = setting()
+    return fit if memory is None else replace(fit, info={**fit.info, "memory": memory})
+
+
+def test_the_memory_of_a_fit_is_taken_and_another_refused() -> None:
+    known, unknown = with_memory(0.98), with_memory(None)
+    assert memory_of([unknown]) == 0.999
+    assert memory_of([unknown], 0.9) == 0.9
+    assert memory_of([known]) == memory_of([known], 0.98) == memory_of([unknown, known]) == 0.98
+    with fails("other-memory", "memory 0.98", "have 0.999"):
+        memory_of([known], 0.999)
+    with fails("other-memory", "0.9 and 0.98"):
+        memory_of([known, with_memory(0.9)])
+    with fails("other-memory", "memory 0.98"):
+        watch(known, setting()[1], "now", WHOLE)
+    recipe = Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
+    with fails("other-memory"):
+        turning_point(known, recipe)
+    with fails("other-memory"):
+        balance(known, unknown, recipe, {"peak": (1e-5, 1e-3)}, weight=0.5)
+
+
+@pytest.mark.slow
+def test_a_fit_knows_the_memory_of_its_areas_and_a_file_too(tmp_path: Path) -> None:
+    law, areas_of = load_law("annealing"), read_curves(table(), memory=0.98, warmup=20).runs()
+    quick = {"draws": 50, "tune": 50, "chains": 2, "noise": "normal", "discrepancy": "none", "progress": False}
+    made = fit(law, areas_of, **quick)  # type: ignore[arg-type]
+    made.save(tmp_path / "fit.nc")
+    kept = load_fit(tmp_path / "fit.nc")
+    assert isinstance(kept, Fit)
+    assert kept.info["memory"] == 0.98
+    assert set(rows_of(made).frame["memory"]) == {0.98}
+    mixed = areas_of.frame.assign(memory=np.where(areas_of.frame["run"] == "wsd", 0.98, 0.999))
+    with fails("several-memories", "0.999", "0.98"):
+        fit(law, mixed, **quick)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
