@@ -9,17 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw import load_fit
 from bayeslaw.data import parse_schedule
-from bayeslaw.data.curves import read_curves
 from bayeslaw.dynamics.memory import compare_memories, memory_of
 from bayeslaw.dynamics.monitor import watch
 from bayeslaw.dynamics.optimise import balance
 from bayeslaw.dynamics.recipe import Recipe
 from bayeslaw.dynamics.turning_points import turning_point
-from bayeslaw.inference.fit import fit
-from bayeslaw.inference.refit import rows_of
-from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import areas
 from tests.commands import Command, refused
@@ -93,21 +88,6 @@ def test_the_memory_of_a_fit_is_taken_and_another_refused() -> None:
         turning_point(known, recipe)
     with fails("other-memory"):
         balance(known, unknown, recipe, {"peak": (1e-5, 1e-3)}, weight=0.5)
-
-
-@pytest.mark.slow
-def test_a_fit_knows_the_memory_of_its_areas_and_a_file_too(tmp_path: Path) -> None:
-    law, areas_of = load_law("annealing"), read_curves(table(), memory=0.98, warmup=20).runs()
-    quick = {"draws": 50, "tune": 50, "chains": 2, "noise": "normal", "discrepancy": "none", "progress": False}
-    made = fit(law, areas_of, **quick)  # type: ignore[arg-type]
-    made.save(tmp_path / "fit.nc")
-    kept = load_fit(tmp_path / "fit.nc")
-    assert isinstance(kept, Fit)
-    assert kept.info["memory"] == 0.98
-    assert set(rows_of(made).frame["memory"]) == {0.98}
-    mixed = areas_of.frame.assign(memory=np.where(areas_of.frame["run"] == "wsd", 0.98, 0.999))
-    with fails("several-memories", "0.999", "0.98"):
-        fit(law, mixed, **quick)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
