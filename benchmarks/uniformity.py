@@ -103,7 +103,7 @@ def summary(name: str, records: Sequence[Record]) -> dict[str, Any]:
         "pit": pit,
         "hits": hits,
         "outside": outside(pit.size, hits),
-        "width": float(np.median([r["width"][0] for r in records if "width" in r])),
+        "width": float(np.median([abs(r["width"][0]) for r in records if "width" in r])),
         "seconds": float(np.mean([r["seconds"] for r in records])),
     }
 
