@@ -19,7 +19,7 @@ from tests.unit.dynamics.test_mixtures import weighed
 from tests.unit.dynamics.test_monitor import setting
 from tests.unit.dynamics.test_monitor import table as table_of_runs
 
-pytestmark = pytest.mark.usefixtures("kept_draws")
+pytestmark = pytest.mark.usefixtures("kept_draws_of_workers")
 PACKAGES = ("", ".core", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots")
 
 
