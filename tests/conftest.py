@@ -90,6 +90,13 @@ def kept_draws(kept_folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def kept_draws_of_workers(kept_folder: Path) -> Iterator[None]:
+    """As `kept_draws`, and also where worker processes make the fits; not for modules that compare executors."""
+    with keeping(kept_folder, workers=True):
+        yield
+
+
 @cache
 def built(app: Any) -> Any:
     """The parser of the command line, made once: it took a third of the time of tests that run commands."""

@@ -1,20 +1,24 @@
 """Posterior draws that are kept for a session of tests: the same density with the same settings is sampled once.
 
 Pages and notebooks follow one another's commands, so that several fit the same law to the same table. What they print and write is
-made each time; only the sampler's draws are kept, in files that workers share. Tests of the sampler itself never use them.
+made each time; only the sampler's draws are kept, in files that workers share, those of `fit_many` included. Tests of the sampler
+itself never use them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import cloudpickle
 import numpy as np
 import xarray as xr
 
@@ -59,9 +63,9 @@ def read(path: Path) -> Sample:
 
 
 @contextmanager
-def keeping(folder: Path) -> Iterator[None]:
-    """Sample a density in this block only if no draws of it are kept in a folder."""
-    module = import_module("bayeslaw.inference.sample")
+def keeping(folder: Path, workers: bool = False) -> Iterator[None]:
+    """Sample a density in this block only if no draws of it are kept in a folder, and so in worker processes of `fit_many` too."""
+    module, batch = import_module("bayeslaw.inference.sample"), import_module("bayeslaw.inference.batch")
     sample: Callable[..., Sample] = module.sample
 
     def kept_or_sampled(density: Density, **settings: Any) -> Sample:
@@ -74,5 +78,15 @@ def keeping(folder: Path) -> Iterator[None]:
         return made
 
     folder.mkdir(parents=True, exist_ok=True)
-    with patch.object(module, "sample", kept_or_sampled):
+    fitted = partial(fitted_in, folder, batch._fitted) if workers else batch._fitted
+    with patch.object(module, "sample", kept_or_sampled), patch.object(batch, "_fitted", fitted):
         yield
+
+
+def fitted_in(folder: Path, fitted: Callable[..., Any], *args: Any, **others: Any) -> Any:
+    """Make one fit of `fit_many` with kept draws, in whichever process."""
+    with keeping(folder):
+        return fitted(*args, **others)
+
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # worker processes may not find this module

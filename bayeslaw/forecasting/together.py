@@ -47,9 +47,9 @@ def fit_stack(
 
     Examples
     --------
-    >>> stack = bayeslaw.fit_stack(["chinchilla", "kaplan"], "runs.csv", progress=False)
+    >>> stack = bayeslaw.fit_stack(["chinchilla", "overtraining"], "runs.csv", progress=False)
     >>> dict(stack.weights)
-    {'chinchilla': 0.5, 'kaplan': 0.5}
+    {'chinchilla': 0.5, 'overtraining': 0.5}
     """
     loaded = [law if isinstance(law, Law) else load_law(law) for law in laws]
     require_one_outcome(loaded)

@@ -90,7 +90,7 @@ def fit_many(
 
     Examples
     --------
-    >>> tasks = [bayeslaw.inference.Task(law, "runs.csv") for law in ("chinchilla", "kaplan")]
+    >>> tasks = [bayeslaw.inference.Task(law, "runs.csv") for law in ("chinchilla", "overtraining")]
     >>> fits = [outcome.value for outcome in bayeslaw.fit_many(tasks, executor="processes:2", progress=False)]
     """
     loaded = [task._loaded() for task in tasks]

@@ -125,15 +125,15 @@ class PointNoise(Noise):
         known: Array | None = None,
     ) -> Array:
         """Draw the noise of rows; as `Noise.sample`. The distribution is tabulated to about a thousandth of its spread."""
-        (mass, below), size = self._distribution(draws), len(draws[self.parameters[0]])
-        noise, each = np.empty((row.size, size)), np.arange(size)
+        size = len(draws[self.parameters[0]])
+        share, noise = np.empty((row.size, size)), np.empty((row.size, size))
         for i, r in enumerate(row.tolist()):
-            if known is not None:
-                mass, below = self._distribution(draws, float(known[i]) ** 2)
-            share = np.random.default_rng((*entropy, 0, r)).uniform(size=size)
-            part = np.clip((below < share[:, None]).sum(axis=1) - 1, 0, GRID.size - 2)
-            inside = (share - below[each, part]) / np.maximum(mass[each, part], 1e-300)
-            noise[i] = GRID[part] + inside * (GRID[part + 1] - GRID[part])
+            share[i] = np.random.default_rng((*entropy, 0, r)).uniform(size=size)
+        errors = np.zeros(row.size) if known is None else np.asarray(known)
+        for error in np.unique(errors):
+            below, at = self._distribution(draws, float(error) ** 2)[1], errors == error
+            for each in range(size):
+                noise[at, each] = np.interp(share[at, each], below[each], GRID)
         return noise
 
     def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:

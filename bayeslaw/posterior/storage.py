@@ -30,7 +30,7 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import Walk
 from bayeslaw.posterior.diagnostics import Check, Subject
 from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, values_of
-from bayeslaw.posterior.structure import check_structure
+from bayeslaw.posterior.structure import check_structure, read_groups
 
 FORMAT = 3
 SAME = 1e-6  # difference of numbers that are equal but for rounding
@@ -56,8 +56,7 @@ def read_tree(path: Path) -> xr.DataTree:
     try:
         _check_bytes(path)
         check_structure(path)
-        with xr.open_datatree(path, engine="h5netcdf") as stored:
-            return stored.load()
+        return read_groups(path)
     except FitError:
         raise
     except Exception as error:  # h5py raises many kinds of errors on damaged files

@@ -27,7 +27,7 @@ from bayeslaw.schedules.schedule import wsd
 from tests import events, oracles
 from tests.hosts import CHINCHILLA, publish, serving
 
-pytestmark = pytest.mark.usefixtures("kept_draws")  # pages fit the same tables
+pytestmark = pytest.mark.usefixtures("kept_draws_of_workers")  # pages fit the same tables
 HERE = Path(__file__).parents[2]
 PAGES = sorted(
     str(p.relative_to(HERE))

@@ -19,7 +19,7 @@ from tests.unit.dynamics.test_mixtures import weighed
 from tests.unit.dynamics.test_monitor import setting
 from tests.unit.dynamics.test_monitor import table as table_of_runs
 
-pytestmark = pytest.mark.usefixtures("kept_draws")
+pytestmark = pytest.mark.usefixtures("kept_draws_of_workers")
 PACKAGES = ("", ".core", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots")
 
 
@@ -61,7 +61,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fit.save(folder / f"{name}.nc")
     mixtures = bayeslaw.load_law("mixture-scaling")
     simulated = twins.simulate(mixtures, twins.TRUTHS["mixture-scaling"], twins.settings(mixtures), 1)
-    bayeslaw.fit(mixtures, simulated, draws=500, progress=False).save(folder / "mixtures.nc")
+    bayeslaw.fit(mixtures, simulated, draws=500, discrepancy="none", progress=False).save(folder / "mixtures.nc")
     for name, fit in zip(("source", "target"), dynamics.fits(), strict=True):
         fit.save(folder / f"dynamics_{name}.nc")
     weighed().save(folder / "combination.nc")

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.kept import keeping
-_kept = keeping(Path({folder!r}))
+_kept = keeping(Path({folder!r}), workers=True)
 _kept.__enter__()
 sys.path.remove({root!r})
 del sys, Path, keeping

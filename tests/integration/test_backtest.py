@@ -20,7 +20,7 @@ from tests.twins import TRUTHS, simulate
 
 # Worker processes don't know kept draws: there all fits are sampled again.
 pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("kept_draws")]
-CUTS: dict[str, Any] = {"cuts": 2, "seed": 3, "progress": False}
+CUTS: dict[str, Any] = {"cuts": 2, "seed": 3, "options": {"chains": 2}, "progress": False}
 
 
 def ladder(runs: int = 40) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def test_a_backtest_of_a_law_that_is_right(made: Backtest, written: Path) -> Non
     for cut in made.cuts.to_dict("records"):
         assert (cut["rows"], cut["scored"]) == ((compute <= cut["cut"]).sum(), (compute > cut["cut"]).sum())
     row = made.rows.iloc[-1]
-    fit = bayeslaw.fit("chinchilla", table[compute <= row["cut"]], seed=3, progress=False)
+    fit = bayeslaw.fit("chinchilla", table[compute <= row["cut"]], seed=3, chains=2, progress=False)
     # The same fit, which forecasts the same row; the noise of new runs has other random numbers.
     alone = bayeslaw.forecast(fit, table.loc[[row["row"] - 1], ["N", "D", "run"]], seed=3).summary().iloc[0]
     assert row["median"] == pytest.approx(alone["extrapolated_median"], rel=2e-3)
@@ -77,7 +77,7 @@ def here(written: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path
     return tmp_path
 
 
-LINE = ("backtest", "ladder.csv", "--law", "chinchilla", "--cuts", 2, "--seed", 3, "-q")
+LINE = ("backtest", "ladder.csv", "--law", "chinchilla", "--cuts", 2, "--seed", 3, "--chains", 2, "-q")
 
 
 @pytest.mark.usefixtures("here")
@@ -94,10 +94,9 @@ def test_the_command_prints_tables_and_a_sentence_and_writes_files(command: Comm
 @pytest.mark.usefixtures("here")
 def test_the_tables_as_csv_and_json(command: Command) -> None:
     with without_sampling():
-        line = (*LINE, "--chains", "2")
-        expected = bayeslaw.backtest("ladder.csv", "chinchilla", options={"chains": 2}, **CUTS)
-        csv = command(*line, "--csv")
-        content = json.loads(command(*line, "--json").out)
+        expected = bayeslaw.backtest("ladder.csv", "chinchilla", **CUTS)
+        csv = command(*LINE, "--csv")
+        content = json.loads(command(*LINE, "--json").out)
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(csv.out)), expected.reach, rtol=1e-12, check_dtype=False)
     assert expected.text in csv.err
     results = content["results"]
@@ -109,7 +108,7 @@ def test_the_tables_as_csv_and_json(command: Command) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_without_trusted_draws_the_command_says_so(command: Command) -> None:
-    few = (*LINE, "--draws", "50", "--chains", "2", "--plot", "backtest.png", "-o", "rows.csv")
+    few = (*LINE, "--draws", "50", "--plot", "backtest.png", "-o", "rows.csv")
     with without_sampling():
         done, forced = command(*few), command(*few, "--force")
     assert done.status == 0
@@ -135,15 +134,13 @@ def test_the_command_passes_on_what_a_fit_takes(command: Command) -> None:
         "beta=LogNormal(-1,0.1)",
         "--noise",
         "student-no-run",
-        "--chains",
-        2,
     )
     given: dict[str, Any] = {"by": {"E": "domain"}, "priors": {"beta": "LogNormal(-1,0.1)"}, "chains": 2}
     with without_sampling():
         done = command(*line, "--duplicates", "drop", "--as", "new-run", "--discrepancy", "1%", "-o", "rows.csv")
         expected = bayeslaw.backtest(
             bayeslaw.read_runs("ladder.csv", duplicates="drop"), "chinchilla", by="D", noise="student-no-run", as_="new-run",
-            discrepancy="1%", options=given, **CUTS,
+            discrepancy="1%", **(CUTS | {"options": given}),
         )  # fmt: skip
     assert done.status == 0, done
     assert "note: Left out: row 81, which repeats an earlier row exactly." in done.out

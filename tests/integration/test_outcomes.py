@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
@@ -18,6 +19,7 @@ from bayeslaw.data.table import read_runs
 from bayeslaw.evaluation.predictive import predictive_check
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
+from bayeslaw.reporting import latex
 from bayeslaw.reporting.report import Report, report
 from tests.commands import Command, rejected
 from tests.outcomes import NAMES, PLURALS, card, outcome_fit, table
@@ -196,12 +198,13 @@ def test_measured_shares_of_0_and_1_are_whole_marks() -> None:
 
 def texts_of(contents: Report) -> str:
     """The words of a report: of the page without its pictures, of JSON, of LaTeX, and of the pictures themselves."""
-    page = re.sub(r'src="data:[^"]*"|<style>.*?</style>', "", contents.html, flags=re.DOTALL)
-    pictures = [picture.bytes("svg").decode() for picture in contents.pictures.values()]
+    whole, embedded = contents.html, re.compile(r'src="data:image/svg\+xml;base64,([^"]*)"')
+    page = re.sub(r'src="data:[^"]*"|<style>.*?</style>', "", whole, flags=re.DOTALL)
+    pictures = [base64.b64decode(picture).decode() for picture in embedded.findall(whole)]
+    assert len(pictures) == len(contents.pictures)
     drawn = [text for svg in pictures for text in re.findall(r"<!-- (.*?) -->", svg, flags=re.DOTALL)]
-    return "\n".join(
-        [html.unescape(page), contents.json, *(f.decode() for n, f in contents.latex.items() if n.endswith("tex")), *drawn]
-    )
+    tex = [content.decode() for content in latex.files(json.loads(contents.json)).values()]
+    return "\n".join([html.unescape(page), contents.json, *tex, *drawn])
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "positive"])

@@ -76,7 +76,7 @@ def test_a_mixture_is_recovered_and_narrower_than_normal_noise(fit: bayeslaw.Fit
 
 @pytest.mark.statistical
 def test_forecasts_of_runs_have_the_mixtures_spread(fit: bayeslaw.Fit) -> None:
-    at = pd.DataFrame({"N": np.full(100, 1e8), "D": np.full(100, 1e10)})
+    at = pd.DataFrame({"N": np.full(60, 1e8), "D": np.full(60, 1e10)})
     made = bayeslaw.forecast(fit, at)
     of_run = np.log(made.draws["run"].values) - np.log(made.draws["latent"].values)
     expected = np.mean((1 - fit.draws["share"]) * fit.draws["sigma_point"] ** 2 + fit.draws["share"] * fit.draws["sigma_wide"] ** 2)

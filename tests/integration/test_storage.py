@@ -14,10 +14,12 @@ import pytest
 import xarray as xr
 
 from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.structure import read_groups
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import line, loaded_fit, stand_in_fit
@@ -246,3 +248,18 @@ def test_a_missing_folder_and_a_folder_in_the_way(small_fit: Fit, tmp_path: Path
     with fails("not-writable", "fit.nc"):
         small_fit.save(tmp_path / "fit.nc")
     assert [p.name for p in tmp_path.iterdir()] == ["fit.nc"]
+
+
+def test_files_are_read_as_xarray_reads_them(files: Path, tmp_path: Path) -> None:
+    """Fits, and a stack, whose groups are nested: the same values, order, types and attributes."""
+    fits = {name: loaded_fit(files / "fit.nc") for name in ("a", "b")}
+    Stack(fits, dict.fromkeys(fits, 0.5)).save(tmp_path / "stack.nc")
+    for path in (files / "fit.nc", files / "failed.nc", tmp_path / "stack.nc"):
+        with xr.open_datatree(path, engine="h5netcdf") as stored:
+            expected, read = stored.load(), read_groups(path)
+        assert read.identical(expected)
+        assert list(read.groups) == list(expected.groups)
+        for name in read.groups:
+            own, theirs = read[name].to_dataset(), expected[name].to_dataset()
+            assert [(n, v.dtype) for n, v in own.variables.items()] == [(n, v.dtype) for n, v in theirs.variables.items()]
+            assert [(n, type(v)) for n, v in own.attrs.items()] == [(n, type(v)) for n, v in theirs.attrs.items()]

@@ -61,3 +61,13 @@ def test_a_fit_of_kept_draws_is_that_of_sampled_ones(sampled: Any) -> None:
 def test_another_density_or_setting_is_sampled(sampled: Any, changed: dict[str, Any]) -> None:
     sampled()
     assert sampled(**changed)[1] == 1
+
+
+@pytest.mark.slow
+def test_worker_processes_take_kept_draws_if_asked(sampled: Any, tmp_path: Path) -> None:
+    options = {name: value for name, value in PLAIN.items() if name != "progress"}
+    task, (kept, _) = bayeslaw.inference.Task("chinchilla", TABLE, options), sampled()
+    with keeping(tmp_path, workers=True):
+        fits = bayeslaw.fit_many([task], executor="processes:1", progress=False)
+    assert fits[0].value is not None, fits[0].error
+    assert fits[0].value.info["draws_sha256"] == kept.info["draws_sha256"]  # those of a stand-in, which no sampler would make

@@ -59,6 +59,7 @@ def test_what_was_stated_before_a_loss_is_its_distribution_given_the_earlier_one
         assert known.pit[i] == pytest.approx(norm.cdf(LOGGED[i], mean, math.sqrt(variance)), abs=0.01)
 
 
+@pytest.mark.slow
 def test_rows_that_the_draws_know_do_not_weigh_them_again_and_still_tell_the_effect() -> None:
     level = levels(2_000)
     none = condition(LOGGED - level[:, None], TIME, np.zeros(4, dtype=bool), scales(2_000), AHEAD, np.random.default_rng(1))
@@ -97,6 +98,7 @@ def test_powers_leave_draws_effective() -> None:
     assert effective[1] == pytest.approx(LEAST, rel=0.1)
 
 
+@pytest.mark.slow
 def test_few_runs_that_keep_to_their_band_are_said_to_leave_it() -> None:
     rng = np.random.default_rng(0)
     alarms = np.mean([left_band(rng.uniform(size=200)) is not None for _ in range(1_000)])

@@ -35,6 +35,7 @@ def density() -> Density:
     return Density.of(law, observed, Noise.choose("auto", observed))
 
 
+@pytest.mark.slow
 def test_other_powers_are_another_view_of_the_same_density() -> None:
     plain = density()
     powers = {name: np.array([0.0, 0.4, 1.0]) for name in plain.coordinates.apart}

@@ -85,6 +85,7 @@ CASES: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.slow
 def test_settled_scores_are_those_of_score(case: str, tmp_path: Path) -> None:
     fit, table, options = CASES[case]()
     register(fit, table, **options).save(tmp_path / "p.json")
@@ -95,6 +96,7 @@ def test_settled_scores_are_those_of_score(case: str, tmp_path: Path) -> None:
         assert given == (pytest.approx(wanted, rel=1e-12, abs=1e-12) if isinstance(wanted, float) else wanted), name
 
 
+@pytest.mark.slow
 def test_an_error_of_the_law_outside_the_runs_is_registered_and_scored(tmp_path: Path) -> None:
     fit = stand_in_fit("chinchilla", oracles.table(CHINCHILLA, runs=8), draws=200)
     far = HELD.assign(D=30 * HELD["D"])
@@ -119,6 +121,7 @@ def test_averages_are_settled_as_score_averages() -> None:
     np.testing.assert_allclose(given["crps"], wanted["crps"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_that_the_fit_had_are_left_out_as_score_leaves_them_out() -> None:
     seen = oracles.table(CHINCHILLA, runs=8)
     both = pd.concat([HELD, seen], ignore_index=True)
@@ -156,6 +159,7 @@ def test_the_file_says_what_was_forecast(written: Path) -> None:
     assert [row["settings"]["x"] for row in content["rows"]] == new_line()["x"].tolist()
 
 
+@pytest.mark.slow
 def test_the_schema_describes_it(written: Path, tmp_path: Path) -> None:
     schema = prediction_schema()
     jsonschema.Draft7Validator.check_schema(schema)
@@ -178,6 +182,7 @@ def test_the_digest_is_that_of_the_bytes_before_it(written: Path) -> None:
     assert read_prediction(written).sha256 == hashlib.sha256(b"".join(lines[:-2])).hexdigest()
 
 
+@pytest.mark.slow
 def test_every_changed_byte_is_refused(written: Path, rng: np.random.Generator) -> None:
     data = written.read_bytes()
     ends = [*range(60), *range(len(data) - 100, len(data))]
@@ -414,6 +419,7 @@ def backtested() -> tuple[Backtest, list[tuple[Prediction, Runs]]]:
     return result, parts
 
 
+@pytest.mark.slow
 def test_a_record_of_backtests_shows_what_the_backtest_shows(tmp_path: Path) -> None:
     result, parts = backtested()
     assert len(parts) >= 20
@@ -507,6 +513,7 @@ def test_folders_without_predictions(tmp_path: Path) -> None:
         record(tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_outcomes_of_several_kinds_are_apart(tmp_path: Path) -> None:
     for name, (fit, table) in {"losses": (small_line(), new_line()), "shares": of_outcome("count")}.items():
         register(fit, table).save(tmp_path / f"{name}.json")

@@ -195,6 +195,7 @@ def ou_fit() -> Fit:
 AT = pd.DataFrame({"x": [0.0, 0.5, 1.0], "run": "new", "step": [100.0, 500.0, 120.0]})
 
 
+@pytest.mark.slow
 def test_forecasts_of_a_run_have_an_ou_effect(ou_fit: Fit) -> None:
     large = replace(ou_fit, tree=line_fit(noise="normal-drift", size=40_000).tree)
     drawn = forecast(large, AT, force=True).draws

@@ -72,6 +72,7 @@ def correlation(fit: Fit, settings: dict[str, Any] = NEW) -> float:
 
 @pytest.mark.parametrize("truth", [0.0, 0.77])
 @pytest.mark.parametrize("base", [True, False])
+@pytest.mark.slow
 def test_effects_are_correlated_as_in_the_fitted_runs(truth: float, base: bool) -> None:
     """As bases and their runs are or, without bases, two runs of a checkpoint."""
     frame = runs(truth, base=base)
