@@ -26,6 +26,9 @@ from bayeslaw.posterior.diagnostics import diagnostics
 
 MOST_ROWS = 2_000  # a gradient takes time in proportion to the rows
 ACCEPT = 0.95
+# Some divergent transitions are no reason to sample again with smaller steps, which took five times as long on public ladders and
+# moved medians by less than .1% and widths of intervals by less than 3%.
+DIVERGENT = 0.01
 R_HAT = 1.1  # above it, draws of the law with an error are not used: its chains lie in different places
 STOPPED = "sampling was interrupted"
 SEED = 13  # of the second posterior, beside the fit's own
@@ -101,7 +104,7 @@ def learn_discrepancy(
     settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], SEED]).generate_state(1)[0])}
     settings["target_accept"] = min(settings["target_accept"], ACCEPT)
     try:
-        result, _ = sample_soundly(Density.of(law, observed, normal), **settings)
+        result, _ = sample_soundly(Density.of(law, observed, normal), divergent=DIVERGENT, **settings)
     except StoppedError:
         return STOPPED
     if result.interrupted or result.draws["discrepancy"].shape != next(iter(plain.values())).shape:

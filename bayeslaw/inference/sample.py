@@ -73,7 +73,7 @@ class SamplerRun(NamedTuple):
 
 
 def sample_soundly(
-    density: Density, *, draws: int, tune: int, chains: int, target_accept: float, **others: Any
+    density: Density, *, draws: int, tune: int, chains: int, target_accept: float, divergent: float = 0.0, **others: Any
 ) -> tuple[Sample, list[Check]]:
     """Sample a density, and once more if checks of the sampling failed, with more tuning.
 
@@ -83,6 +83,8 @@ def sample_soundly(
     ----------
     density, draws, tune, chains, target_accept, others
         Arguments of `sample`.
+    divergent : float
+        Share of divergent transitions that is no reason to sample again, though it may fail its check.
 
     Returns
     -------
@@ -91,7 +93,8 @@ def sample_soundly(
     """
     first = sample(density, draws=draws, tune=tune, chains=chains, target_accept=target_accept, **others)
     checks = _checks(first)
-    failed = failures(checks)
+    few = float(first.stats["diverging"].mean()) <= divergent
+    failed = [check for check in failures(checks) if check.name != "divergences" or not few]
     if first.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
         return first, checks
     if float(first.stats["n_steps"].mean()) * density.observed.response.size > LONG:

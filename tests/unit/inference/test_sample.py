@@ -154,6 +154,28 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
         assert any(not check.passed for check in checks)
 
 
+def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def fake(density: object, **settings: Any) -> sampling.Sample:
+        asked.append(settings)
+        z, dims = np.random.default_rng(1).standard_normal((4, 1000)), ("chain", "draw")
+        flags = np.zeros(z.shape, dtype=bool)
+        flags[0, :20] = True  # half a percent
+        stats = {"diverging": (dims, flags), "energy": (dims, z**2), "n_steps": (dims, np.full(z.shape, 50))}
+        return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
+
+    monkeypatch.setattr(sampling, "sample", fake)
+    density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
+    for divergent, times in ((0.0, 2), (0.004, 2), (0.01, 1)):
+        asked.clear()
+        _, checks = sampling.sample_soundly(
+            density, draws=1000, tune=500, chains=4, target_accept=0.98, seed=3, divergent=divergent
+        )
+        assert len(asked) == times
+        assert "divergences" in {check.name for check in checks if not check.passed}
+
+
 def test_correlated_draws_are_slow(rng: np.random.Generator) -> None:
     z = rng.standard_normal((4, 2000))
     assert not sampling.is_slow({"E": z})
