@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS = 160
+BEGUN = 0.1  # share of a run's steps whose losses need not be in the picture of the rest
 LOGGED: dict[str, Any] = {"ls": "", "marker": MARKERS[0], "ms": 3, "color": "black", "label": "logged"}
 LABELS = {
     "peak": "highest learning rate of the adaptation",
@@ -231,4 +232,19 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
         label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
     ax.axvline(watch.step, color="0.6", lw=0.8)
-    return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed))
+    notes = [] if logged is None else _without_the_beginning(ax, watch, logged)
+    return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed), notes)
+
+
+def _without_the_beginning(ax: Axes, watch: Watch, logged: pd.DataFrame) -> list[str]:
+    """Leave the steep beginning of a run out of the picture if the forecast would get few pixels beside it; return a note."""
+    later = logged.loc[logged["step"] >= BEGUN * watch.steps[-1], "loss"]
+    if later.empty:
+        return []
+    shown = np.concatenate([later, *np.quantile(watch.loss, [0.005, 0.995], axis=0), [watch.target or later.iloc[-1]]])
+    margin = 0.05 * np.ptp(shown)
+    above = int((logged["loss"] > shown.max() + margin).sum())
+    if not above:
+        return []
+    ax.set_ylim(shown.min() - margin, shown.max() + margin)
+    return [f"{above} losses of the first {BEGUN:.0%} of the steps lie above the picture"]
