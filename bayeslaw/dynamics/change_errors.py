@@ -51,4 +51,4 @@ class ChangeErrors:
         return np.asarray(shares[0] * rate + shares[1] * course)
 
 
-LEARNT = ChangeErrors(rate=0.42, rate_spread=0.7, course=0.105, course_spread=0.7)
+LEARNT = ChangeErrors(rate=0.33, rate_spread=0.7, course=0.09, course_spread=0.7)
