@@ -319,7 +319,15 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: NDArray[np.int64]) -> pd.DataFrame:
-    """Return the covariates of a run at some steps of its schedule; other columns are those of its last row."""
+    """Return the covariates of a run at some steps of its schedule; other columns are those of its last row.
+
+    Parameters
+    ----------
+    fit, curves, run, schedule
+        As for `watch`.
+    at : int array (n,)
+        Steps of the schedule.
+    """
     curve = curves.curve(run)
     areas, _ = trace(
         schedule, at, curves.start(run), phase=curve.phase, memory=curves.memory, power=curves.power, weight=curve.weight
