@@ -443,9 +443,13 @@ class Forecast:
 
     def expected(self, block: slice | Index) -> Array:
         """Return draws (rows, S) of the law's loss in a block of settings, with its discrepancy but without noise."""
-        loss = np.concatenate([member.expected(block, self.discrepancy or 0.0) for member in self.members], axis=-1)
-        if self.beyond and (there := self.is_outside[block]).any():
-            loss[there] = np.concatenate([member.latent(block) for member in self.beyond], axis=-1)[there]
+        rows = np.arange(self.rows.size)[block]
+        there = self.is_outside[rows] if self.beyond else np.zeros(rows.size, dtype=bool)
+        loss = np.empty((rows.size, sum(member.size for member in self.members)))
+        if (inside := rows[~there]).size:
+            loss[~there] = np.concatenate([m.expected(inside, self.discrepancy or 0.0) for m in self.members], axis=-1)
+        if (outside := rows[there]).size:
+            loss[there] = np.concatenate([m.latent(outside) for m in self.beyond], axis=-1)
         return loss
 
     @cached_property
