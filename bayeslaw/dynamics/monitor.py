@@ -233,33 +233,38 @@ def watch(
     expected, same_rate = np.split(prediction.expected(slice(None)).T, [len(settings)], axis=1)
     response = np.log(rows["loss"].to_numpy(np.float64))
     new = ~_fitted(fit, run, response)
-    scales = _scales(fit, settings, some)
+    residual, scales = response - np.log(expected[:, :count]), _scales(fit, settings, some)
     if scales is not None:
         time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
-        residual = response - np.log(expected[:, :count])
-        rng = np.random.default_rng([int(fit.info["seed"]), seed, AHEAD])
-        known = condition(residual, time[:count], new, scales, time[count:], rng)
+        known = condition(residual, time[:count], new, scales, time[count:], _generator(fit, seed, AHEAD))
     elif new.any():
-        raise BayeslawError(
-            f"{run} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
-            f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
-            code="not-weighted",
-        )
+        raise _not_weighted(fit, run)
     else:
         effect = prediction.members[0].learnt.at(np.arange(count, count + steps.size)).T
         known = Conditioned(np.arange(len(expected)), effect, np.empty(0), 1.0, -np.inf, 0.0)
     loss = expected[known.chosen, count:] * np.exp(known.effect)
     if learned:
-        change = np.log(same_rate[:, -steps.size :] / same_rate[:, :1])
-        law = np.log(expected[:, count:] / same_rate)
-        rng = np.random.default_rng([int(fit.info["seed"]), seed, ERRORS])
-        loss = loss * np.exp(change_errors.LEARNT.draw(law[known.chosen], change[known.chosen], rng))
+        law, same_rate = expected[known.chosen, count:], same_rate[known.chosen]
+        rate, course = np.log(law / same_rate), np.log(same_rate / same_rate[:, :1])
+        loss *= np.exp(change_errors.LEARNT.draw(rate, course, _generator(fit, seed, ERRORS)))
     ahead = ahead.assign(extrapolation=prediction.extrapolation[count : len(settings)])
     notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
     stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
     point = fit.noise.scales(fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
         run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.reliable
+    )
+
+
+def _generator(fit: Fit, seed: int, kind: int) -> np.random.Generator:
+    return np.random.default_rng([int(fit.info["seed"]), seed, kind])
+
+
+def _not_weighted(fit: Fit, run: str) -> BayeslawError:
+    return BayeslawError(
+        f"{run} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
+        f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
+        code="not-weighted",
     )
 
 
