@@ -56,8 +56,8 @@ def quantiles(draws: ArrayLike, ci_prob: float, *, axis: int | None = None, meth
 def open_quantiles(draws: Array, ci_prob: float) -> Array:
     """Return the median and the ends of an interval of draws that may be infinite or 0, an array (3, n).
 
-    The interval is equal-tailed. Where an end is infinite or 0, it bounds nothing, and the other end has the tails of both: an
-    equal-tailed interval would hold more than `ci_prob` there.
+    The interval is equal-tailed. Where one end is infinite or 0, it bounds nothing, and the other end has the tails of both: an
+    equal-tailed interval would hold more than `ci_prob` there. Where both are, there is no bound.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ def open_quantiles(draws: Array, ci_prob: float) -> Array:
     """
     middle, low, high = quantiles(draws, ci_prob, axis=0, method="nearest")
     least, most = np.quantile(draws, [1 - ci_prob, ci_prob], axis=0, method="nearest")
-    return np.stack([middle, np.where(np.isinf(high), least, low), np.where(low == 0, np.where(np.isinf(high), high, most), high)])
+    below, above = low == 0, np.isinf(high)
+    return np.stack([middle, np.where(above & ~below, least, low), np.where(below & ~above, most, high)])
 
 
 def columns(draws: ArrayLike, ci_prob: float, name: str, *, method: Method = "linear") -> dict[str, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from tests.unit.dynamics.test_memory import table as curves_of_memory
 
 def test_a_fit_knows_the_memory_of_its_areas_and_a_file_too(tmp_path: Path) -> None:
     law, areas_of = load_law("annealing"), read_curves(curves_of_memory(), memory=0.98, warmup=20).runs()
-    quick = {"draws": 50, "tune": 50, "chains": 2, "noise": "normal", "discrepancy": "none", "progress": False}
-    made = fit(law, areas_of, **quick)  # type: ignore[arg-type]
+    quick: dict[str, Any] = {"draws": 50, "tune": 50, "chains": 2, "noise": "normal", "discrepancy": "none", "progress": False}
+    made = fit(law, areas_of, **quick)
     made.save(tmp_path / "fit.nc")
     kept = load_fit(tmp_path / "fit.nc")
     assert isinstance(kept, Fit)
@@ -28,7 +29,7 @@ def test_a_fit_knows_the_memory_of_its_areas_and_a_file_too(tmp_path: Path) -> N
     assert set(rows_of(made).frame["memory"]) == {0.98}
     mixed = areas_of.frame.assign(memory=np.where(areas_of.frame["run"] == "wsd", 0.98, 0.999))
     with fails("several-memories", "0.999", "0.98"):
-        fit(law, mixed, **quick)  # type: ignore[arg-type]
+        fit(law, mixed, **quick)
 
 
 def test_commands_take_the_memory_from_the_fit(folder: Path, command: Command) -> None:

@@ -25,7 +25,7 @@ def test_draws_in_rows_may_be_infinite() -> None:
     assert list(table) == ["median", "eti50_lb", "eti50_ub"]
 
 
-@pytest.mark.parametrize(("zeros", "infinite"), [(0, 0), (0, 30), (30, 0), (8, 8), (0, 3), (0, 95), (30, 60)])
+@pytest.mark.parametrize(("zeros", "infinite"), [(0, 0), (0, 30), (30, 0), (8, 8), (0, 3), (0, 95), (30, 60), (12, 12)])
 def test_an_open_interval_has_its_probability_unless_one_value_has_more(zeros: int, infinite: int) -> None:
     finite = np.linspace(0.5, 2.0, 101 - zeros - infinite)
     draws = np.concatenate([np.zeros(zeros), finite, np.full(infinite, np.inf)])[:, None]
