@@ -59,7 +59,7 @@ def plot_versus(
             low, high = (
                 np.clip(table[f"multiplier_{end}"].to_numpy()[order], 1 / REACH, REACH) for end in interval_names("ci", prob)
             )
-            ax.fill_between(x, low, high, color=COLOURS[1], alpha=alpha, lw=0, label=f"{prob * 100:g}% band")
+            ax.fill_between(x, low, high, color=COLOURS[1], alpha=alpha, lw=0, label=f"{prob * 100:g}% band, one-sided where open")
         middle = np.clip(table["multiplier_median"].to_numpy()[order], 1 / REACH, REACH)
         ax.plot(x, middle, color=COLOURS[1], lw=2, marker=marker, ms=4, label="median")
         ax.axhline(1.0, color="0.4", lw=0.8, ls="--", label="as much as A")
