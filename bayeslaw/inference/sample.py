@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,6 +40,7 @@ WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated
 MANY = 40
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
+Chain = tuple[Array, dict[str, Array]]
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
 
 
@@ -182,9 +182,14 @@ def sample(
     return Sample(draws_at(z), stats, energy, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
 
 
-def ridge_candidates(density: Density) -> range:
-    """Return the coordinates along which a ridge path is sought: the law's shapes, or none where there are more than `MANY`."""
-    return range(len(density.law.shapes) if len(density.names) <= MANY else 0)
+def ridge_candidates(density: Density) -> list[int]:
+    """Return the coordinates along which a ridge path is sought, none where there are more than `MANY`.
+
+    They are the law's shapes and, where the law has an error, its size: all parameters are the surer the smaller it is.
+    """
+    if len(density.names) > MANY:
+        return []
+    return [*range(len(density.law.shapes)), *(i for i, name in enumerate(density.names) if name == "discrepancy")]
 
 
 def _check_noise(density: Density, centre: dict[str, Array]) -> None:
@@ -239,14 +244,13 @@ def run_chains(
         save_warmup=False,
         progress_bar=False,
         progress_callback=report,
+        return_raw_trace=True,  # its conversion to a tree takes longer than some runs
         blocking=False,
     )
     try:
-        return *complete_draws(wait_for_chains(sampler)), False
+        return *complete_draws(drawn(wait_for_chains(sampler)), settings.draws), False
     except KeyboardInterrupt:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of ArviZ, where chains have fewer draws than there are chains
-            return *complete_draws(sampler.abort()), True
+        return *complete_draws(drawn(sampler.abort()), settings.draws), True
 
 
 def wait_for_chains(sampler: Any) -> Any:
@@ -293,24 +297,32 @@ def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     )
 
 
-def complete_draws(trace: Any) -> tuple[Array, xr.Dataset]:
-    """Draws of z and statistics. If Ctrl-C cut chains short, keep the equal length and chains that give the most draws."""
-    if "posterior" not in trace or "z" not in trace["posterior"] or trace["posterior"]["z"].size == 0:
-        raise StoppedError(NOTHING)
-    z = np.asarray(trace["posterior"]["z"].values)
-    whole = np.isfinite(z).all(axis=-1)
-    lengths = np.where(whole.all(axis=1), z.shape[1], whole.argmin(axis=1))
-    usable = np.unique(lengths[lengths >= min(10, z.shape[1])])
+def drawn(trace: Any) -> list[Chain]:
+    """Return the draws after tuning of each chain of a nutpie trace: z (draws, k), and statistics (draws,)."""
+    import pyarrow
+
+    chains = []
+    for draws, stats in zip(*trace.get_arrow_trace(), strict=True):
+        tuned = int(np.sum(stats.column("tuning").to_numpy()))
+        z = pyarrow.array(draws.column("z")).flatten().to_numpy()
+        z = z.reshape(draws.num_rows, z.size // max(draws.num_rows, 1))[tuned:]
+        chains.append((z, {name: stats.column(name).to_numpy()[tuned:].astype(kind) for name, kind in STATS.items()}))
+    return chains
+
+
+def complete_draws(chains: Sequence[Chain], asked: int) -> tuple[Array, xr.Dataset]:
+    """Draws of z (chains, draws, k) and statistics; of chains cut short, the equal length and chains that give the most.
+
+    Chains with fewer than ten draws, or fewer than were asked for, are not kept.
+    """
+    lengths = np.array([len(z) for z, _ in chains])
+    usable = np.unique(lengths[lengths >= min(10, asked)])
     if not usable.size:
         raise StoppedError(NOTHING)
     cut = max(usable, key=lambda length: length * np.sum(lengths >= length))
-    kept = lengths >= cut
-    stats = {
-        name: (("chain", "draw"), np.asarray(trace["sample_stats"][name].values)[kept, :cut].astype(kind))
-        for name, kind in STATS.items()
-        if name in trace["sample_stats"]
-    }
-    return z[kept, :cut], xr.Dataset(stats, coords={"chain": np.arange(kept.sum()), "draw": np.arange(cut)})
+    kept = [chain for chain, length in zip(chains, lengths, strict=True) if length >= cut]
+    stats = {name: (("chain", "draw"), np.stack([own[name][:cut] for _, own in kept])) for name in kept[0][1]}
+    return np.stack([z[:cut] for z, _ in kept]), xr.Dataset(stats, coords={"chain": np.arange(len(kept)), "draw": np.arange(cut)})
 
 
 def _progress(wanted: bool) -> AbstractContextManager[Callable[[str, int], Report | None]]:

@@ -62,27 +62,21 @@ def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None
 def test_the_most_draws_of_equal_length_are_kept_of_chains_cut_short(
     lengths: tuple[int, ...], chains: list[int], draws: int, rng: np.random.Generator
 ) -> None:
-    z = rng.standard_normal((4, 100, 3))
-    steps = np.tile(np.arange(4)[:, None], (1, 100))
-    for chain, length in enumerate(lengths):
-        z[chain, length:] = np.nan
-    dims = ("chain", "draw")
-    trace = {
-        "posterior": xr.Dataset({"z": ((*dims, "k"), z)}),
-        "sample_stats": xr.Dataset({"n_steps": (dims, steps), "diverging": (dims, steps > 9)}),
-    }
-    kept, stats = sampling.complete_draws(trace)
+    chains_cut = [
+        (rng.standard_normal((length, 3)), {"n_steps": np.full(length, chain), "diverging": np.zeros(length, bool)})
+        for chain, length in enumerate(lengths)
+    ]
+    kept, stats = sampling.complete_draws(chains_cut, 100)
     assert stats["n_steps"].values.tolist() == [[c] * draws for c in chains]
-    np.testing.assert_array_equal(kept, z[chains, :draws])
+    assert kept.shape == (len(chains), draws, 3)
+    for values, chain in zip(kept, chains, strict=True):
+        np.testing.assert_array_equal(values, chains_cut[chain][0][:draws])
 
 
-@pytest.mark.parametrize("lengths", [(9, 0), (0, 0)])
+@pytest.mark.parametrize("lengths", [(9, 0), (0, 0), ()])
 def test_too_few_draws_are_not_kept(lengths: tuple[int, ...]) -> None:
-    z = np.zeros((2, 100, 3))
-    for chain, length in enumerate(lengths):
-        z[chain, length:] = np.nan
     with pytest.raises(StoppedError):
-        sampling.complete_draws({"posterior": xr.Dataset({"z": (("chain", "draw", "k"), z)})})
+        sampling.complete_draws([(np.zeros((length, 3)), {}) for length in lengths], 100)
 
 
 def test_thinned_draws_count_the_gradients_and_divergences_between() -> None:
