@@ -21,7 +21,7 @@ R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
 OVERLAP = 0.75  # of prior and posterior, above which the data inform a parameter too little
 BINNED = 0.25  # largest shift of a bin's mean, relative to its standard error
 TAILS = (0.05, 0.95)  # ends of the 90% interval; ArviZ's own default is 11 and 89%
-FORECAST_ROWS = 24  # settings of a forecast at which draws are checked, 12 ms each
+FORECAST_ROWS = 24  # settings of a forecast at which draws are checked
 # Outside the data an error of a law grows like a polynomial in the covariate. A polynomial of second order whose largest value
 # over a span is 1 (Chebyshev's, which no slope or level of the law can remove) is 7 half a span outside it and 17 a whole span
 # outside. Errors of .15 to .3%, as small as a run effect and unnoticed inside, are 1 to 2% there.

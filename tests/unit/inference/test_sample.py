@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from bayeslaw.inference.fit import fit
 from bayeslaw.inference.sample import sample as sample_with_given_chains
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.walk import Walk
 from tests import oracles
 from tests.errors import fails
 
@@ -77,6 +79,22 @@ def test_the_most_draws_of_equal_length_are_kept_of_chains_cut_short(
 def test_too_few_draws_are_not_kept(lengths: tuple[int, ...]) -> None:
     with pytest.raises(StoppedError):
         sampling.complete_draws([(np.zeros((length, 3)), {}) for length in lengths], 100)
+
+
+@pytest.mark.slow
+def test_a_law_with_an_error_is_mapped_along_the_errors_size() -> None:
+    """The scales of all parameters change with it, more than they do along any shape of the law."""
+    observed = oracles.observed(LAW, TABLE)
+    walk = Walk.of(LAW, observed.covariates)
+    density = Density.of(LAW, observed, replace(Noise.choose("normal", observed), walk=walk))
+    candidates = sampling.ridge_candidates(density)
+    assert [density.names[i] for i in candidates] == [*LAW.shapes, "discrepancy"]
+    ridge_map = find_ridge_map(density, candidates)
+    assert ridge_map.ridge == candidates[-1]
+    z = np.zeros((2, density.size))
+    z[:, 0] = [-1.5, 1.5]  # along the path, where the error is small and large
+    widths = np.ptp([ridge_map.x(z + offset * np.eye(density.size)[-1]) for offset in (-1, 1)], axis=0)[:, ridge_map.order[-1]]
+    assert widths[1] > 1.2 * widths[0]
 
 
 def test_thinned_draws_count_the_gradients_and_divergences_between() -> None:
