@@ -25,7 +25,7 @@ from bayeslaw.noise.walk import CONTINUED, Walk, coefficients
 from bayeslaw.posterior.diagnostics import diagnostics
 
 MOST_ROWS = 2_000  # a gradient takes time in proportion to the rows
-ACCEPT = 0.975  # where the error may be large, priors decide, and larger steps diverge
+ACCEPT = 0.975  # larger steps diverge where the error is large, since the posterior of the law is then as wide as its priors
 # Share of divergent transitions that is no reason to sample again with smaller steps, which takes several times as long: coverage,
 # widths and errors on public ladders are the same without it (`make ladders`).
 DIVERGENT = 0.01

@@ -41,6 +41,7 @@ MANY = 40
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
 Chain = tuple[Array, dict[str, Array]]
+"""Draws of z (draws, k) of one chain after tuning, and the sampler's statistics (draws,) by name."""
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
 
 
@@ -185,11 +186,13 @@ def sample(
 def ridge_candidates(density: Density) -> list[int]:
     """Return the coordinates along which a ridge path is sought, none where there are more than `MANY`.
 
-    They are the law's shapes and, where the law has an error, its size: all parameters are the surer the smaller it is.
+    They are the law's shape parameters and, where an error of the law is learnt, that error's scale: as it goes to 0, the posterior
+    of every other parameter narrows, like a funnel.
     """
     if len(density.names) > MANY:
         return []
-    return [*range(len(density.law.shapes)), *(i for i, name in enumerate(density.names) if name == "discrepancy")]
+    scale = [density.names.index("discrepancy")] if "discrepancy" in density.names else []
+    return [*range(len(density.law.shapes)), *scale]
 
 
 def _check_noise(density: Density, centre: dict[str, Array]) -> None:
@@ -298,7 +301,7 @@ def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
 
 
 def drawn(trace: Any) -> list[Chain]:
-    """Return the draws after tuning of each chain of a nutpie trace: z (draws, k), and statistics (draws,)."""
+    """Return the draws of each chain of a raw nutpie trace."""
     import pyarrow
 
     chains = []
@@ -313,7 +316,12 @@ def drawn(trace: Any) -> list[Chain]:
 def complete_draws(chains: Sequence[Chain], asked: int) -> tuple[Array, xr.Dataset]:
     """Draws of z (chains, draws, k) and statistics; of chains cut short, the equal length and chains that give the most.
 
-    Chains with fewer than ten draws, or fewer than were asked for, are not kept.
+    Chains with fewer than ten draws are not kept, unless fewer than ten were asked for, and then those with fewer than these.
+
+    Raises
+    ------
+    StoppedError
+        If no chain has so many.
     """
     lengths = np.array([len(z) for z, _ in chains])
     usable = np.unique(lengths[lengths >= min(10, asked)])

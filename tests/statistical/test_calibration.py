@@ -319,18 +319,18 @@ def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_expected(tmp_path
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", ["task-sigmoid", "task-sigmoid, beta-binomial"])
 def test_truths_of_counted_items_are_ranked_and_covered_as_expected(case: str, tmp_path: Path) -> None:
-    """Ten truths without and with run effects."""
+    """Twenty truths without and with run effects."""
     options = {"draws": 400, "tune": 400}
-    records = harness.calibrate({case: 10}, folder=tmp_path, where="processes:2", options=options)[case]
+    records = harness.calibrate({case: 20}, folder=tmp_path, where="processes:2", options=options)[case]
     row = uniformity.summary(case, records)
-    assert (row["truths"], row["no_fit"], row["no_forecast"]) == (10, 0, 0)
+    assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
     assert row["still"] <= 2
     assert row["p"] > 1e-3
     for target in range(3):
         pit = uniformity.pits(records, target)
         assert kstest(pit, "uniform").pvalue > 1e-3
         for level in uniformity.LEVELS:
-            low, high = binom.interval(0.999, 10, level)
+            low, high = binom.interval(0.999, 20, level)
             assert low <= uniformity.covered(pit, level) <= high
 
 

@@ -59,7 +59,7 @@ CARDS = [name for name in TRUTHS if not name.endswith(VARIANTS)]
 
 
 def recovery(name: str, folder: Path) -> dict[str, Any]:
-    """How a card's parameters are recovered from losses simulated under its truth; made once, whichever tests and workers ask."""
+    """Fit a card to losses simulated under its truth and compare; both tests below read the result, which is kept in a folder."""
     path = folder / f"recovery of {name}.json"
     if not path.exists():
         law, seed = bayeslaw.load_law(name), list(TRUTHS).index(name)
@@ -67,18 +67,18 @@ def recovery(name: str, folder: Path) -> dict[str, Any]:
         fit = bayeslaw.fit(law, table, progress=False, seed=seed, discrepancy="none")
         ends, true = fit.summary(0.95).loc[list(values)], np.array(list(values.values()))
         inside = ((ends["eti95_lb"] <= true) & (true <= ends["eti95_ub"])).tolist()
-        found = {"checks": [str(c) for c in fit.checks], "passed": fit.passed, "p": plausibility(fit, values), "inside": inside}
+        outcome = {"checks": [str(c) for c in fit.checks], "passed": fit.passed, "p": plausibility(fit, values), "inside": inside}
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(found))
+        write_text(path, json.dumps(outcome))
     recovered: dict[str, Any] = json.loads(path.read_text())
     return recovered
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_the_parameters_of_a_card_are_recovered(name: str, kept_folder: Path) -> None:
-    found = recovery(name, kept_folder)
-    assert found["passed"], found["checks"]
-    assert found["p"] >= LEAST_PLAUSIBLE
+    recovered = recovery(name, kept_folder)
+    assert recovered["passed"], recovered["checks"]
+    assert recovered["p"] >= LEAST_PLAUSIBLE
 
 
 def test_intervals_of_all_cards_hold_as_often_as_they_say(kept_folder: Path) -> None:
