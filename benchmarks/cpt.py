@@ -7,7 +7,8 @@ sizes (the largest, if there are three), or to both, and forecast settled rows (
 each by itself and in stacks with equal weights. Delphi has seven bases, of which size and stage grow together; the two largest are
 forecast. Which laws are stacked, and `noise.walk.WEIGHTS`, by which the size of errors beyond the runs is multiplied along sizes
 and stages, are also chosen on all sweeps but the one that is scored, all in turn. Point fits, and the published law of
-the domain for the sizes that its card is for, stand beside.
+the domain for the sizes that its card is for, stand beside. Where a sweep has annealed checkpoints and others, the recommended
+stacks are also fitted to both kinds at once.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ LAWS: dict[str, list[tuple[str, ...]]] = {
 }  # fmt: skip
 """Laws and stacks of each domain, the recommended one first and published laws that are not of PUBLISHED last."""
 BASE_ROWS = ", with base rows"
+BY_KIND = {"from-base-source": {"J": "anneal"}}
+"""Parameters that differ by the kind of checkpoint where both kinds are fitted at once: the loss of an annealed one rises as soon
+as the learning rate does. Laws that start from nothing measured see no such difference in adaptations."""
 PUBLISHED = {"source": "ptpp-floor", "target": "ptpp-gate-floor"}  # Goffinet et al. 2025, forms 1 and 3
 COLUMNS = ["run", "checkpoint", "N", "D", "r", "ptpp", "loss", "base_loss"]
 
@@ -139,6 +143,32 @@ def work(case: Case) -> list[dict[str, Any]]:
     return rows
 
 
+def by_kind(every: list[Case]) -> list[dict[str, Case]]:
+    """Cases that differ in the kind of checkpoint alone, by that kind."""
+    groups: dict[tuple[str, str, str], dict[str, Case]] = {}
+    for case in every:
+        if (kind := case.name.split()[-1]) in ("annealed", "constant"):
+            groups.setdefault((case.sweep, case.domain, case.split), {})[kind] = case
+    return list(groups.values())
+
+
+def work_together(kinds: dict[str, Case]) -> list[dict[str, Any]]:
+    """Scores of the recommended stack fitted to both kinds of checkpoint at once, for each kind's held-out rows."""
+
+    def marked(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
+        return rows.assign(anneal=kind, **{name: f"{kind} " + rows[name].astype(str) for name in ("run", "checkpoint")})
+
+    laws = LAWS[next(iter(kinds.values())).domain][0]
+    seen = pd.concat([marked(case.seen, kind) for kind, case in kinds.items()], ignore_index=True)
+    posterior = together({name: bayeslaw.fit(name, seen, by=BY_KIND.get(name), progress=False, cores=1) for name in laws})
+    rows = []
+    for kind, case in kinds.items():
+        predictive = posterior.forecast(marked(case.held, kind).drop(columns="loss"), force=True).predictive
+        about = {"case": case.title, "fitted": len(seen), "passed": posterior.passed}
+        rows.append(about | scores(case.held["loss"].to_numpy(), predictive))
+    return rows
+
+
 def point_error(laws: tuple[str, ...], seen: pd.DataFrame, held: pd.DataFrame) -> float:
     """Mean error of point fits; of several laws the mean of their losses."""
     points = [bayeslaw.point_fit(name, seen, starts=30) for name in laws]
@@ -196,6 +226,21 @@ def recommended(rows: pd.DataFrame) -> str:
     return markdown_table(body)
 
 
+def both_kinds(pooled: pd.DataFrame, rows: pd.DataFrame) -> str:
+    """The recommended stacks fitted to both kinds of checkpoint at once, beside those fitted to one kind."""
+    best = rows["domain"].map(lambda domain: shown(LAWS[domain][0]))
+    alone: Any = rows[(rows["spread"] == "default") & (rows["laws"] == best)].set_index("case").loc[pooled["case"]]
+    together = pooled.set_index("case")
+    shares, digits = {"error": "error", "in 50%": "50%", "in 90%": "90%", "width": "width"}, {"error": 2, "width": 1}
+    together.loc["mean"], alone.loc["mean"] = together.mean(numeric_only=True), alone.mean(numeric_only=True)
+    return markdown_table([
+        {"case": str(title), "checks": "" if title == "mean" else "passed" if row["passed"] else "FAILED"}
+        | {name: percent(row[column], digits.get(column, 0)) for name, column in shares.items()}
+        | {f"{name}, one kind": percent(alone.loc[title, column], digits.get(column, 0)) for name, column in shares.items()}
+        for title, row in together.iterrows()
+    ])  # fmt: skip
+
+
 def every_law(rows: pd.DataFrame) -> str:
     """Errors of every law and stack, and how often its 90% intervals hold by default, case by case."""
     some = rows[(rows["spread"] == "default") & ~rows["laws"].str.endswith(BASE_ROWS)]
@@ -241,6 +286,7 @@ def main() -> None:
     every = list(cases())
     with ProcessPoolExecutor(2) as pool:
         rows = pd.DataFrame([row for part in pool.map(work, every) for row in part])
+        pooled = pd.DataFrame([row for part in pool.map(work_together, by_kind(every)) for row in part])
     alone = [laws[0] for candidates in LAWS.values() for laws in candidates if len(laws) == 1]
     singles = rows[rows["laws"].isin(alone)]
     without = {sweep: best_spread(singles[singles["sweep"] != sweep]) for sweep in dict.fromkeys(rows["sweep"])}
@@ -252,6 +298,10 @@ def main() -> None:
     print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them.\n")
     print(recommended(rows) + "\n")
     print(f"Means over the cases of a sweep:\n\n{by_sweep(rows)}\n")
+    print("## Both kinds of checkpoint in one fit\n")
+    print("The stacks above, fitted to annealed checkpoints and to those at a constant rate together (`--by J=anneal` for the law")
+    print("with a measured base loss), beside their fits to one kind. Nothing was chosen by this table.\n")
+    print(both_kinds(pooled, rows) + "\n")
     print("## Chosen without the sweep that is scored\n\nBy the lowest mean log CRPS on the other sweeps.\n")
     print(nested(rows) + "\n")
     print(f"## Every law and stack: error (losses in 90%)\n\n{every_law(rows)}\n")
