@@ -3,8 +3,9 @@
     BAYESLAW_SHARED_DATA=… python benchmarks/ladders.py        # prints the report kept in benchmarks/results/ladders.md
 
 `chinchilla` is fitted to the lower part of every ladder and forecasts the rest, with three splits: the upper third of the rows by
-compute, those above a tenth of the largest compute, and the largest size. What is learnt across ladders, the size of a law's error
-where no run shows it (`noise.walk.BEYOND`), is learnt from the other sources each time a source is scored. Fits are kept in
+compute, those above a tenth of the largest compute, and the largest size. A backtest inside the lower part, which holds its own
+upper third back, says whether a user would have seen the law err. What is learnt across ladders, the size of a law's error where no
+run shows it (`noise.walk.BEYOND`), is learnt from the other sources each time a source is scored. Fits are kept in
 benchmarks/.ladders, so that a run that was stopped resumes.
 """
 
@@ -41,6 +42,8 @@ FEWEST = 8  # fitted rows
 ROWS = 60  # held-out rows of a split by which the size is learnt
 CONSTANT = (0.0, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.03)
 RESAMPLES = 50
+WIDER = 1.25  # times the width of `run`
+SOUND = 0.8  # share of losses in the 90% intervals of a backtest inside the fitted rows that shows no misfit
 NAMES = {
     "run": "law taken for exact (`run`)",
     "extrapolated": "learnt (`extrapolated`)",
@@ -59,6 +62,13 @@ means over the rows of a set, the sets of a source, the sources. Chosen on which
 - The form of the walk, its roughness, the weight of its interaction and the prior of its scale were chosen on these same sources,
   by the density of the fitted rows and the error beyond.
 - Fits whose sampling failed: {failed} of {splits}.
+"""
+
+BACKTESTS = """## Does a backtest inside the runs tell?
+
+The law was also fitted to the lower two thirds of the fitted rows, taken for exact, and forecast the others of them. Splits are
+grouped by how many of these losses its 90% intervals held. Shares are of the held-out losses beyond all fitted rows, in 90%
+intervals: of `run`, of `run` made {wider:g} times as wide, and `extrapolated`.
 """
 
 SOURCES = """## Every source, `extrapolated`
@@ -129,6 +139,16 @@ def fitted(ladder: Ladder) -> bayeslaw.Fit:
     fit = bayeslaw.load_fit(path)
     assert isinstance(fit, bayeslaw.Fit)
     return fit
+
+
+def held_inside(ladder: Ladder) -> float:
+    """Share of the upper third of a ladder's fitted rows in 90% intervals of the law fitted to the others; nan with too few."""
+    compute = ladder.fitted["N"] * ladder.fitted["D"]
+    low = compute <= compute.quantile(2 / 3, interpolation="lower")
+    if low.sum() < FEWEST or low.all():
+        return math.nan
+    fit = bayeslaw.fit(LAW, ladder.fitted[low], progress=False, cores=1, discrepancy="none")
+    return float(bayeslaw.score(fit, ladder.fitted[~low], force=True)["cover_eti90"].item())
 
 
 def members(ladder: Ladder, beyond: tuple[float, float] = walks.BEYOND) -> tuple[MemberDraws, MemberDraws]:
@@ -237,12 +257,18 @@ def scored(pair: tuple[Ladder, tuple[float, float]]) -> list[dict[str, Any]]:
     plain, away = members(ladder, beyond)
     exact = plain.noisy(plain.latent(whole), whole).T
     error = plain.discrepancy.at(plain.covariates).T
-    every = {"run": exact, "extrapolated": away.noisy(away.latent(whole), whole).T} | of_points(ladder)
+    middle = np.median(exact, axis=0)
+    every = {
+        "run": exact,
+        "wider": middle * (exact / middle) ** WIDER,
+        "extrapolated": away.noisy(away.latent(whole), whole).T,
+    } | of_points(ladder)
     every |= {f"constant {sd:g}": exact * np.exp(sd * error) for sd in CONSTANT}
     assert away.fit.discrepancy is not None
     where = {
         "source": ladder.source, "set": ladder.name, "split": ladder.split, "fitted": len(ladder.fitted), "held": len(loss),
         "passed": plain.fit.passed, "discrepancy": float(np.median(away.fit.discrepancy.scale)),
+        "inside": held_inside(ladder),
     }  # fmt: skip
     return [where | {"kind": kind} | scores(loss, draws) for kind, draws in every.items()]
 
@@ -263,6 +289,27 @@ def constant_of_others(rows: pd.DataFrame) -> pd.DataFrame:
 def means(rows: pd.DataFrame) -> pd.DataFrame:
     """Means over the sets of every kind, split and source."""
     return rows.groupby(["kind", "split", "source"])[["error", "bias", "50%", "80%", "90%", "width", "crps", "discrepancy"]].mean()
+
+
+def by_backtest(rows: pd.DataFrame) -> str:
+    """How often intervals hold beyond the runs, by whether a backtest inside them showed misfit."""
+    shown = [f"at least {percent(SOUND, 0)}", "fewer", "too few rows for a backtest"]
+    group = np.select([rows["inside"] >= SOUND, rows["inside"] < SOUND], shown[:2], shown[2])
+    body = []
+    for words in shown:
+        some = rows[group == words]
+        if some.empty:
+            continue
+        named = {"run": "run", f"{WIDER:g} x run": "wider", "extrapolated": "extrapolated"}
+        of: dict[str, Any] = {name: means(some).loc[kind].groupby("source").mean().mean() for name, kind in named.items()}
+        body.append({
+            "held by the backtest": words, "splits": str(len(some[["source", "set", "split"]].drop_duplicates())),
+            "sources": str(some["source"].nunique()),
+            **{f"in {name}": percent(mean["90%"], 0) for name, mean in of.items()},
+            "width of run": percent(of["run"]["width"]), "of extrapolated": percent(of["extrapolated"]["width"]),
+            "error of run": percent(of["run"]["error"], 2), "of extrapolated's median": percent(of["extrapolated"]["error"], 2),
+        })  # fmt: skip
+    return markdown_table(body)
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -292,7 +339,7 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
         "bias": percent(row["bias"], 2), "width of 90%": percent(row["width"]), "discrepancy": percent(row["discrepancy"], 2),
         "beyond, learnt without it": f"{percent(math.exp(beyond[row['source']][0]), 2)}, sd of log {beyond[row['source']][1]:.2f}",
     } for row in table.to_dict("records")]  # fmt: skip
-    return "\n".join([*lines, SOURCES, markdown_table(body)])
+    return "\n".join([*lines, BACKTESTS.format(wider=WIDER), by_backtest(rows), "", SOURCES, markdown_table(body)])
 
 
 def main() -> None:

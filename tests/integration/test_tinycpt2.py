@@ -12,6 +12,7 @@ import pytest
 
 from bayeslaw.data.table import read_runs
 from bayeslaw.data.validate import check
+from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import law_names, load_law
 
 DATA = Path(__file__).parents[2] / "data"
@@ -109,6 +110,18 @@ def test_adaptation_undoes_annealing(table: pd.DataFrame) -> None:
         of_domain = losses["domain"] == domain
         assert losses.loc[base & of_domain, "gap"].between(low, high).all()
         assert 0 < losses.loc[~base & of_domain, "gap"].mean() < 0.005
+
+
+def test_one_fit_takes_both_kinds_of_checkpoint() -> None:
+    """The loss of an annealed checkpoint rises as soon as the learning rate does, that of one at a constant rate hardly does."""
+    runs = read_runs(TABLE, "domain == 'source' and seed == 0 and N < 50000 and ptpp <= 31 and D <= 5 * N")
+    one = fit("from-base-source", runs, by={"J": "anneal"}, draws=300, tune=400, seed=1, progress=False)
+    assert one.passed, one.checks
+    rise = one.summary()
+    assert rise["eti90_lb"]["J_annealed"] > 2 * rise["eti90_ub"]["J_constant"]
+    settings = pd.DataFrame({"N": 36864, "ptpp": 31, "r": 0.2, "D": 4e4, "base_loss": 2.0, "anneal": ["annealed", "constant"]})
+    annealed, constant = one.forecast(settings).summary()["latent_median"]
+    assert annealed - constant == pytest.approx(rise["mean"]["J_annealed"] - rise["mean"]["J_constant"], abs=0.01)
 
 
 def test_the_smallest_size_comes_out_again(table: pd.DataFrame, tmp_path: Path) -> None:
