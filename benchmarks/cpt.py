@@ -215,7 +215,9 @@ def recommended(rows: pd.DataFrame) -> str:
             "case": str(title), "rows fitted": f"{ours['fitted']:.0f}", "checks": "passed" if ours["passed"] else "FAILED",
             "error": percent(ours["error"], 2), "bias": percent(ours["bias"], 2),
             **{f"in {p}": percent(ours[p]) for p in ("50%", "90%")},
-            "width": percent(ours["width"], 1), "CRPS": percent(ours["crps"], 2),
+            "width": percent(ours["width"], 1),
+            "times that of transfer-": f"{ours['width'] / of.loc[(f'transfer-{domain}', 'run'), 'width']:.2f}",
+            "CRPS": percent(ours["crps"], 2),
             "error with base rows": "" if with_base is None else percent(with_base["error"], 2),
             "in 90% then": "" if with_base is None else percent(with_base["90%"]),
             "error of point fits": percent(of.loc[(best, "point"), "error"], 2),
@@ -295,7 +297,8 @@ def main() -> None:
     print("The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view; the `plateau-` laws,")
     print("`from-base-source` and the stacks on all tables of both sweeps, held-out rows included.\n")
     print(f"## The recommended stacks: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
-    print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them.\n")
+    print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them. The")
+    print("width is also given over that of the intervals of the `transfer-` law of the domain, taken for exact (`run`).\n")
     print(recommended(rows) + "\n")
     print(f"Means over the cases of a sweep:\n\n{by_sweep(rows)}\n")
     print("## Both kinds of checkpoint in one fit\n")
