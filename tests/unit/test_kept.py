@@ -40,6 +40,7 @@ def sampled(tmp_path: Path) -> Any:
     return fitted
 
 
+@pytest.mark.slow
 def test_a_fit_of_kept_draws_is_that_of_sampled_ones(sampled: Any) -> None:
     for options in ({}, {"noise": "student"}):  # the second has run effects as parameters
         (first, once), (second, again) = sampled(**options), sampled(**options)
@@ -49,6 +50,7 @@ def test_a_fit_of_kept_draws_is_that_of_sampled_ones(sampled: Any) -> None:
     assert sampled(progress=True)[1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [

@@ -49,6 +49,7 @@ def affine() -> tuple[Density, RidgeMap]:
     return density, ridge_map
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refined", [False, True])
 def test_the_density_along_a_ridge_path_has_the_jacobian_of_the_map(
     refined: bool, gate: tuple[Density, RidgeMap], rng: np.random.Generator

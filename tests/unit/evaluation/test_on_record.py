@@ -243,6 +243,7 @@ HOSTILE: Mapping[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_whole_files_with_strange_contents_are_refused(name: str, written: Path) -> None:
     content = dict(read_prediction(written).content)

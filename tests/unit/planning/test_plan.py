@@ -48,6 +48,7 @@ def satisfied(result: Plan, draws: np.ndarray, tokens: np.ndarray, r: float) -> 
     return np.asarray(kept & (oracles.ptpp_gate_floor({k: target[k][draws, None] for k in TARGET}, x) <= LIMIT))
 
 
+@pytest.mark.slow
 def test_the_sweep_equals_brute_force_to_the_grid_step(whole: Plan) -> None:
     """At the plan's replay the first point of a dense grid where enough draws hold is the one just above the plan."""
     step = 1e-3

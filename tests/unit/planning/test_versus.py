@@ -165,6 +165,7 @@ def test_errors_of_the_laws_widen_differences_beyond_the_runs(fits: tuple[Fit, F
     assert any("independent, which makes the widest" in note for note in results[0.0].notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0.0, 0.6, 1.0])
 def test_the_shared_error_is_the_correlation_of_the_laws_errors(shared: float) -> None:
     draws = scattered(TYPICAL, 8000, 1)
