@@ -164,7 +164,7 @@ def work_together(kinds: dict[str, Case]) -> list[dict[str, Any]]:
     rows = []
     for kind, case in kinds.items():
         predictive = posterior.forecast(marked(case.held, kind).drop(columns="loss"), force=True).predictive
-        about = {"case": case.title, "fitted": len(seen), "passed": posterior.passed}
+        about = {"case": case.title, "passed": posterior.passed}
         rows.append(about | scores(case.held["loss"].to_numpy(), predictive))
     return rows
 

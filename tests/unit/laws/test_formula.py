@@ -144,6 +144,16 @@ def test_impossible_operations_give_inf_or_nan_without_a_warning() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("base", [[1e-9, 0.3, 1.0, 7e12], [0.0, 2.0], [-2.0, 2.0], [np.inf, 2.0]])
+def test_powers_of_arrays_are_those_of_single_numbers(base: list[float]) -> None:
+    """In whichever of the two orders draws and settings lie."""
+    power, exponents = Expression.parse("a**b"), np.array([-0.4, 0.0, 1.0, 3.0, 0.27])
+    with np.errstate(all="ignore"):
+        expected = np.array([[np.float64(a) ** b for a in base] for b in exponents])
+    np.testing.assert_allclose(power.evaluate({"a": np.array(base), "b": exponents[:, None]}), expected, rtol=1e-13)
+    np.testing.assert_allclose(power.evaluate({"a": np.array(base)[:, None], "b": exponents}), expected.T, rtol=1e-13)
+
+
 def test_arrays_and_pytensor_give_the_same_values() -> None:
     import pytensor.tensor as pt
 
