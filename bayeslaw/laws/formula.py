@@ -48,7 +48,7 @@ def pytensor_functions() -> dict[str, Any]:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """A power. Where a small array is raised to many exponents its logarithm is taken once: exponentials are quicker than powers."""
+    """A power. Where a small array is raised to many exponents its logarithm is taken once: exponentials are quicker."""
     arrays = isinstance(base, np.ndarray) and isinstance(exponent, np.ndarray)
     if arrays and base.size < np.broadcast(base, exponent).size and ((base > 0) & (base < np.inf)).all():
         return np.exp(exponent * np.log(base))
