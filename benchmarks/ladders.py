@@ -293,13 +293,9 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
 
 def by_backtest(rows: pd.DataFrame) -> str:
     """How often intervals hold beyond the runs, by whether a backtest inside them showed misfit."""
-    shown = [f"at least {percent(SOUND, 0)}", "fewer", "too few rows for a backtest"]
-    group = np.select([rows["inside"] >= SOUND, rows["inside"] < SOUND], shown[:2], shown[2])
+    groups = {f"at least {percent(SOUND, 0)}": rows[rows["inside"] >= SOUND], "fewer": rows[rows["inside"] < SOUND]}
     body = []
-    for words in shown:
-        some = rows[group == words]
-        if some.empty:
-            continue
+    for words, some in groups.items():
         named = {"run": "run", f"{WIDER:g} x run": "wider", "extrapolated": "extrapolated"}
         of: dict[str, Any] = {name: means(some).loc[kind].groupby("source").mean().mean() for name, kind in named.items()}
         body.append({

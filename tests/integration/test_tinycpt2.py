@@ -121,7 +121,8 @@ def test_one_fit_takes_both_kinds_of_checkpoint() -> None:
     assert rise["eti90_lb"]["J_annealed"] > 2 * rise["eti90_ub"]["J_constant"]
     settings = pd.DataFrame({"N": 36864, "ptpp": 31, "r": 0.2, "D": 4e4, "base_loss": 2.0, "anneal": ["annealed", "constant"]})
     annealed, constant = one.forecast(settings).summary()["latent_median"]
-    assert annealed - constant == pytest.approx(rise["mean"]["J_annealed"] - rise["mean"]["J_constant"], abs=0.01)
+    # Medians of losses against means of parameters: they differ by less than the sd of J, .007.
+    assert annealed - constant == pytest.approx(rise["mean"]["J_annealed"] - rise["mean"]["J_constant"], abs=0.007)
 
 
 def test_the_smallest_size_comes_out_again(table: pd.DataFrame, tmp_path: Path) -> None:
