@@ -95,6 +95,19 @@ def test_ctrl_c_while_packages_are_imported_has_no_traceback(delay: float, here:
     assert "Traceback" not in error
 
 
+def test_ctrl_c_while_commands_are_put_together_has_no_traceback(here: Path) -> None:
+    script = f"import typer.main\n{INTERRUPTED_AT_ONCE}\n{INTERRUPTIBLE}"
+    command = [sys.executable, "-c", script, "show", "fit.nc"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "started\n", "")
+
+
+INTERRUPTED_AT_ONCE = """
+def interrupted(_):
+    signal.raise_signal(signal.SIGINT)
+
+typer.main.get_command = interrupted
+"""
 INTERRUPTIBLE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a parent in the background may have turned off
