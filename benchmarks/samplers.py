@@ -17,7 +17,6 @@ parameter's. A fit keeps every second draw of such a law (`sampling.SLOW`), so i
 
 from __future__ import annotations
 
-import inspect
 import sys
 import tempfile
 import time
@@ -36,14 +35,14 @@ import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, find_ridge_map, root_of_inverse
-from bayeslaw.inference.sample import PILOT, PILOT_ACCEPT, SamplerRun, nutpie_model, run_chains
+from bayeslaw.inference.sample import PILOT, PILOT_ACCEPT, Acceptance, SamplerRun, nutpie_model, run_chains
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import diagnostics
 
 LAW = "ptpp-gate-floor"
 TUNE = PILOT * 500 // 100  # of the first run of a fit
 SETTINGS: dict[str, Any] = {"tune": 1000, "draws": 1000, "chains": 4, "seed": 1}
-ACCEPT: float = inspect.signature(bayeslaw.fit).parameters["target_accept"].default
+ACCEPT = Acceptance().rough
 FLOW: dict[str, Any] = SETTINGS | {"tune": 200, "draws": 50}
 
 

@@ -94,7 +94,7 @@ def learn_discrepancy(
     plain : mapping of parameter to array (chains, draws)
         The posterior without an error of the law.
     settings : mapping
-        `draws`, `tune`, `chains`, `seed`, `target_accept`, `cores` and `progress`, as for `bayeslaw.fit`.
+        `draws`, `tune`, `chains`, `seed`, `acceptance`, `cores` and `progress`, as for `sample`.
     """
     walk = Walk.of(law, observed.covariates)
     assert walk is not None
@@ -102,7 +102,7 @@ def learn_discrepancy(
         walk = replace(walk, multiple=_multiples(walk, law, observed, noise, plain))
     normal = replace(noise, student=False, walk=walk)
     settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], SEED]).generate_state(1)[0])}
-    settings["target_accept"] = min(settings["target_accept"], ACCEPT)
+    settings["acceptance"] = settings["acceptance"].at_most(ACCEPT)
     try:
         result, _ = sample_soundly(Density.of(law, observed, normal), divergent=DIVERGENT, **settings)
     except StoppedError:

@@ -24,7 +24,7 @@ from bayeslaw.data.validate import repeats_note, same_in_other_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
-from bayeslaw.inference.sample import sample_soundly
+from bayeslaw.inference.sample import Acceptance, sample_soundly
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -56,7 +56,7 @@ def fit(
     tune: int = 500,
     chains: int = 4,
     seed: int = 0,
-    target_accept: float = 0.9875,
+    target_accept: float | None = None,
     progress: bool = True,
     cores: int | None = None,
     bins: float | None = None,
@@ -84,10 +84,11 @@ def fit(
         Priors on parameters themselves, in place of the card's.
     draws, tune, chains, seed : int
         Draws kept and tuning draws for each chain, and the number of chains; the same seed gives the same draws.
-    target_accept : float
-        Acceptance rate that the step size is tuned to. Where checks of the sampling fail, sampling is repeated once with four times
-        as much tuning, unless the first took too many gradients; the note `repeated` says so. With hundreds of values of counted
-        items, such as accuracies of many tasks, the rate is eight times as far from 1, 0.9 by default.
+    target_accept : float, optional
+        Acceptance rate that the step size is tuned to. By default it is 0.95 where none of the larger steps of a short first run
+        diverged, and 0.9875 elsewhere. Where checks of the sampling fail, sampling is repeated once with four times as much tuning,
+        unless the first took too many gradients; the note `repeated` says so. With hundreds of values of counted items, such as
+        accuracies of many tasks, the rate is eight times as far from 1, 0.9 by default.
     progress, cores
         Whether to show a progress bar, and how many chains run at a time (all available cores), which draws do not depend on.
     bins : float, optional
@@ -139,7 +140,8 @@ def fit(
             code="bins-with-ou-effect",
         )
     compressed = compress(law, observed, bins) if chosen.compressible else None
-    how = settings | {"seed": seed, "progress": progress, "cores": cores}
+    how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
+    how |= {"seed": seed, "progress": progress, "cores": cores}
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
     checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
     if note := repeats_note(runs, law):
@@ -202,7 +204,7 @@ def _memory(law: Law, runs: Runs) -> float | None:
     return float(values[0]) if values.size else None
 
 
-def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_accept: float, cores: int | None) -> None:
+def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_accept: float | None, cores: int | None) -> None:
     """Refuse settings of the sampler that are out of range."""
     whole_number("draws", draws, 10, MOST_DRAWS)
     whole_number("tune", tune, 50, MOST_DRAWS)
@@ -213,7 +215,7 @@ def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_acc
     if (count := chains * (draws + tune)) > MOST_DRAWS:
         what = f"{chains:,} chains of {draws:,} draws after {tune:,} tuning draws"
         raise BayeslawError(f"{what} are {count:,} draws; at most {MOST_DRAWS:,} are made.", code="too-many-draws")
-    if not 0.5 <= target_accept < 1:
+    if target_accept is not None and not 0.5 <= target_accept < 1:
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.", code="bad-target-accept")
 
 

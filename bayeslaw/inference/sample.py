@@ -61,6 +61,30 @@ class Sample:
     interrupted: bool
 
 
+class Acceptance(NamedTuple):
+    """Rates of acceptance that the steps of the kept run are tuned to, by whether the first run had divergent transitions.
+
+    The first run takes larger steps than either. Where none of its steps diverged, steps of `smooth` don't, and a path takes half
+    as many gradients.
+    """
+
+    smooth: float = 0.95
+    rough: float = 0.9875
+
+    @classmethod
+    def of(cls, asked: float | None) -> Acceptance:
+        """The rates by default, or the one asked for."""
+        return cls() if asked is None else cls(asked, asked)
+
+    def at_most(self, rate: float) -> Acceptance:
+        """The same where they are not higher than a rate."""
+        return Acceptance(min(self.smooth, rate), min(self.rough, rate))
+
+    def nearer_to_one(self, factor: float) -> Acceptance:
+        """Rates whose gap to 1 is divided by a factor."""
+        return Acceptance(*(1 - (1 - rate) / factor for rate in self))
+
+
 class SamplerRun(NamedTuple):
     """Settings of one run of all chains; results do not depend on `cores`, and a draw takes at most 2**maxdepth gradients."""
 
@@ -74,7 +98,7 @@ class SamplerRun(NamedTuple):
 
 
 def sample_soundly(
-    density: Density, *, draws: int, tune: int, chains: int, target_accept: float, divergent: float = 0.0, **others: Any
+    density: Density, *, draws: int, tune: int, chains: int, acceptance: Acceptance, divergent: float = 0.0, **others: Any
 ) -> tuple[Sample, list[Check]]:
     """Sample a density, and once more if checks of the sampling failed, with more tuning.
 
@@ -82,7 +106,7 @@ def sample_soundly(
 
     Parameters
     ----------
-    density, draws, tune, chains, target_accept, others
+    density, draws, tune, chains, acceptance, others
         Arguments of `sample`.
     divergent : float
         Share of divergent transitions that is no reason to sample again, though it may fail its check.
@@ -92,7 +116,7 @@ def sample_soundly(
     Sample, list of Check
         The last sample, with its checks and a note if it is the second.
     """
-    first = sample(density, draws=draws, tune=tune, chains=chains, target_accept=target_accept, **others)
+    first = sample(density, draws=draws, tune=tune, chains=chains, acceptance=acceptance, **others)
     checks = _checks(first)
     few = float(first.stats["diverging"].mean()) <= divergent
     failed = [check for check in failures(checks) if check.name != "divergences" or not few]
@@ -102,10 +126,8 @@ def sample_soundly(
         return first, checks
     diverged = any(check.name == "divergences" for check in failed)
     slow = any(check.name != "divergences" for check in failed)
-    higher = 1 - (1 - target_accept) / MORE if diverged else target_accept
-    again = sample(
-        density, draws=draws, tune=MORE * tune, chains=chains, target_accept=higher, thin=LONGER if slow else 1, **others
-    )
+    higher = acceptance.nearer_to_one(MORE) if diverged else acceptance
+    again = sample(density, draws=draws, tune=MORE * tune, chains=chains, acceptance=higher, thin=LONGER if slow else 1, **others)
     if again.interrupted:
         return first, checks
     names = ", ".join(check.name for check in failed)
@@ -118,7 +140,7 @@ def _checks(made: Sample) -> list[Check]:
 
 
 def sample(
-    density: Density, *, draws: int, tune: int, chains: int, seed: int, target_accept: float, progress: bool, cores: int | None,
+    density: Density, *, draws: int, tune: int, chains: int, seed: int, acceptance: Acceptance, progress: bool, cores: int | None,
     thin: int = 1,
 ) -> Sample:  # fmt: skip
     """Sample a density with NUTS, starting from normal draws of its ridge map.
@@ -133,8 +155,9 @@ def sample(
     Parameters
     ----------
     density : Density
-    draws, tune, chains, seed, target_accept, progress, cores
+    draws, tune, chains, seed, progress, cores
         As for `bayeslaw.fit`.
+    acceptance : Acceptance
     thin : int
         Of so many draws one is kept; `draws` are kept.
 
@@ -152,7 +175,6 @@ def sample(
         if apart := needs_centring(density):
             density, ridge_map = centred(density)
             ridge_map = matched(density, ridge_map, seed)
-            target_accept = max(1 - MANY_GAP * (1 - target_accept), MANY_PILOT_ACCEPT)
         else:
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
@@ -163,19 +185,20 @@ def sample(
         tuned = MANY_PILOT * tune // 100
         first = SamplerRun(2 * tuned, tuned, chains, cores, pilot_seed, MANY_PILOT_ACCEPT, MANY_PILOT_DEPTH)
     with _progress(progress) as task:
-        z, _, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
+        z, of_steps, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
         flat = z.reshape(-1, density.size)
         with threadpool_limits(1, "blas"):
             if apart:
-                every = 2 * thin
+                every, target = 2 * thin, max(1 - MANY_GAP * (1 - acceptance.rough), MANY_PILOT_ACCEPT)
                 ridge_map, flat = rematched(density, ridge_map, flat)
             else:
                 of_first = draws_at(z)
                 every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
+                target = acceptance.rough if of_steps["diverging"].any() else acceptance.smooth
             ridge_map = ridge_map.refined(density, flat)
-        second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target_accept)
+        second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     energy = stats["energy"].values
     if every > 1:

@@ -101,7 +101,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
         "draws": 200,
         "tune": 100,
         "chains": 2,
-        "target_accept": 0.9875,
+        "target_accept": None,
         "bins": None,
     }
     assert made.info["settings"] == settings

@@ -77,7 +77,7 @@ def test_the_summary_has_a_row_a_parameter(small_fit: Fit) -> None:
 
 def test_a_fit_stores_its_settings_and_versions(small_fit: Fit) -> None:
     info = small_fit.info
-    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": 0.9875, "bins": None}
+    settings = {"draws": 200, "tune": 200, "chains": 2, "target_accept": None, "bins": None}
     assert info["settings"] == settings
     assert (info["seed"], info["interrupted"], info["data"]) == (1, False, "the table")
     assert {"bayeslaw", "pymc", "nutpie", "numpy", "python"} <= set(info["versions"])

@@ -14,7 +14,7 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.inference import discrepancy
 from bayeslaw.inference.discrepancy import learn_discrepancy, why_not
-from bayeslaw.inference.sample import Sample
+from bayeslaw.inference.sample import Acceptance, Sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import Walk
@@ -45,7 +45,7 @@ def test_an_error_whose_chains_disagree_is_not_learnt(monkeypatch: pytest.Monkey
     apart = np.random.default_rng(1).standard_normal(shape) + 3 * np.arange(4)[:, None]
     made = Sample({"E": apart, "discrepancy": np.full(shape, 0.01)}, xr.Dataset(), apart, None, interrupted=False)
     monkeypatch.setattr(discrepancy, "sample_soundly", lambda *_, **__: (made, []))
-    settings = {"seed": 1, "target_accept": 0.95}
+    settings = {"seed": 1, "acceptance": Acceptance()}
     reason = learn_discrepancy(LAW, SEEN, Noise.choose("normal", SEEN), {"E": np.ones(shape)}, settings)
     assert isinstance(reason, str)
     assert reason.startswith("the chains that sampled a law with an error disagree (R-hat ")

@@ -17,6 +17,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import find_ridge_map
 from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.fit import fit
+from bayeslaw.inference.sample import Acceptance, SamplerRun
 from bayeslaw.inference.sample import sample as sample_with_given_chains
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
@@ -116,23 +117,43 @@ def test_thinned_draws_count_the_gradients_and_divergences_between() -> None:
 
 def test_energies_of_all_draws_are_kept_where_draws_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second draw of a slow fit is kept; E-BFMI needs the energies of all."""
-    energies: dict[int, oracles.Array] = {}
+    monkeypatch.setattr(sampling, "is_slow", lambda _: True)
+    made, runs = sampled_by_hand(monkeypatch, divergent=False, acceptance=Acceptance())
+    assert made.draws["E"].shape == made.stats["energy"].shape == (2, 40)
+    assert runs[1][0].draws == 80
+    np.testing.assert_array_equal(made.energy, runs[1][1])
 
-    def run_chains(density: Density, *_: Any) -> tuple[oracles.Array, xr.Dataset, bool]:
-        settings, rng, dims = _[1], np.random.default_rng(len(energies)), ("chain", "draw")
-        shape = (settings.chains, settings.draws)
-        energies[settings.draws] = rng.standard_normal(shape)
-        stats = {"energy": (dims, energies[settings.draws]), "n_steps": (dims, np.ones(shape, int))}
+
+@pytest.mark.parametrize(
+    ("asked", "divergent", "rate"), [(None, False, 0.95), (None, True, 0.9875), (0.97, False, 0.97), (0.97, True, 0.97)]
+)
+def test_steps_are_smaller_where_some_of_the_first_run_diverged(
+    asked: float | None, divergent: bool, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, runs = sampled_by_hand(monkeypatch, divergent=divergent, acceptance=Acceptance.of(asked))
+    assert [settings.target_accept for settings, _ in runs] == [sampling.PILOT_ACCEPT, rate]
+
+
+def sampled_by_hand(
+    monkeypatch: pytest.MonkeyPatch, *, divergent: bool, acceptance: Acceptance
+) -> tuple[sampling.Sample, list[tuple[SamplerRun, oracles.Array]]]:
+    """A sample whose chains are random numbers, one of them divergent or none, and the settings and energies of its two runs."""
+    runs: list[tuple[SamplerRun, oracles.Array]] = []
+
+    def run_chains(density: Density, _: object, settings: SamplerRun, __: object) -> tuple[oracles.Array, xr.Dataset, bool]:
+        rng, dims, shape = np.random.default_rng(len(runs)), ("chain", "draw"), (settings.chains, settings.draws)
+        flags = np.zeros(shape, dtype=bool)
+        flags[-1, -1] = divergent
+        runs.append((settings, rng.standard_normal(shape)))
+        stats = {"energy": (dims, runs[-1][1]), "n_steps": (dims, np.ones(shape, int)), "diverging": (dims, flags)}
         coords = {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
         return 0.1 * rng.standard_normal((*shape, density.size)), xr.Dataset(stats, coords=coords), False
 
     monkeypatch.setattr(sampling, "run_chains", run_chains)
-    monkeypatch.setattr(sampling, "is_slow", lambda _: True)
     observed = oracles.observed(LAW, TABLE)
     density = Density.of(LAW, observed, Noise.choose("normal", observed))
-    made = sample_with_given_chains(density, draws=40, tune=100, chains=2, seed=1, target_accept=0.9, progress=False, cores=1)
-    assert made.draws["E"].shape == made.stats["energy"].shape == (2, 40)
-    np.testing.assert_array_equal(made.energy, energies[80])
+    made = sample_with_given_chains(density, draws=40, tune=100, chains=2, seed=1, acceptance=acceptance, progress=False, cores=1)
+    return made, runs
 
 
 @pytest.mark.parametrize("fault", ["divergences", "slow"])
@@ -150,11 +171,11 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
         return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
 
     monkeypatch.setattr(sampling, "sample", fake)
-    settings: dict[str, Any] = {"tune": 500, "chains": 4, "target_accept": 0.98, "seed": 3}
+    settings: dict[str, Any] = {"tune": 500, "chains": 4, "acceptance": Acceptance(0.9, 0.98), "seed": 3}
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
     made, checks = sampling.sample_soundly(density, draws=1000, **settings)
     assert [call["tune"] for call in asked] == [500, 2000]
-    assert asked[1]["target_accept"] == pytest.approx(0.995 if fault == "divergences" else 0.98)
+    assert asked[1]["acceptance"] == pytest.approx((0.975, 0.995) if fault == "divergences" else (0.9, 0.98))
     assert asked[1]["thin"] == (1 if fault == "divergences" else sampling.LONGER)
     assert [check.name for check in checks if not check.passed] == ["repeated"]
     assert abs(made.draws["E"].mean()) < 0.1
@@ -182,7 +203,7 @@ def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatc
     for divergent, times in ((0.0, 2), (0.004, 2), (0.01, 1)):
         asked.clear()
         _, checks = sampling.sample_soundly(
-            density, draws=1000, tune=500, chains=4, target_accept=0.98, seed=3, divergent=divergent
+            density, draws=1000, tune=500, chains=4, acceptance=Acceptance(), seed=3, divergent=divergent
         )
         assert len(asked) == times
         assert "divergences" in {check.name for check in checks if not check.passed}
