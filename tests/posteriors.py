@@ -62,18 +62,23 @@ def posterior(
     seed: int = 0,
     chains: int = 4,
     sigma: tuple[float, float] = (0.003, 0.002),
+    sigma_checkpoint: float = 0.0,
     checks: tuple[Any, ...] = (),
 ) -> Fit:
-    """A fit with these draws, arrays (S,), of the parameters of a law; noise normal with a run effect."""
+    """A fit with these draws, arrays (S,), of the parameters of a law, and normal noise with effects of runs.
+
+    Checkpoints have effects where their scale is given.
+    """
     law = law_named(law) if isinstance(law, str) else law
     frame = oracles.table(law) if frame is None else frame
     runs = read_runs(frame)
     law = with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
     observed = Observations.of(law, runs)
-    noise = Noise(student=False, run_effect=True)
+    noise = Noise(student=False, run_effect=True, checkpoint_effect=sigma_checkpoint > 0)
     size = np.size(next(iter(draws.values())))
     whole = dict(draws) | {"sigma_point": np.full(size, sigma[0]), "sigma_run": np.full(size, sigma[1])}
+    whole |= {"sigma_checkpoint": np.full(size, sigma_checkpoint)} if sigma_checkpoint else {}
     shaped = {k: np.asarray(v, dtype=np.float64).reshape(chains, -1) for k, v in whole.items()}
     coords = {"chain": np.arange(chains), "draw": np.arange(size // chains)}
     stats = xr.Dataset({"diverging": (("chain", "draw"), np.zeros((chains, size // chains), dtype=bool))}, coords=coords)

@@ -206,11 +206,14 @@ class Source:
         if not any(part.fit.noise.checkpoint_effect for part in self.forecast.members):
             return None
         parts, names = [], self.candidates.checkpoints or self.candidates.names  # else each run has one of its own
+        first = np.unique(self.candidates.checkpoint[self.candidates.run], return_index=True)[1]
         for number, part in enumerate(self.forecast.members):
-            rng, known = np.random.default_rng((*self.entropy, number)), part.fit.observed.checkpoint_names
-            scale = part.fit.noise.scales(part.values, "sigma_checkpoint")[0]
-            new = {name: scale * rng.standard_normal(part.size) for name in names if name not in known}
-            parts.append([new[n] if n in new else part.learnt.of_checkpoint(known.index(n)) for n in names])
+            rng, fitted = np.random.default_rng((*self.entropy, number)), part.fit.observed.checkpoint_names
+            scale, of_rows = part.fit.noise.scales(part.values, "sigma_checkpoint")[0], part.learnt.checkpoint[first]
+            known = [fitted.index(n) if n in fitted else int(code) for n, code in zip(names, of_rows, strict=True)]
+            parts.append(
+                [part.learnt.of_checkpoint(code) if code >= 0 else scale * rng.standard_normal(part.size) for code in known]
+            )
         return np.concatenate(parts, axis=1)
 
     def draws(self, rows: NDArray[np.int64]) -> Array:

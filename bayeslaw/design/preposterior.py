@@ -57,7 +57,7 @@ class Design:
                 problem = f"{runs.name}: {column} must be given for every row, 0 or more, 0 where it is nil."
                 raise BayeslawError(problem, code="bad-loss-se")
             observed = replace(observed, se=error / np.exp(np.median(latent, axis=0)))
-        simulated = MemberDraws.of(fit, draws, runs, (*part.entropy, SIMULATED, seed))
+        simulated = MemberDraws.of(fit, draws, runs, (*part.entropy, SIMULATED, seed), "new-checkpoint")
         if observed.se.size:
             simulated = replace(simulated, known=observed.se[np.argsort(order)])
         noise = simulated.noise(order).T

@@ -79,6 +79,8 @@ class WithDiscrepancy:
             "coefficients": (("chain", "draw", "component"), self.coefficients),
             "loadings": (("knot", "component"), self.walk.loadings),
         }
+        if (self.walk.multiple != 1).any():
+            values["multiple"] = ("row", self.walk.multiple)
         return xr.Dataset(values | {"squares": ("component", self.walk.squares)})
 
 
@@ -131,10 +133,12 @@ def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain
     known = observed.se**2 if observed.se.size else np.zeros(error.size)
     variance, multiple = float(np.median(noise.scales(flat, "sigma_point"))) ** 2, np.ones(error.size)
     for _ in range(ROUNDS):
-        own = variance * multiple + known
+        own = (variance + known) * multiple
         covariance = np.linalg.inv(np.eye(features.shape[1]) + (features.T / own) @ features)
         smooth = features @ (covariance @ (features.T @ (error / own)))
         squares = (error - smooth) ** 2 + ((features @ covariance) * features).sum(axis=1)
-        multiple = (DOF + squares / (variance + known)) / (DOF + 1)
-        variance = float(np.mean(squares / multiple))
+        total = variance + known
+        multiple = (DOF + squares / total) / (DOF + 1)
+        part = variance / total  # of each error that is the noise's own, not the known one's
+        variance = float(np.mean(part**2 * squares / multiple + part * known))
     return np.asarray(multiple)

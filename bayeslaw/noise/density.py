@@ -192,8 +192,8 @@ def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: M
 
     from bayeslaw.noise.lowrank import LowRank
 
-    variance = _of_rows(rows, point**2) * rows.multiple
-    variance = variance if rows.known is None else variance + rows.known
+    variance = _of_rows(rows, point**2)
+    variance = (variance if rows.known is None else variance + rows.known) * rows.multiple
     spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
     omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(parameters["discrepancy"])
     scale = parameters["discrepancy"] ** 2

@@ -375,7 +375,13 @@ class Noise:
         return total / weight[averaged].sum()
 
     def sample_effects(
-        self, residual: Array, observed: Observations, draws: Mapping[str, Any], rng: np.random.Generator
+        self,
+        residual: Array,
+        observed: Observations,
+        draws: Mapping[str, Any],
+        rng: np.random.Generator,
+        *,
+        multiple: Array | float = 1.0,
     ) -> tuple[Array, Array]:
         """Draw the effects of checkpoints (C, S), and those of runs with their checkpoint's (R, S), given the runs' losses.
 
@@ -390,8 +396,10 @@ class Noise:
         draws : mapping
             Noise parameters, arrays (S,).
         rng : Generator
+        multiple : array (n,), optional
+            By which the variances of the points are multiplied (`walk.Walk.multiple`).
         """
-        member, variance, tau = self._spread(observed, draws)
+        member, variance, tau = self._spread(observed, draws, multiple)
         _, a, b = marginal.parabolas(residual, member, variance, tau)
         of_checkpoint = np.zeros((len(observed.checkpoint_names), len(residual)))
         if self.checkpoint_effect:
@@ -520,9 +528,11 @@ class Noise:
         spread = self.scales(draws, "sigma_point")[self.row_groups(observed)].T
         return observed.response - residual, spread, member
 
-    def _spread(self, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
+    def _spread(
+        self, observed: Observations, draws: Mapping[str, Any], multiple: Array | float = 1.0
+    ) -> tuple[Array, Array, Array]:
         """Membership of rows in runs (n, R), the rows' variances (S, n), and the scale of each run's effect (S, R)."""
         member = np.zeros((observed.run.size, observed.runs))
         member[np.arange(observed.run.size), observed.run] = 1.0
         point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)
-        return member, point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0), run
+        return member, (point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)) * multiple, run

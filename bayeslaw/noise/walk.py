@@ -107,7 +107,7 @@ class Walk:
     squares : array (k,)
         Sum of squares over the runs of each combination's features.
     multiple : array (n,)
-        By which the variance of each row's point noise is multiplied: larger than 1 for outliers.
+        By which the variance of each row, known errors included, is multiplied: larger than 1 for outliers.
     beyond : tuple of float
         As `BEYOND`.
     exact : bool
@@ -224,7 +224,7 @@ def coefficients(
     for at in range(0, len(residual), size):
         some = slice(at, at + size)
         known = observed.se**2 if observed.se.size else 0.0
-        precision = 1 / (variance[some][:, observed.run] ** 2 * walk.multiple + known)
+        precision = 1 / ((variance[some][:, observed.run] ** 2 + known) * walk.multiple)
         both = np.concatenate([np.broadcast_to(features, (len(precision), *features.shape)), residual[some][..., None]], axis=2)
         weighted = precision[..., None] * both
         of_run, weight = (np.add.reduceat(v, observed.starts[:-1], axis=1) for v in (weighted, precision[..., None]))

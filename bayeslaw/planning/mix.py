@@ -419,7 +419,11 @@ def _domains(
         takes = f"the laws take {', '.join(sorted(known)) or 'nothing else'}.{nearest(unknown[0], known)}"
         raise BayeslawError(f"There is no covariate {unknown[0]!r}; {takes}", code="unknown-setting")
     values = {name: setting(name, value) for name, value in at.items()}
-    domains = [_domain(name, *named[name], shares, values, on, discrepancy, (seed, number)) for number, name in enumerate(wanted)]
+    posteriors = list(dict.fromkeys(id(named[name][0]) for name in wanted))
+    domains = [
+        _domain(name, *named[name], shares, values, on, discrepancy, seed, (posteriors.index(id(named[name][0])), number))
+        for number, name in enumerate(wanted)
+    ]
     sizes = {d.name: d.factors.size for d in domains}
     check_paired_sizes(sizes)
     if len(units := {d.unit for d in domains}) > 1:
@@ -437,8 +441,13 @@ def _domain(
     at: Mapping[str, float],
     on: str,
     discrepancy: str,
-    entropy: tuple[int, int],
+    seed: int,
+    place: tuple[int, int],
 ) -> Domain:
+    """The losses of one domain; `place` are the numbers of its posterior and of the domain.
+
+    A model has one run effect in all domains of a posterior, and noise of its own in each.
+    """
     members, factors, erring = [], list[Array](), False
     for number, (fit, draws) in enumerate(posterior.selections):
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
@@ -450,12 +459,12 @@ def _domain(
         used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit
         values = {k: v[draws] for k, v in used.draws.items()}
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
-        log, own = np.zeros(draws.size), (int(fit.info["seed"]), *entropy, number)
+        log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)
         if used.discrepancy is not None:
-            log, erring = log + used.discrepancy.drawn(draws, (*own, ERROR)).at(columns)[0], True
+            log, erring = log + used.discrepancy.drawn(draws, (*own, place[1], number, ERROR)).at(columns)[0], True
         if on == "run":
-            zero = np.zeros(1, dtype=np.int64)
-            log = log + used.noise.sample(values, zero, zero, (*own, NEW_RUN), group=used.observed.groups_of(frame))[0]
+            run, row, group = np.zeros(1, dtype=np.int64), np.array([place[1]]), used.observed.groups_of(frame)
+            log = log + used.noise.sample(values, run, row, (*own, place[0], number, NEW_RUN), group=group)[0]
         factors.append(np.exp(log))
     return Domain(name, tuple(members), np.concatenate(factors), posterior.unit, erring)
 

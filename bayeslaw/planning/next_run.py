@@ -113,8 +113,8 @@ def _correlation(fit: Fit) -> float:
     """The correlation of the effects of a base checkpoint and of a run adapted from it, as measured among the fitted runs.
 
     It is 1 where base rows are the first rows of the runs themselves. Where too few base checkpoints were fitted, it is that of two
-    runs of a checkpoint; where too few of those were, it is unknown, and 0 makes the widest intervals. A checkpoint effect is what
-    makes runs correlated, so with one it is 0.
+    runs of a checkpoint. Where too few of those were, or effects are small beside the noise of points, it is unknown, and 0 makes
+    the widest intervals. A checkpoint effect is what makes runs correlated, so with one it is 0.
     """
     observed, noise = fit.observed, fit.noise
     at_base = observed.covariates.get("D", np.ones(observed.run.size)) == 0
@@ -132,9 +132,10 @@ def _correlation(fit: Fit) -> float:
             errors, own = _mean_errors(fit)
             a, b = (errors[of[pairs]] for of in (first, second))
             # Points have noise of their own, so that mean errors of two runs vary together only as the runs' effects do.
-            variances = [(e**2).mean(0) - own[of[pairs]].mean() for e, of in ((a, first), (b, second))]
-            scale = np.sqrt(np.maximum(np.prod(variances, axis=0), 1e-300))
-            return float(np.clip(np.median((a * b).mean(0) / scale), 0.0, 1.0))
+            variances = np.array([(e**2).mean(0) - own[of[pairs]].mean() for e, of in ((a, first), (b, second))])
+            known = (variances > 0).all(axis=0)  # effects as small as the noise of means are not told from none
+            scale = np.sqrt(np.where(known, np.prod(variances, axis=0), 1.0))
+            return float(np.clip(np.median(np.where(known, (a * b).mean(0) / scale, 0.0)), 0.0, 1.0))
     return 0.0
 
 

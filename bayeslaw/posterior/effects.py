@@ -112,7 +112,9 @@ class LearntEffects:
         else:
             of = code if kind == "checkpoint" else int(observed.checkpoint[code])
             runs = np.flatnonzero((observed.checkpoint == of) & (np.array(observed.run_names) != self.left_out))
-            of_checkpoint, of_run = noise.sample_effects(*self._data(runs), np.random.default_rng((*self.entropy, LEARNT, of)))
+            of_checkpoint, of_run = noise.sample_effects(
+                *self._data(runs), np.random.default_rng((*self.entropy, LEARNT, of)), multiple=self._multiple(runs)
+            )
             self._known[("checkpoint", of)] = of_checkpoint[0]
             self._known.update((("run", run), effect) for run, effect in zip(runs.tolist(), of_run, strict=True))
         return self._known[kind, code]
@@ -124,6 +126,11 @@ class LearntEffects:
             data = self._data(np.array([code]))
             self._known["path", code] = self.fit.noise.sample_path(*data, self.time[self.run == code], rng)
         return self._known["path", code]
+
+    def _multiple(self, runs: Index) -> Array | float:
+        """By which variances of the rows of some runs were multiplied where the law's error was learnt, array (n,)."""
+        learnt = self.fit.discrepancy
+        return 1.0 if learnt is None else learnt.walk.multiple[np.isin(self.fit.observed.run, runs)]
 
     def _data(self, runs: Index) -> tuple[Array, Observations, dict[str, Array]]:
         """Residuals (S, n) of some runs, their rows, and the draws."""

@@ -299,9 +299,11 @@ class Fit(Verdicts):
         draws = self.tree[EXTRAPOLATION].to_dataset()
         # Sums over arrays that lie otherwise in memory, as those of a file may, have other last digits.
         walk = replace(walk, loadings=np.ascontiguousarray(draws["loadings"].values), squares=np.asarray(draws["squares"].values))
+        if "multiple" in draws:
+            walk = replace(walk, multiple=np.asarray(draws["multiple"].values))
         flat = np.asarray(draws["coefficients"].values).reshape(-1, walk.squares.size)
         learnt = Discrepancy(walk, flat, np.asarray(draws["discrepancy"].values).reshape(-1))
-        kept = draws.drop_vars(["loadings", "squares", "coefficients", "discrepancy"])
+        kept = draws.drop_vars(["loadings", "squares", "coefficients", "discrepancy", "multiple"], errors="ignore")
         tree = xr.DataTree.from_dict({"posterior": kept} | {k: v.to_dataset() for k, v in self.tree.children.items() if k in DATA})
         noise = replace(self.noise, student=self.noise.student and not self.noise.run_effect)
         return replace(self, tree=tree, noise=noise, discrepancy=learnt)

@@ -132,12 +132,15 @@ def _check_extrapolation(fit: Fit) -> None:
     expected = dict.fromkeys((*fit.law.parameters, *fit.noise.parameters, "discrepancy"), shape)
     expected |= {"coefficients": (*shape, squares.size), "squares": (squares.size,)}
     expected["loadings"] = (0 if walk is None else int(walk.inside.sum()), squares.size)
+    if "multiple" in group:
+        expected["multiple"] = fit.observed.response.shape
     for name, size in expected.items():
         if group[name].shape != size:
             problem = f"{name} for forecasts outside the runs has the shape {group[name].shape}, not {size}."
             raise FitError(problem, code="damaged-extrapolation")
-    if not (group["discrepancy"] > 0).all():
-        raise FitError("the draws of the discrepancy are not all positive.", code="damaged-extrapolation")
+    for name, what in (("discrepancy", "draws of the discrepancy"), ("multiple", "weights of outliers")):
+        if not (group.get(name, np.ones(1)) > 0).all():
+            raise FitError(f"the {what} are not all positive.", code="damaged-extrapolation")
     assert walk is not None  # else no loadings have the right shape
     components = walk.features(fit.observed.covariates)[:, walk.inside] @ loadings
     if not (

@@ -9,12 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.data.table import read_runs
 from bayeslaw.design.anchors import Anchors, anchors
+from bayeslaw.design.preposterior import Design
 from bayeslaw.design.search import Market, choose
 from bayeslaw.posterior.fit import Fit
+from tests import oracles
 from tests.errors import fails
 from tests.fixed import line_fit
 from tests.oracles import Array
+from tests.posteriors import law_named, posterior, scattered
 from tests.purchases import TARGETS, drawn, logarithmic, pool
 
 
@@ -419,3 +423,54 @@ def test_variances_of_noise_are_those_of_a_normal_with_the_same_information() ->
     assert student.noise.variances(student.draws)[0][0] == pytest.approx(1e-4 * 8 / 6)
     skew = line_fit(noise="skew")
     assert skew.noise.variances(skew.draws)[1][0] == pytest.approx(2e-4)
+
+
+# --- effects of checkpoints ---------------------------------------------------------------------------------------------
+
+
+def of_checkpoints() -> tuple[Fit, pd.DataFrame]:
+    """A fit to two runs of each of twelve checkpoints, whose effects are large, and a candidate at the first of them."""
+    law, rng, rows = law_named("transfer-source"), np.random.default_rng(0), []
+    for i, size in enumerate(10 ** rng.uniform(8, 9.5, 12)):
+        effect = 0.02 * rng.standard_normal()
+        rows += [
+            {"N": size, "ptpp": 20.0 + i, "r": r, "D": d * size, "checkpoint": f"k{i}", "run": f"k{i}, {r}", "effect": effect}
+            for r in (0.1, 0.4)
+            for d in (1, 5, 20)
+        ]
+    frame = pd.DataFrame(rows)
+    loss = law.predict({k: np.array([v]) for k, v in oracles.typical(law).items()}, {c: frame[c] for c in law.covariates})[0]
+    frame["loss"] = loss * np.exp(frame.pop("effect") + 0.003 * rng.standard_normal(len(frame)))
+    draws = scattered(oracles.typical(law), 4000, 1, 0.002)
+    made = posterior(law, draws, frame=frame, sigma=(0.002, 0.003), sigma_checkpoint=0.02, seed=1)
+    return made, frame.iloc[[0]].assign(run="new", r=0.25, D=10 * frame["N"].iloc[0]).drop(columns="loss")
+
+
+def test_a_fitted_checkpoint_is_known_by_its_name_or_by_size_and_stage() -> None:
+    """What a candidate tells, too, is counted with the effect that the fit has learnt, as its price and forecast do."""
+    fit, candidate = of_checkpoints()
+    targets = candidate.assign(ptpp=200.0, D=3 * candidate["D"]).drop(columns=["run", "checkpoint"])
+    named, unnamed = (
+        anchors(fit, each, targets, budget=1e30, discrepancy="none", force=True).picks["gain"].item()
+        for each in (candidate, candidate.drop(columns="checkpoint"))
+    )
+    fresh = anchors(
+        fit,
+        candidate.assign(checkpoint="fresh", price=0.0),
+        targets,
+        budget=1e30,
+        checkpoint_cost="price",
+        discrepancy="none",
+        force=True,
+    )
+    assert unnamed == pytest.approx(named, rel=1e-6)
+    assert fresh.picks["gain"].item() > 5 * named
+
+
+def test_runs_of_a_design_have_effects_of_their_own() -> None:
+    """Even where they are named like runs and checkpoints of the fit, for which the likelihood takes them too."""
+    fit, candidate = of_checkpoints()
+    for run in ("new", "k0, 0.1"):
+        design = Design.of(fit, read_runs(candidate.assign(run=run, r=0.1)), np.arange(2000))
+        scatter = (design.log_loss - design.latent[:2000]).std()
+        assert scatter == pytest.approx(np.sqrt(0.02**2 + 0.003**2 + 0.002**2), rel=0.08)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -18,6 +20,7 @@ from bayeslaw.inference.sample import Acceptance, Sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import Walk
+from bayeslaw.posterior.effects import LEARNT, LearntEffects
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
@@ -91,3 +94,42 @@ def test_outliers_count_less() -> None:
     row = int(np.argmax(made.observed.response - np.log(oracles.chinchilla(oracles.typical(LAW), made.observed.covariates))))
     assert multiples[row] > 20
     assert np.median(multiples) < 2
+
+
+@pytest.mark.slow
+def test_what_outliers_count_is_kept_with_a_fit(tmp_path: Path) -> None:
+    """The effect of a known run is drawn by the variances that the posterior was sampled with."""
+    wild = TABLE.assign(loss=TABLE["loss"] * np.where(np.arange(len(TABLE)) == 4, 1.2, 1.0))
+    stand_in_fit(LAW, wild, draws=50, noise="student").save(tmp_path / "fit.nc")
+    made = bayeslaw.load_fit(tmp_path / "fit.nc")
+    assert isinstance(made, Fit)
+    away = made.extrapolation
+    assert away is not None
+    assert away.discrepancy is not None
+    multiple = away.discrepancy.walk.multiple
+    code = int(made.observed.run[np.argmax(multiple)])
+    effects = LearntEffects.of(away, wild[wild["run"] == made.observed.run_names[code]], np.zeros(5), np.arange(40), (1, 2))
+    rows = away.observed.select(np.array([code]))
+    draws = {name: values[:40] for name, values in away.draws.items()}
+    seeds = (1, 2, LEARNT, int(made.observed.checkpoint[code]))
+    _, (expected,) = away.noise.sample_effects(
+        away.residual_of(rows, np.arange(40)),
+        rows,
+        draws,
+        np.random.default_rng(seeds),
+        multiple=multiple[made.observed.run == code],
+    )
+    assert multiple.max() > 20
+    np.testing.assert_allclose(effects.of_run(code), expected)
+
+
+def test_known_errors_are_no_part_of_the_scale_that_outliers_are_measured_by(rng: np.random.Generator) -> None:
+    """Where all noise is known, rows six of its standard deviations off get the weights of a Student-t likelihood of that scale."""
+    error, se = 0.01 * rng.standard_normal(200), np.full(200, 0.01)
+    error[:3] = 0.06
+    law: Any = SimpleNamespace(predict=lambda *_: np.ones((5, 200)))
+    noise: Any = SimpleNamespace(scales=lambda *_: np.full((1, 5), 0.001))
+    walk: Any = SimpleNamespace(components=lambda _: np.zeros((200, 1)))
+    rows: Any = SimpleNamespace(response=error, covariates={}, se=se)
+    multiples = discrepancy._multiples(walk, law, rows, noise, {"E": np.ones((1, 5))})
+    np.testing.assert_allclose(multiples, (4 + (error / se) ** 2) / 5, rtol=0.05)

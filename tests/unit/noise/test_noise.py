@@ -109,8 +109,10 @@ def test_log_likelihood_of_runs_with_one_sided_effects_is_that_of_the_graph(resi
     assert values.sum() == pytest.approx(float(density), rel=1e-10)
 
 
-def test_student_log_likelihood_integrates_over_each_runs_effect(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("outlier", [0.0, 0.4, -2.0])
+def test_student_log_likelihood_integrates_over_each_runs_effect(outlier: float, rng: np.random.Generator) -> None:
     residuals = 0.02 * rng.standard_normal((2, RUN.size))
+    residuals[:, np.searchsorted(RUN, RUN[-1])] += outlier
     values = Noise(student=True, run_effect=True).log_likelihood(residuals, nested(RUN), noise_draws(2))
     u = np.linspace(-0.5, 0.5, 10_001)
     for s in range(2):

@@ -47,7 +47,7 @@ def walk_of(observed: Observations) -> Walk:
 def dense(observed: Observations, walk: Walk, point: float, run: float, checkpoint: float) -> Array:
     """Covariance of all rows without the law's error."""
     known = observed.se**2 if observed.se.size else 0.0
-    whole: Array = np.diag(point**2 * walk.multiple + known)
+    whole: Array = np.diag((point**2 + known) * walk.multiple)
     whole += run**2 * (RUN[:, None] == RUN) + checkpoint**2 * (CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN])
     return whole
 

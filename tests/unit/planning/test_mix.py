@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.planning.mix import mix, within
 from bayeslaw.plots.mix import plot_mix
 from bayeslaw.posterior.fit import Fit
@@ -183,6 +184,26 @@ def test_one_fit_of_several_domains_has_a_domain_for_each(rng: np.random.Generat
     p = {k: v[:, None] for k, v in draws.items()} | {"c": draws["c_code"][:, None]}
     expected = np.median(oracles.data_mixing(p, dict(zip(SHARES, x.T, strict=True))))
     assert found.losses["loss_median"].iloc[0] == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_the_next_run_has_one_effect_in_all_domains_of_a_fit() -> None:
+    """As a forecast of one run has; the noise of points is each domain's own."""
+    mixtures, rows = np.random.default_rng(1).dirichlet([1, 1, 1], 24), []
+    for domain, start in (("web", 2.5), ("code", 1.2)):
+        rows += [
+            {"run": f"run {i}", "domain": domain, "loss": start} | dict(zip(SHARES, x, strict=True)) for i, x in enumerate(mixtures)
+        ]
+    by = {"c": "domain"}
+    law = with_by(law_named("data-mixing"), by)
+    law = with_levels(law, levels_of(law, pd.DataFrame(rows)))
+    typical = WEB | {"c": 1.5, "c_spread": 0.5, "c_web": 2.0, "c_code": 1.0}
+    draws = {name: np.full(4000, typical.get(name, 0.5)) for name in law.parameters}
+    fitted = posterior("data-mixing", draws, frame=pd.DataFrame(rows), by=by, sigma=(0.002, 0.006))
+    x = {"web": 0.4, "code": 0.4, "books": 0.2}
+    among: dict[str, Any] = {"among": pd.DataFrame([x]), "on": "run", "force": True}
+    weighted = mix(fitted, {"web": 1.0, "code": 1.0}, **among).draws["recommended"]
+    one_run = fitted.forecast(pd.DataFrame([{"run": "next", "domain": d, **x} for d in ("web", "code")]), force=True).draws["run"]
+    assert weighted.std() == pytest.approx(float(one_run.mean("row").std()), rel=0.05)
 
 
 @pytest.mark.slow

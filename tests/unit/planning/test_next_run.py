@@ -89,6 +89,13 @@ def test_the_base_loss_says_how_it_is_related() -> None:
     assert "correlated by 0." in shifted(fitted(runs(0.77)), NEW).shared
 
 
+def test_effects_too_small_to_be_measured_count_as_independent() -> None:
+    """Mean errors that vary less than the noise of their points say nothing of the effects, nor of their correlation."""
+    frame = runs(0.77).drop(columns="effect")
+    small = posterior(LAW, scattered(oracles.typical(LAW), SIZE, 1, 1e-6), frame=frame, sigma=(10 * SIGMA, SIGMA))
+    assert "correlated" not in shifted(small, NEW).shared
+
+
 def test_runs_that_share_nothing_are_independent() -> None:
     frame = runs(0.77)
     assert correlation(fitted(frame.assign(checkpoint=frame["run"]))) == pytest.approx(0.0, abs=MONTE_CARLO)

@@ -40,6 +40,18 @@ def check(drawn: Array, mean: Array, variance: float) -> None:
     assert abs(z.var() - 1) < 4 * np.sqrt(2 / z.size)
 
 
+def test_outliers_count_less_in_effects() -> None:
+    fit = line_fit(noise="normal-checkpoint")
+    of, branch = fit.observed.run, fit.observed.checkpoint[fit.observed.run]
+    multiple = np.where(np.arange(of.size) % 4 == 1, 50.0, 1.0)
+    same_run, same_checkpoint = (code[:, None] == code for code in (of, branch))
+    covariance = POINT**2 * np.diag(multiple) + RUN**2 * same_run + CHECKPOINT**2 * same_checkpoint
+    drawn = fit.noise.sample_effects(fit.residual, fit.observed, fit.draws, np.random.default_rng(1), multiple=multiple)
+    for effects, scale, own in zip(drawn, (0.0, RUN), (branch == 0, of == 0), strict=True):
+        mean, explained = conditional(fit, covariance, CHECKPOINT**2 * (branch == branch[own][0]) + scale**2 * own)
+        check(effects[0], mean, CHECKPOINT**2 + scale**2 - explained)
+
+
 def test_effects_are_conditional_on_the_fitted_losses() -> None:
     fit = line_fit(noise="normal-checkpoint")
     of, branch = fit.observed.run, fit.observed.checkpoint[fit.observed.run]
