@@ -28,6 +28,7 @@ from bayeslaw.dynamics.memory import memory_of
 from bayeslaw.forecasting.forecast import forecast, forecast_selections
 from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.noise.custom import PointNoise
+from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import trace
@@ -230,17 +231,20 @@ def watch(
         forced = forecast(fit, Runs(ahead, run), seed=seed, force=force).forced
     with_same = pd.concat([settings, same], ignore_index=True)
     prediction = forecast_selections(fit.name, [(fit, some)], Runs(with_same, run), seed=seed, learned=learned)
-    expected, same_rate = np.split(prediction.expected(slice(None)).T, [len(settings)], axis=1)
+    # One posterior for the whole path: draws of that with an error have nothing to do with those of that without.
+    whole = prediction.with_errors if prediction.is_outside.any() else prediction
+    of = whole.members[0]
+    expected, same_rate = np.split(whole.expected(slice(None)).T, [len(settings)], axis=1)
     response = np.log(rows["loss"].to_numpy(np.float64))
     new = ~_fitted(fit, run, response)
-    residual, scales = response - np.log(expected[:, :count]), _scales(fit, settings, some)
+    residual, scales = response - np.log(expected[:, :count]), _scales(fit.noise, of.fit, settings, some)
     if scales is not None:
         time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
         known = condition(residual, time[:count], new, scales, time[count:], _generator(fit, seed, AHEAD))
     elif new.any():
         raise _not_weighted(fit, run)
     else:
-        effect = prediction.members[0].learnt.at(np.arange(count, count + steps.size)).T
+        effect = of.learnt.at(np.arange(count, count + steps.size)).T
         known = Conditioned(np.arange(len(expected)), effect, np.empty(0), 1.0, -np.inf, 0.0)
     loss = expected[known.chosen, count:] * np.exp(known.effect)
     if learned:
@@ -250,7 +254,7 @@ def watch(
     ahead = ahead.assign(extrapolation=prediction.extrapolation[count : len(settings)])
     notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
     stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
-    point = fit.noise.scales(fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
+    point = of.fit.noise.scales(of.fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
         run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.reliable
     )
@@ -355,9 +359,8 @@ def _fitted(fit: Fit, run: str, response: Array) -> NDArray[np.bool_]:
     return np.asarray(np.arange(response.size) <= (same[-1] if same.size else -1))
 
 
-def _scales(fit: Fit, settings: pd.DataFrame, some: Index) -> Scales | None:
-    """Return the scales of a run's noise, or None for a noise under which draws can't be weighted."""
-    noise = fit.noise
+def _scales(noise: Noise, fit: Fit, settings: pd.DataFrame, some: Index) -> Scales | None:
+    """Return the scales of a run's noise by draws of a fit, or None for a noise under which draws can't be weighted."""
     if isinstance(noise, PointNoise) or noise.student or noise.counts or noise.skew or noise.checkpoint_effect:
         return None
     group = fit.observed.groups_of(settings)[0]

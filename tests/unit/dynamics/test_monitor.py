@@ -21,7 +21,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import Schedule, constant
 from tests.dynamics import spread_draws
 from tests.errors import fails
-from tests.fixed import fixed_fit
+from tests.fixed import fixed_fit, stand_in_fit
 
 TRUTH = {"L0": 3.0, "A": 0.5, "alpha": 0.5, "C": 0.28}
 WHOLE = constant(4000, 2e-4, warmup=100)
@@ -122,6 +122,20 @@ def test_the_law_errs_by_shares_of_the_changes_that_it_forecasts() -> None:
     assert shares[:, -1].std() > 0.001
     with fails("unknown-option", "'some'", "learned or none"):
         watched(discrepancy="some")
+
+
+@pytest.mark.slow
+def test_a_path_that_leaves_the_runs_is_that_of_one_posterior() -> None:
+    """Draws of the posterior with an error have nothing to do with those of the other: a path may not go from one to the other."""
+    seen = read_curves(table().query("step <= 2000"), warmup=100)
+    fit = stand_in_fit("annealing", seen.runs().frame, noise="normal", draws=200)
+    assert fit.extrapolation is not None
+    path = watch(fit, seen, "now", WHOLE, discrepancy="learned", force=True)
+    place = int(np.argmax(path.settings["extrapolation"] != "inside"))
+    assert place == 1
+    before, after = np.log(path.loss[:, place - 1 : place + 1]).T
+    assert np.corrcoef(before, after)[0, 1] > 0.9
+    assert (after - before).std() < 0.5 * before.std()
 
 
 @pytest.mark.slow
