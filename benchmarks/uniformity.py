@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom, kstest
 from truths import RANKED
@@ -172,9 +171,3 @@ def others_table(records: Mapping[str, Sequence[Record]]) -> list[dict[str, Any]
             row |= {f"{title}, in {100 * v:g}%": f"{100 * covered(pit, v) / pit.size:.0f}" for v in (0.5, 0.9)}
         table.append(row)
     return table
-
-
-def parameters_table(records: Sequence[Record]) -> pd.DataFrame:
-    """p of every parameter of a law, before and after Holm's adjustment, least first."""
-    p = {k: uniformity(v) for k, v in positions(records).items()}
-    return pd.DataFrame({"p": p, "holm": holm(p)}).sort_values("p")

@@ -51,7 +51,12 @@ Shares = Annotated[
 ]
 Reference = Annotated[str | None, Option(help="The share whose coefficients are 0, in a law of a mixture.")]
 NoiseName = Annotated[
-    str, Option("--noise", help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run.")
+    str,
+    Option(
+        "--noise",
+        help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run; of shares of counted "
+        "items beta-binomial or beta-binomial-no-run.",
+    ),
 ]
 NoiseBy = Annotated[str | None, Option(help="The column that groups runs with the same noise parameters.")]
 Bins = Annotated[float | None, Option(help="Width, in e-folds of D, of the bins that long curves are put into.")]

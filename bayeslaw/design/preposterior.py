@@ -84,8 +84,8 @@ def nested(
     Parameters
     ----------
     design : table, or mapping of name to table
-        Settings, one evaluation a row. Rows of a `run` share its run effect; known errors are in `loss_se` (nats/token). Several
-        designs are evaluated with the same draws and the same noise, so that they can be compared.
+        Settings, one evaluation a row. Rows of a `run` share its run effect; known errors are in `loss_se`, in the
+        unit of the fit. Several designs are evaluated with the same draws and the same noise, so that they can be compared.
     targets : table
         Settings at which the loss is wanted (q rows).
     weights : sequence of float (q,), optional

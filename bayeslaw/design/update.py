@@ -142,7 +142,7 @@ def update[P: Posterior](
 def compare_widths(before: Forecast, after: Forecast) -> pd.DataFrame:
     """Compare intervals at some settings before and after an update.
 
-    Columns: the settings; `before_latent_eti90_lb`, `_ub` and `after_latent_eti90_lb`, `_ub` in nats/token, or intervals of the
+    Columns: the settings; `before_latent_eti90_lb`, `_ub` and `after_latent_eti90_lb`, `_ub` in `fit.unit`, or intervals of the
     spread `extrapolated` where both fits have learnt the error of the law and settings lie outside the runs of the first; the
     widths of these intervals in percent of the loss, `before_eti90_percent` and `after_eti90_percent`, or of outcomes that are not
     positive in their unit, `before_eti90_width` and `after_eti90_width`; their `ratio`; and `checks` ('passed' or 'FAILED
@@ -178,7 +178,7 @@ def compare_with_predictions(fit: Posterior, new: Runs, *, seed: int = 0, force:
     -------
     DataFrame
         One row per run and, if there are several, one for all together: run, rows, compared (rows), continues (if the fit knows
-        the run), loss (geometric mean, nats/token; or the mean of another outcome on the scale of its noise),
+        the run), loss (geometric mean, in the unit of the fit; or the mean of another outcome on the scale of its noise),
         predicted_median, predicted_eti90_lb, predicted_eti90_ub and inside_eti90 of that mean, error_percent (or error, in the unit
         of an outcome that is not positive) and error_sd (in predictive standard deviations), p_level and p_curve (probabilities of
         errors as large in a simulated run, two-sided for the level), p_adjusted (probability that any statistic of any simulated

@@ -28,7 +28,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.backtest import DIRECTIONS, direction
-from bayeslaw.evaluation.sealed import CHANGED, Unsealed, read_key, seal, unseal, write_sealed
+from bayeslaw.evaluation.sealed import Unsealed, read_key, seal, unseal, write_sealed
 from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack
@@ -355,7 +355,8 @@ def _point_noise(member: MemberDraws) -> dict[str, Any]:
 def _rows(predicted: Forecast, reach: Array) -> list[dict[str, Any]]:
     draws, predictive = predicted.draws, predicted.predictive
     levels = {name: np.quantile(draws[name].values, PROBABILITIES, axis=0) for name in predicted.spreads}
-    seen = [member.fit.observed.outcomes_at(member.fit.law, _framed(predicted)) for member in predicted.members]
+    frame = predicted.settings.set_axis(predicted.rows, axis=0)
+    seen = [member.fit.observed.outcomes_at(member.fit.law, frame) for member in predicted.members]
     outside = [{str(k): float(v) for k, v in row.items()} for row in predicted.outside.to_dict("records")]
     spreads, where, readings = predicted.headlines, predicted.extrapolation, predicted.readings
     settings = [{str(k): plain_value(v) for k, v in row.items()} for row in predicted.settings.to_dict("records")]
@@ -368,10 +369,3 @@ def _rows(predicted: Forecast, reach: Array) -> list[dict[str, Any]]:
         }
         for i in range(predicted.rows.size)
     ]  # fmt: skip
-
-
-def _framed(predicted: Forecast) -> pd.DataFrame:
-    return predicted.settings.set_axis(predicted.rows, axis=0)
-
-
-__all__ = ["CHANGED", "Prediction", "read_prediction", "register"]

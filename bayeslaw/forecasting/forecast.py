@@ -478,7 +478,7 @@ class Forecast:
         """Return a table with one row per setting; memory use does not grow with the number of settings.
 
         Its columns are the settings; latent_median, run_median and extrapolated_median with the ends of equal-tailed intervals of
-        probability `ci_prob`, `<spread>_eti<prob>_lb` and `_ub`, in nats/token; without a learnt discrepancy, the interval of the
+        probability `ci_prob`, `<spread>_eti<prob>_lb` and `_ub`, in `unit`; without a learnt discrepancy, the interval of the
         next run with the stated one, `discrepancy<sd>%_eti<prob>_lb` and `_ub`, or with .5% and 1% where none was stated;
         `headline`, the spread to report: 'extrapolated' outside the runs, else 'run', or the stated one;
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
@@ -638,7 +638,7 @@ def forecast_selections(
     members, beyond, distances = list[MemberDraws](), list[MemberDraws](), dict[str, Array]()
     is_outside = np.zeros(len(runs.frame), dtype=bool)
     for number, (fit, chosen) in enumerate(selections):
-        entropy = (int(fit.info["seed"]), seed, *((MEMBER + number,) if len(selections) > 1 else ()))
+        entropy = member_entropy(fit, seed, number, len(selections))
         members.append(MemberDraws.of(fit, chosen, runs, entropy, reading, left_out))
         with_errors = with_error(fit, selections) if learned else None
         beyond.append(members[-1] if with_errors is None else MemberDraws.of(with_errors, chosen, runs, entropy, reading, left_out))
@@ -653,6 +653,11 @@ def forecast_selections(
     some = tuple(beyond) if any(member.errors is not None for member in beyond) else ()
     is_outside |= (away > OUTSIDE).any(axis=1).to_numpy()
     return Forecast(name, failed, tuple(members), settings, away, rows, sd, measured, some, is_outside)
+
+
+def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, ...]:
+    """Return the seeds of a forecast by a fit, or by the one with a number of the `count` fits of a stack."""
+    return (int(fit.info["seed"]), seed, *((MEMBER + number,) if count > 1 else ()))
 
 
 def _faults(runs: Runs, law: Law) -> list[Fault]:

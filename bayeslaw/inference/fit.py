@@ -70,7 +70,8 @@ def fit(
     runs : Runs, DataFrame or path
         One evaluation a row; see `read_runs`.
     noise : {'auto', 'normal', 'normal-drift', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
-        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't. 'normal-drift', for
+        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't; for shares of counted
+        items 'beta-binomial' and 'beta-binomial-no-run', which are for these alone. 'normal-drift', for
         whole curves, has a run effect that changes along the run's `step` (or D where there is no such column).
         'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect. Known standard
         errors of losses (`loss_se`) are added. Or a function: the log density of each point's error; see the page on extending.
@@ -97,8 +98,9 @@ def fit(
         Points of a run at equal settings are always put together, which changes nothing.
     discrepancy : {'learned', 'none'}
         'learned' samples a second posterior in which the law has an error (`noise.walk`); forecasts outside the runs come from it.
-        'none' leaves it out. There is none for noises normal-drift, skew and functions, for laws whose parameters vary by a column,
-        and for more than 2,000 rows; `info['discrepancy']` says why.
+        'none' leaves it out. There is none for noises normal-drift, skew and functions, laws of continual pre-training, laws whose
+        parameters vary by a column, outcomes that may be 0 or less, more than 2,000 rows, and runs that don't differ in size,
+        tokens or stage; `info['discrepancy']` says why.
 
     Returns
     -------

@@ -1,6 +1,7 @@
 """The log density of outcomes under each noise, in PyTensor; see `noise`.
 
-The same graph is what is sampled and what the PyMC model holds. PyTensor derives its gradient.
+The same graph is what is sampled and what the PyMC model holds. PyTensor derives its gradient, but for those of
+`filter`, `lowrank` and `counts`, which are written by hand.
 """
 
 from __future__ import annotations

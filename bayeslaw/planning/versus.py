@@ -333,11 +333,10 @@ def versus(
     whole_number("seed", seed, 0)
     if not 0 <= shared_error <= 1:
         raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
-    if discrepancy not in ("learned", "none") or on not in ("latent", "run"):
-        raise BayeslawError(
-            f"The discrepancy is learned or none and a comparison is on latent or run losses; {discrepancy!r} and {on!r} are not.",
-            code="unknown-discrepancy",
-        )
+    if discrepancy not in ("learned", "none"):
+        raise BayeslawError(f"The discrepancy is learned or none, not {discrepancy!r}.", code="unknown-discrepancy")
+    if on not in ("latent", "run"):
+        raise BayeslawError(f"A comparison is on latent or run losses, not on {on!r}.", code="unknown-spread")
     if (at is None) == (compute is None):
         raise BayeslawError("Give either settings (at, --at, --set N=… --set D=…) or compute (--compute).", code="nothing-asked")
     first, second = _pair(a, b, force)

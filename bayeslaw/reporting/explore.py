@@ -31,7 +31,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.files import write_text
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import interval_names, quantiles
-from bayeslaw.forecasting.forecast import MEMBER
+from bayeslaw.forecasting.forecast import member_entropy
 from bayeslaw.forecasting.stack import Posterior, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
@@ -48,7 +48,6 @@ SCRIPTS = ("explore-numbers.js", "explore-pictures.js", "explore.js")  # parts o
 ROWS = 400  # most fitted rows of a fit that the page shows
 NUMBERS = 12_000  # most numbers of these rows
 BELOW, ABOVE = 3.0, 100.0  # by which factors sliders of logarithmic covariates go beyond the runs
-MOST_ZEROS = 0.5  # share of the rows with 0 from which a logarithmic slider begins there
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def _posterior(posterior: Posterior, label: str, size: int, seed: int, laws: dic
     """Return what the script computes with, of one fit or stack; `laws` has the functions of laws and gets those of this one."""
     selections, members = thinned(posterior.selections, size), []
     for number, (fit, chosen) in enumerate(selections):
-        entropy = (int(fit.info["seed"]), seed, *((MEMBER + number,) if len(selections) > 1 else ()))
+        entropy = member_entropy(fit, seed, number, len(selections))
         members.append(_member(fit, chosen, entropy, laws) | {"beyond": None})
         away = with_error(fit, selections)
         if away is not None:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,30 @@ def test_a_page(page: str, began: Path, tmp_path: Path) -> None:
     reader = Reader(page, tmp_path)
     reader.follow()
     assert reader.did == len(blocks(page))
+
+
+def test_modules_that_pages_name_exist() -> None:
+    packages = {path.parent.name for path in (HERE / "bayeslaw").glob("*/__init__.py")}
+    for page in PAGES:
+        text = (HERE / page).read_text(encoding="utf-8")
+        for package, name in re.findall(r"`(?:bayeslaw\.)?(\w+)\.(\w+)`", text):
+            if package in packages and "decisions" not in page:
+                assert find_spec(f"bayeslaw.{package}.{name}") or hasattr(import_module(f"bayeslaw.{package}"), name), (page, name)
+
+
+def test_every_check_is_explained() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in (HERE / "bayeslaw").rglob("*.py"))
+    names = set(re.findall(r'\bCheck\("([\w-]+)"', code))
+    assert len(names) > 15
+    page = (HERE / "docs/howto/checks.md").read_text(encoding="utf-8")
+    assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+def test_both_tables_of_questions_lead_to_every_page() -> None:
+    pages = {path.stem for path in (HERE / "docs/howto").glob("*.md")}
+    for start, folder in (("README.md", "docs/howto/"), ("docs/index.md", "howto/")):
+        text = (HERE / start).read_text(encoding="utf-8")
+        assert pages - set(re.findall(rf"\({folder}([\w-]+)\.md\)", text)) <= {"checks"}, start
 
 
 # --- the README and pages about models of a size that people plan with -----------------------------------------------------

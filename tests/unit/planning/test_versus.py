@@ -231,6 +231,7 @@ def test_the_seed_determines_everything(fits: tuple[Fit, Fit]) -> None:
         ({"compute": 1e20, "shared_error": 1.5}, "bad-shared-error", "1.5"),
         ({"compute": 1e20, "tokens_per_parameter": -3.0}, "bad-ratio", "-3"),
         ({"compute": 1e20, "discrepancy": "1%"}, "unknown-discrepancy", "'1%'"),
+        ({"compute": 1e20, "on": "lat"}, "unknown-spread", "'lat'"),
         ({"compute": 1e20, "names": ("a", "a")}, "not-two-names", "a, a"),
         ({"compute": 1e20, "settings": {"r": 0.1}}, "unknown-setting", "'r'"),
         ({"compute": 1e20, "settings_a": {"N": 1e9}}, "unknown-setting", "N"),
