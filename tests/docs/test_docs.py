@@ -217,7 +217,7 @@ def test_modules_that_pages_name_exist() -> None:
     for page in PAGES:
         text = (HERE / page).read_text(encoding="utf-8")
         for package, name in re.findall(r"`(?:bayeslaw\.)?(\w+)\.(\w+)`", text):
-            if package in packages and "decisions" not in page:
+            if package in packages and name != "md" and "decisions" not in page:
                 assert find_spec(f"bayeslaw.{package}.{name}") or hasattr(import_module(f"bayeslaw.{package}"), name), (page, name)
 
 
