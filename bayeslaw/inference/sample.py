@@ -31,6 +31,7 @@ PILOT_ACCEPT = 0.9
 MANY_PILOT, MANY_PILOT_ACCEPT, MANY_PILOT_DEPTH = 20, 0.8, 4  # the last: times that a path is doubled at most
 MANY_GAP = 8  # by which the gap between acceptance rate and 1 is multiplied there
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
+SHORT = 8.0  # gradients a draw of the first run, in the mean, of paths that turn after seven in all directions
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
 LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
@@ -62,10 +63,10 @@ class Sample:
 
 
 class Acceptance(NamedTuple):
-    """Rates of acceptance that the steps of the kept run are tuned to, by whether the first run had divergent transitions.
+    """Rates of acceptance that the steps of the kept run are tuned to.
 
-    The first run takes larger steps than either. Where none of its steps diverged, steps of `smooth` don't, and a path takes half
-    as many gradients.
+    The first run takes larger steps than either. Where none of them diverged and paths were short, the posterior is nearly normal in
+    the map's coordinates: larger steps, of `smooth`, don't diverge there, and paths take half as many gradients.
     """
 
     smooth: float = 0.95
@@ -196,7 +197,8 @@ def sample(
             else:
                 of_first = draws_at(z)
                 every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
-                target = acceptance.rough if of_steps["diverging"].any() else acceptance.smooth
+                nearly_normal = not of_steps["diverging"].any() and float(of_steps["n_steps"].mean()) <= SHORT
+                target = acceptance.smooth if nearly_normal else acceptance.rough
             ridge_map = ridge_map.refined(density, flat)
         second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))

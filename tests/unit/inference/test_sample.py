@@ -125,17 +125,18 @@ def test_energies_of_all_draws_are_kept_where_draws_are_thinned(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("asked", "divergent", "rate"), [(None, False, 0.95), (None, True, 0.9875), (0.97, False, 0.97), (0.97, True, 0.97)]
+    ("asked", "divergent", "steps", "rate"),
+    [(None, False, 7, 0.95), (None, True, 7, 0.9875), (None, False, 15, 0.9875), (0.97, False, 7, 0.97), (0.97, True, 7, 0.97)],
 )
-def test_steps_are_smaller_where_some_of_the_first_run_diverged(
-    asked: float | None, divergent: bool, rate: float, monkeypatch: pytest.MonkeyPatch
+def test_steps_are_smaller_where_some_of_the_first_run_diverged_or_paths_were_long(
+    asked: float | None, divergent: bool, steps: int, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, runs = sampled_by_hand(monkeypatch, divergent=divergent, acceptance=Acceptance.of(asked))
+    _, runs = sampled_by_hand(monkeypatch, divergent=divergent, steps=steps, acceptance=Acceptance.of(asked))
     assert [settings.target_accept for settings, _ in runs] == [sampling.PILOT_ACCEPT, rate]
 
 
 def sampled_by_hand(
-    monkeypatch: pytest.MonkeyPatch, *, divergent: bool, acceptance: Acceptance
+    monkeypatch: pytest.MonkeyPatch, *, divergent: bool, acceptance: Acceptance, steps: int = 7
 ) -> tuple[sampling.Sample, list[tuple[SamplerRun, oracles.Array]]]:
     """A sample whose chains are random numbers, one of them divergent or none, and the settings and energies of its two runs."""
     runs: list[tuple[SamplerRun, oracles.Array]] = []
@@ -145,7 +146,7 @@ def sampled_by_hand(
         flags = np.zeros(shape, dtype=bool)
         flags[-1, -1] = divergent
         runs.append((settings, rng.standard_normal(shape)))
-        stats = {"energy": (dims, runs[-1][1]), "n_steps": (dims, np.ones(shape, int)), "diverging": (dims, flags)}
+        stats = {"energy": (dims, runs[-1][1]), "n_steps": (dims, np.full(shape, steps)), "diverging": (dims, flags)}
         coords = {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
         return 0.1 * rng.standard_normal((*shape, density.size)), xr.Dataset(stats, coords=coords), False
 
