@@ -86,10 +86,10 @@ def fit(
     draws, tune, chains, seed : int
         Draws kept and tuning draws for each chain, and the number of chains; the same seed gives the same draws.
     target_accept : float, optional
-        Acceptance rate that the step size is tuned to. By default it is 0.95 where none of the larger steps of a short first run
-        diverged and few made a path, and 0.9875 elsewhere. Where checks of the sampling fail, sampling is repeated once with four times as much tuning,
-        unless the first took too many gradients; the note `repeated` says so. With hundreds of values of counted items, such as
-        accuracies of many tasks, the rate is eight times as far from 1, 0.9 by default.
+        Acceptance rate that the step size is tuned to. By default it is 0.95 where the larger steps of a short first run did not
+        diverge and few made a path, and 0.9875 elsewhere. Where checks of the sampling fail, sampling is repeated once with four
+        times as much tuning, unless the first took too many gradients; the note `repeated` says so. With hundreds of values of
+        counted items, such as accuracies of many tasks, the rate is eight times as far from 1, 0.9 by default.
     progress, cores
         Whether to show a progress bar, and how many chains run at a time (all available cores), which draws do not depend on.
     bins : float, optional

@@ -65,8 +65,8 @@ class Sample:
 class Acceptance(NamedTuple):
     """Rates of acceptance that the steps of the kept run are tuned to.
 
-    The first run takes larger steps than either. Where none of them diverged and paths were short, the posterior is nearly normal in
-    the map's coordinates: larger steps, of `smooth`, don't diverge there, and paths take half as many gradients.
+    The first run takes larger steps than either. Where none of them diverged and paths were short, the posterior is nearly normal
+    in the map's coordinates: larger steps, of `smooth`, don't diverge there, and paths take half as many gradients.
     """
 
     smooth: float = 0.95
