@@ -10,7 +10,6 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
-from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,10 +38,7 @@ def chain(
     from bayeslaw.plots.chain import chain_panels
 
     options.check_outputs("A forecast", output, plot, [first, second, at])
-    if (at is None) == (not set_):
-        raise BayeslawError(
-            "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
-        )
+    options.check_settings(at, set_)
     one, two, answer = bayeslaw.load_fit(first), bayeslaw.load_fit(second), Answer()
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     settings = values if at is None else bayeslaw.read_runs(at, columns=options.columns_of(column))

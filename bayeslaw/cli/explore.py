@@ -29,8 +29,7 @@ def explore(
     from bayeslaw.reporting.report import labels_of
 
     options.check_outputs("A page", output, inputs=fits, ending=".html")
-    if twice := [path for i, path in enumerate(fits) if path.resolve() in [other.resolve() for other in fits[:i]]]:
-        raise BayeslawError(f"{twice[0]} is given twice: give each file once.", code="given-twice")
+    options.check_once(fits)
     loaded = [bayeslaw.load_fit(path) for path in fits]
     labels = labels_of(fits, loaded) if names is None else [name.strip() for name in names.split(",")]
     if len(labels) != len(fits) or len({*labels}) < len(labels) or not all(labels):

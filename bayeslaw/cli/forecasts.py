@@ -51,7 +51,7 @@ def forecast(
     from bayeslaw.posterior.diagnostics import failures
 
     options.check_outputs("A forecast", output, plot, [fit, at])
-    _check_settings(at, set_)
+    options.check_settings(at, set_)
     if measured is not None and plot is None:
         raise BayeslawError(
             "--measured draws losses into the picture of --plot FILE.png: give that too, or score them by `bayeslaw score`.",
@@ -90,16 +90,9 @@ def forecast(
 
 def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns: dict[str, str]) -> Runs:
     """Return the settings of a table, or those that `--set` names."""
-    _check_settings(at, set_)
+    options.check_settings(at, set_)
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     return bayeslaw.read_runs(bayeslaw.grid(fit, values) if at is None else at, columns=columns)
-
-
-def _check_settings(at: Path | None, set_: list[str] | None) -> None:
-    if (at is None) == (not set_):
-        raise BayeslawError(
-            "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
-        )
 
 
 def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -178,6 +178,29 @@ def number_of(before: str, text: str) -> float:
         return number(text)
     except ValueError:
         raise BayeslawError(f"{before}{text!r} is not a number.", code="not-a-number") from None
+
+
+def check_settings(at: Path | None, set_: list[str] | None) -> None:
+    """Refuse settings that are given in two ways or in none."""
+    if (at is None) == (not set_):
+        raise BayeslawError(
+            "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"
+        )
+
+
+def check_candidates(candidates: Path | None, budget: float | None) -> None:
+    """Refuse runs that could be bought without a budget, and a budget without them."""
+    if (candidates is None) != (budget is None):
+        raise BayeslawError(
+            "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
+        )
+
+
+def check_once(paths: Sequence[Path]) -> None:
+    """Refuse files of which one is given twice."""
+    whole = [path.resolve() for path in paths]
+    if twice := [path for i, path in enumerate(paths) if whole[i] in whole[:i]]:
+        raise BayeslawError(f"{twice[0]} is given twice: give each file once.", code="given-twice")
 
 
 def check_outputs(

@@ -78,17 +78,16 @@ def plan(
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
     options.check_outputs("A plan's frontier", output, plot, [*named, target, candidates])
-    if (candidates is None) != (budget is None):
-        raise BayeslawError(
-            "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
-        )
+    options.check_candidates(candidates, budget)
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=8.1e9")
     prices = options.pairs_of("--price", price, "NAME=MONEY, such as flop=2e-18")
     files: dict[Path, Any] = {}
 
     def read(path: str | Path) -> Any:
         key = Path(path).resolve()
-        return files.setdefault(key, files.get(key) or bayeslaw.load_fit(path))
+        if key not in files:
+            files[key] = bayeslaw.load_fit(path)
+        return files[key]
 
     target_levels = options.pairs_of("--target-set", target_set, LEVEL)
     sources, levels = _sources(source or [], source_set, read)

@@ -49,8 +49,7 @@ def report(
         reason = "it is a file" if latex.exists() else f"there is no {latex.parent}"
         raise BayeslawError(f"The folder {latex} can't be made: {reason}.", code="no-folder")
     for paths in (fits, compare or []):
-        if twice := [path for i, path in enumerate(paths) if path.resolve() in [other.resolve() for other in paths[:i]]]:
-            raise BayeslawError(f"{twice[0]} is given twice: give each file once.", code="given-twice")
+        options.check_once(paths)
     loaded = [bayeslaw.load_fit(path) for path in fits]
     if latex is not None and not force and (failed := [(p, fit) for p, fit in zip(fits, loaded, strict=True) if not fit.passed]):
         raise BayeslawError(

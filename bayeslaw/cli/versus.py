@@ -53,10 +53,7 @@ def versus(
     options.check_outputs("A comparison", output, plot, [*fits, at, candidates])
     if not 1 <= len(fits) <= 2:
         raise BayeslawError(f"Give two fits, or one with --levels; {len(fits)} were given.", code="number-of-fits")
-    if (candidates is None) != (budget is None):
-        raise BayeslawError(
-            "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
-        )
+    options.check_candidates(candidates, budget)
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=7e9")
     loaded = [bayeslaw.load_fit(path) for path in fits]
     asked: Any = settings if compute is None and settings else None

@@ -22,13 +22,13 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, shortened, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.flops import FLOPS
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import significant
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains, repeats
-from bayeslaw.evaluation.scores import crps, point_scores, transforms
+from bayeslaw.evaluation.scores import COVERED, forecast_cells, point_scores
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.batch import Task, fit_many
@@ -46,7 +46,6 @@ FROM_ZERO = ("compute", "D", "step")  # directions in which a run begins at 0, w
 SAME = 0.1  # e-folds within which values count as one: sizes of models in a group of equal compute differ by such amounts
 MOST_CUTS = 100
 MOST_ROWS = 2_000  # rows scored beyond one cut
-COVERED = (0.5, 0.8, 0.9)
 BINS = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, math.inf))  # e-folds beyond a cut, the upper end included
 NEAR = (0.5, 1.5)  # e-folds that count as about one
 NARROW = 0.05  # probability of as few losses inside, were the intervals right, below which they are called too narrow
@@ -435,9 +434,7 @@ def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Seri
     cells: dict[str, Any] = {"cut": cut, "row": frame.index, "run": np.array(names, dtype=object)[code]}
     cells |= {str(value.name): value.to_numpy(), "reach": np.log(value.to_numpy()) - math.log(cut), "as": predicted.readings}
     cells |= {"spread": predicted.headlines, outcome.name: loss}
-    for prob in COVERED:
-        cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
-    cells |= {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
+    cells |= forecast_cells(loss, draws)
     return pd.DataFrame(cells).assign(checks=checks_label(predicted.forced), model=predicted.model_label)
 
 

@@ -18,8 +18,9 @@ from scipy.stats import binom
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import short_lines
-from bayeslaw.evaluation.backtest import ABSOLUTE, BINS, COVERED, SCORES, bin_name, counted, inside, scores_of
+from bayeslaw.evaluation.backtest import ABSOLUTE, BINS, SCORES, bin_name, counted, inside, scores_of
 from bayeslaw.evaluation.prediction import Prediction, read_prediction
+from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.evaluation.settlement import ENDING, read_settled
 from bayeslaw.laws.outcome import Outcome
 

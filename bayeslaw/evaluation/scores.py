@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError, row_ranges
-from bayeslaw.core.intervals import quantiles
+from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import significant
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
@@ -33,6 +33,7 @@ from bayeslaw.posterior.fit import Fit
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
 COVERAGE = (0.5, 0.8, 0.9, 0.95)
+COVERED = (0.5, 0.8, 0.9)  # probabilities of the intervals that are kept of each forecast
 HEADLINES = ("mae_rel", "bias_rel", "cover_eti90", "width_eti90", "crps")  # the scores to report first
 ABSOLUTE = ("mae", "bias", *HEADLINES[2:])  # the same of outcomes that are not positive
 LEGEND = """\
@@ -137,6 +138,17 @@ def transforms(loss: Array, draws: Array) -> Array:
     Draws equal to the outcome, as shares of counted items may be, count half.
     """
     return np.asarray((draws < loss).mean(axis=0) + 0.5 * (draws == loss).mean(axis=0))
+
+
+def forecast_cells(loss: Array, draws: Array) -> dict[str, Array]:
+    """Return the columns that say of forecasts, draws (S, n), what they were and how they did at outcomes (n,).
+
+    They are `median`, the ends of the intervals of the probabilities `COVERED`, `crps` and `pit`.
+    """
+    cells = dict[str, Array]()
+    for prob in COVERED:
+        cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
+    return cells | {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
 
 
 def score(

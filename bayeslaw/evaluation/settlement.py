@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
 from bayeslaw.core.html import plain_value
-from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.columns import columns_there
 from bayeslaw.data.observations import SAME, run_codes, same_scale
 from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
-from bayeslaw.evaluation.backtest import COVERED
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
-from bayeslaw.evaluation.scores import crps, scored_draws, transforms
+from bayeslaw.evaluation.scores import forecast_cells, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.laws.pooling import level
 from bayeslaw.posterior.effects import WORDS
@@ -204,9 +202,7 @@ def settled_rows(
     rows, outcome = [prediction.rows[i] for i in place], prediction.outcome
     cells: dict[str, Any] = {"row": place + 1, "run": np.array(runs, dtype=object), "reach": prediction.reach[place]}
     cells |= {key: [row[key] for row in rows] for key in ("as", "spread")} | {outcome.name: loss, outcome.error: error}
-    for prob in COVERED:
-        cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
-    cells |= {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
+    cells |= forecast_cells(loss, draws)
     return pd.DataFrame(cells).assign(checks=prediction.content["checks"], model=prediction.content["model"])
 
 
