@@ -79,12 +79,15 @@ def long(
     options.check_outputs("A table", output, inputs=[table])
     given = [text.strip() for text in losses.split(",") if text.strip()]
     pairs = options.pairs_of("--losses", given, "DOMAIN=COLUMN") if "=" in losses else given
-    made = bayeslaw.data.to_long(table, pairs, by=by)
+    wide = bayeslaw.read_runs(table)
+    made = bayeslaw.data.to_long(wide, pairs, by=by)
     write_text(output, made.to_csv(index=False))
     answer = Answer()
     domains = list(dict.fromkeys(made[by]))
     answer.results |= {"rows": len(made), "domains": domains}
     answer.say(f"{len(made)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
+    if empty := len(wide.frame) * len(pairs) - len(made):
+        answer.say(f"{empty} of their cells had no loss, and gave no row")
     return answer
 
 

@@ -111,6 +111,8 @@ def settle(
     if note := sample_note(table, held.name):
         answer.note([note])
     if output is not None:
+        if output.exists():
+            answer.last.append(f"the earlier result in {output} is replaced")
         result.save(output, key)
         answer.last.append(f"result written to {output}")
         if output.resolve() != (expected := prediction.with_name(f"{prediction.stem}{ENDING}")).resolve():

@@ -166,6 +166,8 @@ def columns_of_each(texts: list[str] | None, *paths: Path | None) -> list[dict[s
     from bayeslaw.data.table import columns_of_each
 
     given = [path for path in paths if path is not None]
+    if texts and not given:
+        raise BayeslawError("--column names columns of a table, and none is given.", code="column-without-table")
     each = iter(columns_of_each(given, columns_of(texts)))
     return [{} if path is None else next(each) for path in paths]
 

@@ -17,6 +17,8 @@ from bayeslaw.cli.recipes import rate_files, recipe_of
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bayeslaw.data.curves import Curves
     from bayeslaw.data.logs.growing import GrowingLog
     from bayeslaw.dynamics.follow import Follower, Refit
@@ -115,6 +117,7 @@ class _Following:
     plot: Path | None
     ci: float
     follower: Follower | None = None
+    logged: int = 0  # the last step with a loss, which may lie after the schedule
     last: Watch | None = None
     said: str = ""
 
@@ -127,11 +130,11 @@ class _Following:
                 if self.log.problem not in ("", self.said):
                     self.said = self.log.problem
                     yield Answer([(f"waiting: {self.said}", False)])
-            elif (step := self._step(curves)) >= len(self.schedule):
+            elif self.logged >= len(self.schedule):
                 yield self.end(curves)
                 return
-            elif step != known:
-                known = step
+            elif self.logged != known:
+                known = self.logged
                 yield self.forecast(curves)
             time.sleep(every)
 
@@ -139,7 +142,7 @@ class _Following:
         """Return the one answer to the log as it is."""
         curves = self.look(settled=settled)
         assert curves is not None  # else an error was raised
-        return self.forecast(curves, once=True)
+        return self.end(curves) if self.logged >= len(self.schedule) else self.forecast(curves, once=True)
 
     def look(self, *, settled: bool) -> Curves | None:
         """Return the log as curves, if it has changed and can be read."""
@@ -150,6 +153,7 @@ class _Following:
         if imported is None:
             return None
         check_unit(self.fit.unit, imported.runs.frame, imported.runs.name)
+        self.logged = self._last_step(imported.runs.frame)
         try:
             phase: Phase = "adapt" if self.adapts else "pretrain"
             return log_curves(imported.runs, self.schedule, self.start, run=self.run, phase=phase, memory=self.memory)
@@ -197,7 +201,11 @@ class _Following:
 
         name = curves.run_names[0]
         final, answer = float(curves.logged(name, self.asked["domain"])["loss"].iloc[-1]), Answer()
-        answer.say(f"{name} has ended at step {len(self.schedule):,} with a loss of {final:.4f}")
+        at = int(curves.logged(name, self.asked["domain"])["step"].max())
+        of = "" if at == len(self.schedule) else f", the last that was logged before it, at step {at:,}"
+        answer.say(f"{name} has ended at step {len(self.schedule):,} with a loss of {final:.4f}{of}")
+        if self.logged > len(self.schedule):
+            answer.say(f"the log goes on to step {self.logged:,}: what comes after the end of the schedule is left out")
         answer.results |= {"run": name, "step": len(self.schedule), "ended": True, "loss": final}
         if self.last is not None:
             _, low, high = quantiles(self.last.final, self.ci)
@@ -207,5 +215,10 @@ class _Following:
             )
         return answer
 
-    def _step(self, curves: Curves) -> int:
-        return int(curves.logged(curves.run_names[0], self.asked["domain"])["step"].max())
+    def _last_step(self, frame: pd.DataFrame) -> int:
+        """The last step with a loss of the run that is followed."""
+        own = frame["loss"].notna()
+        for column, name in (("run", self.run), ("domain", self.asked["domain"])):
+            if name is not None and column in frame:
+                own &= frame[column] == name
+        return int(frame.loc[own, "step"].max()) if own.any() and "step" in frame else 0

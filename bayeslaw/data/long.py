@@ -45,10 +45,11 @@ def to_long(
         if column not in frame:
             message = f"{runs.name} has no column {column!r} of losses.{nearest(column, map(str, frame))}"
             raise BayeslawError(message, code="missing-column")
-    for name in ("loss", by):
+    if by == "loss":
+        raise BayeslawError("The column of domains can't be 'loss', which holds the losses.", code="name-used-twice")
+    for name, way in (("loss", "drop or rename it"), (by, "drop it, or give another name for the column of domains")):
         if name in frame and name not in pairs.values():
-            message = f"{runs.name} has a column {name!r} already: drop it, or give another name for the column of domains."
-            raise BayeslawError(message, code="name-used-twice")
+            raise BayeslawError(f"{runs.name} has a column {name!r} already: {way}.", code="name-used-twice")
     others = frame.drop(columns=list(pairs.values()))
     parts = [others.assign(loss=frame[column]) for column in pairs.values()]
     for part, domain in zip(parts, pairs, strict=True):

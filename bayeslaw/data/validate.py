@@ -61,7 +61,7 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
         )
     for column, known in law.levels.items():
         if column in frame:
-            hint = "; `--as new-group` forecasts it as a new one" if purpose == "forecast" else ""
+            hint = "; `bayeslaw forecast --as new-group` forecasts it as a new one" if purpose == "forecast" else ""
             faults += _check_level(frame, column, known, hint)
     of_mixture, percentages = _check_shares(frame[~base], law)
     faults += of_mixture

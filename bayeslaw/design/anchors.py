@@ -156,7 +156,8 @@ class Anchors:
             outside = 1 - vector @ vector  # variance outside the basis, which no candidate lowers
             narrowing[name] = 1 - math.sqrt((vector @ after @ vector + outside) / (vector @ before @ vector + outside))
         best = sorted(narrowing, key=lambda name: -narrowing[name])[:3]
-        return ", ".join(f"{name} -{narrowing[name]:.0%}" for name in best if narrowing[name] >= INFORMED)
+        informed = [f"{name} -{narrowing[name]:.0%}" for name in best if narrowing[name] >= INFORMED]
+        return ", ".join(informed) or f"nothing by {INFORMED:.0%} or more"
 
     @cached_property
     def _worthwhile(self) -> int:
@@ -280,7 +281,7 @@ class Anchors:
             "gain": float(rate[code] * at.total_price[code] / whole), self.width_name: self.width([code]),
             "rank": f"{int((rate > rate[code]).sum()) + 1} of {at.size} by gain for its price",
             "chosen": code in self.bought, "gain_after_the_other_picks": float(later / whole),
-            "informs": self._informs(nothing, ensemble.after(nothing, code)) or f"nothing by {INFORMED:.0%} or more",
+            "informs": self._informs(nothing, ensemble.after(nothing, code)),
             "checks": checks_label(self.targets.forced),
         })  # fmt: skip
 

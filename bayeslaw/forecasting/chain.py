@@ -16,10 +16,11 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.facts import with_facts
@@ -243,6 +244,10 @@ def _settings(first: Posterior, second: Posterior, at: pd.DataFrame | Runs | str
         )  # fmt: skip
         at = grid(both, at)  # type: ignore[arg-type]
     runs = at if isinstance(at, Runs) else read_runs(at)
+    if (name := second.outcome.name) in runs.frame:
+        given = runs.frame[runs.frame[name].notna()]
+        if faults := check_loss(given) if second.outcome.is_loss else check_outcome(given, second.outcome):
+            raise TableError(faults, runs.name)
     if link in runs.frame:
         runs = replace(runs, frame=runs.frame.drop(columns=link))  # a measured one must not stand in for the forecast
     for fit, _ in second.selections:

@@ -182,7 +182,10 @@ def allocate(
     notes += _outside_runs(fit, n, d)
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
-        notes.append("beyond the runs' compute the losses have the law's error as learnt (extrapolated); the optimum is the law's")
+        notes.append(
+            "since compute goes beyond that of the runs, all losses have the law's error as learnt (extrapolated), those of less "
+            "compute too, which are narrower if asked for alone; the optimum is the law's"
+        )
     failed = not isinstance(fit, PointFit) and not fit.passed
     distinct, place = tuple(dict.fromkeys(notes)), stage or ""
     rows = np.concatenate([np.stack([own.observed.covariates[c] for c in ("N", "D")], axis=1) for own, _ in fits])

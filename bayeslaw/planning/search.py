@@ -186,13 +186,19 @@ class Search:
         for level, k in enumerate(needed):
             best = int(price[:, level].argmin())
             if not np.isfinite(price[best, level]):
-                optima.append(None)
+                place = self._between(draws, k)
+                optima.append(place and self._exact(draws, k, self._refined_replay(draws, k, place.x, place.r)))
                 continue
             near = [i for i in range(replays.size) if self.box.step == 0 and price[i, level] <= price[best, level] + TIE] or [best]
             shares = [self._refined_replay(draws, k, float(least[i, level]), float(replays[i])) for i in near]
             exact = [optimum for optimum in (self._exact(draws, k, r) for r in shares) if optimum is not None]
             optima.append(min(exact, key=lambda o: o.value) if exact else None)
         return optima
+
+    def _between(self, draws: Index, k: int) -> Optimum | None:
+        """Where most draws satisfy every constraint if k do there, though at no replay share of the first grid."""
+        most = self.most_probable(draws) if self.box.step else None
+        return most if most is not None and most.count >= k else None
 
     def _refined_replay(self, draws: Index, k: int, x: float, r: float) -> float:
         """Follow the cheapest plan by smaller and smaller steps of the replay share."""
@@ -266,6 +272,10 @@ class Search:
         for level, k in enumerate(needed):
             i, j = np.unravel_index(int(grid[level].argmin()), grid[level].shape)
             best, at, r = float(grid[level, i, j]), float(x[j]), float(replays[i])
+            if not np.isfinite(best) and (place := self._between(draws, k)) is not None:
+                r, places = place.r, np.sort(np.append(x, place.x))
+                there = self._levels(draws, places, np.array([r]), [k], value)[0, 0]
+                best, at = float(there.min()), float(places[there.argmin()])
             if not np.isfinite(best):
                 optima.append(None)
                 continue

@@ -131,10 +131,13 @@ class Tuning:
         Raises
         ------
         BayeslawError
-            If no runs were given ('no-runs').
+            If no runs were given ('no-runs'), or their losses were corrected before ('corrected-twice').
         """
         runs, ratio = self._runs(), 1 / (1 + self.excess)
         frame = runs.frame.reset_index(drop=True)
+        if "loss_as_run" in frame:
+            message = f"The losses of {runs.name} were corrected before: it has the measured ones in loss_as_run."
+            raise BayeslawError(f"{message} Correct the table of the runs as they were.", code="corrected-twice")
         measured, mean = frame["loss"].to_numpy(dtype=np.float64), ratio.mean(axis=0)
         known = frame["loss_se"].fillna(0.0).to_numpy(dtype=np.float64) if "loss_se" in frame else np.zeros(len(frame))
         se = np.hypot(measured * ratio.std(axis=0), known * mean)

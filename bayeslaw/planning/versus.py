@@ -591,8 +591,9 @@ def _notes(
     if (corner := max(found.corner for found in paths)) > 0:
         notes.append(f"in {corner:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
     if (least := float((times == 0).mean())) > 0:
+        share = f"{least:.1%}" if least >= 0.001 else "fewer than 0.1%"
         notes.append(
-            f"in {least:.1%} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
+            f"in {share} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
         )
     return tuple(notes)
 

@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 import bayeslaw
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
@@ -140,6 +140,11 @@ def test_fits_without_a_link_are_refused() -> None:
     with pytest.raises(BayeslawError, match="forecasts accuracy, which is no covariate of chinchilla") as error:
         bayeslaw.chain(accuracies(), losses(), AT, force=True)
     assert error.value.code == "no-link"
+
+
+def test_measured_outcomes_are_checked() -> None:
+    with pytest.raises(TableError, match="is it in percent"):
+        bayeslaw.chain(losses(), accuracies(), AT.assign(accuracy=50.0), force=True)
 
 
 def test_averages_over_different_tasks_are_refused() -> None:

@@ -115,7 +115,7 @@ def test_an_adaptation_goes_on_from_its_pre_training(command: Command, folder: P
     ("options", "code", "value"),
     [
         (("missing.jsonl", "--schedule", SCHEDULE, "--once"), "no-such-file", "missing.jsonl"),
-        (("now.jsonl", "--schedule", "constant:steps=1000,peak=2e-4", "--once"), "nothing-ahead", "1,000"),
+        (("now.jsonl", "--schedule", "constant:steps=50,peak=2e-4", "--once"), "nothing-ahead", "step 50"),
         (("now.jsonl", "--schedule", SCHEDULE, "--once", "--target", "-1"), "bad-target", -1),
         (("now.jsonl", "--schedule", SCHEDULE, "--once", "--run", "nwo"), "unknown-run", "'nwo'"),
         (("now.jsonl", "--schedule", SCHEDULE, "--once", "--domain", "web"), "unknown-domain", "'web'"),
@@ -135,6 +135,18 @@ def test_what_can_not_be_watched_is_refused_and_leaves_no_file(
     before = snapshot(folder)
     rejected(command("watch", *options, "--fit", "F.nc"), code, value)
     assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("once", [("--once",), ()])
+def test_a_log_beyond_the_schedule_is_of_a_run_that_has_ended(command: Command, folder: Path, once: tuple[str, ...]) -> None:
+    log = write("jsonl", folder)
+    last = max(json.loads(line)["step"] for line in log.read_text(encoding="utf-8").splitlines())
+    end = last - 150
+    done = command("watch", log, "--fit", "F.nc", "--schedule", f"constant:steps={end},peak=2e-4", "--no-refit", *once)
+    assert done.status == 0, done
+    assert f"has ended at step {end:,}" in done.out
+    assert f"the last that was logged before it, at step {last - 200:,}" in done.out
+    assert f"the log goes on to step {last:,}" in done.out
 
 
 def test_a_diverged_run_is_said_so(command: Command, folder: Path) -> None:

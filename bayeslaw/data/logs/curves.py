@@ -40,7 +40,7 @@ def log_curves(
     Raises
     ------
     BayeslawError
-        If the log has several runs and `run` names none of them, has no steps, or has no loss after step 0.
+        If the log has several runs and `run` names none of them, has no steps, no loss after step 0, or none within the schedule.
     """
     frame = log.frame
     names = list(map(str, frame["run"].unique()))
@@ -58,9 +58,11 @@ def log_curves(
     rows = own[own["loss"].notna() & (own["step"] > 0)]
     if rows.empty:
         raise BayeslawError(f"{name} has no logged loss after step 0.", code="no-loss")
-    scheduled = rows["step"] <= len(schedule)
-    rows = rows[scheduled] if scheduled.any() else rows
-    steps = np.minimum(rows["step"].to_numpy(np.int64), len(schedule))
+    if (first := int(rows["step"].min())) > len(schedule):
+        message = f"The first loss of {name} is of step {first:,}, and the schedule ends at step {len(schedule):,}"
+        raise BayeslawError(f"{message}: give the schedule that the run follows.", code="nothing-ahead")
+    rows = rows[rows["step"] <= len(schedule)]
+    steps = rows["step"].to_numpy(np.int64)
     areas, _ = trace(schedule, steps, start, phase=phase, memory=memory, power=power)
     rates = own[own["lr"].notna() & (own["step"] > 0)].drop_duplicates("step") if "lr" in own else own[:0].assign(lr=0.0)
     if rates.empty:

@@ -78,6 +78,8 @@ def test_losses_that_cannot_be_converted_are_refused() -> None:
         convert_table(frame, "bits/byte", bytes_per_token="tk")
     with fails("not-numbers", "'run'"):
         convert_table(frame, "bits/byte", bytes_per_token="run")
+    with fails("another-ratio", "bytes_per_token", 5.0):
+        convert_table(frame.assign(bytes_per_token=4.2), "bits/byte", bytes_per_token=5.0)
     with fails("no-loss"):
         convert_table(frame.drop(columns="loss"), "bits/byte")
     with fails("unknown-unit", "'bits/byt'", "'bits/byte'"):

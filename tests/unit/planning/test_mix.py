@@ -186,6 +186,13 @@ def test_one_fit_of_several_domains_has_a_domain_for_each(rng: np.random.Generat
     assert found.losses["loss_median"].iloc[0] == pytest.approx(float(expected), rel=1e-9)
 
 
+def test_fitted_mixtures_outside_the_bounds_are_not_compared(fits: dict[str, Fit]) -> None:
+    fixed = {"web": (0.3, 0.3), "code": (0.3, 0.3), "books": (0.4, 0.4)}
+    only = mix(fits["web"], bounds=fixed)
+    assert only.table["mixture"].tolist() == ["recommended"]
+    assert only.table["best_prob"].tolist() == [1.0]
+
+
 def test_the_next_run_has_one_effect_in_all_domains_of_a_fit() -> None:
     """As a forecast of one run has; the noise of points is each domain's own."""
     mixtures, rows = np.random.default_rng(1).dirichlet([1, 1, 1], 24), []

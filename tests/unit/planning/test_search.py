@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayeslaw.planning.search import Intervals, intervals_of, narrowed
+from bayeslaw.planning.search import Box, Intervals, Search, behind, intervals_of, narrowed
 
 
 def waves(size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -87,3 +87,39 @@ def test_a_root_is_narrowed_from_either_side(root: float) -> None:
         end = narrowed(value, np.array([inside]), np.array([outside]))[0]
         assert value(np.zeros(1), np.array([end]))[0] >= 0
         assert end == pytest.approx(root, abs=1e-5)
+
+
+# --- replay shares between those of the first grid ------------------------------------------------------------------------
+
+
+class Near:
+    """A margin that is positive within a width, which differs by draw, around one replay share."""
+
+    def __init__(self, share: float, widths: np.ndarray) -> None:
+        self.share, self.widths = share, widths
+
+    def values(self, draws: np.ndarray, x: np.ndarray, r: float | np.ndarray, axes: int) -> np.ndarray:
+        return np.asarray(behind(self.widths[draws], axes) - np.abs(np.asarray(r) - self.share) + 0 * x)
+
+
+class Falling:
+    def values(self, draws: np.ndarray, x: np.ndarray, r: float | np.ndarray, axes: int) -> np.ndarray:
+        return np.asarray(behind(np.asarray(draws / 1e3), axes) - x + 0 * np.asarray(r))
+
+
+def test_a_plan_between_the_shares_of_the_first_grid_is_found() -> None:
+    box = Box(0.0, 5.0, (0.0, 1.0), None, None, lambda _: np.inf)
+    share, draws = float(box.replays[15:17].mean()), np.arange(100)
+    apart = float(np.diff(box.replays[15:17]).item())
+    search = Search((Near(share, np.linspace(0.05, 0.6, 100) * apart),), box, lambda _: 0.0)
+    at_most = int((search.counts(draws, box.log_tokens(), box.replays)).max())
+    assert at_most < 50
+    cheapest, impossible = search.cheapest(draws, [90, 101])
+    assert cheapest is not None
+    assert abs(cheapest.r - share) < 0.2 * apart
+    assert cheapest.count >= 90
+    assert impossible is None
+    lowest = search.lowest(draws, [90], Falling())[0]
+    assert lowest is not None
+    assert lowest.x == pytest.approx(5.0)
+    assert lowest.count >= 90

@@ -129,6 +129,8 @@ def test_what_cannot_be_answered_is_refused(fit: Fit, runs: pd.DataFrame) -> Non
         tuning(fit, runs=runs.drop(columns="batch"))
     with fails("missing-covariate", "D"):
         tuning(fit, {"N": 1e9})
+    with fails("corrected-twice", "loss_as_run"):
+        tuning(fit, runs=tuning(fit, runs=runs).corrected()).corrected()
 
 
 def test_the_cost_around_the_best_value_is_drawn(fit: Fit, tuned: Tuning) -> None:

@@ -1,0 +1,40 @@
+"""Tables of several domains as one column of losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayeslaw.data.long import to_long
+from tests.commands import Command, rejected
+from tests.errors import fails
+
+WIDE = pd.DataFrame({"run": ["a", "b"], "N": [1e8, 2e8], "web_loss": [3.1, None], "code_loss": [1.4, 1.3]})
+
+
+def test_a_cell_without_a_loss_gives_no_row_and_is_counted(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = to_long(WIDE, ["web_loss", "code_loss"])
+    assert made[["run", "domain", "loss"]].to_numpy().tolist() == [
+        ["a web", "web", 3.1],
+        ["a code", "code", 1.4],
+        ["b code", "code", 1.3],
+    ]
+    monkeypatch.chdir(tmp_path)
+    WIDE.to_csv("wide.csv", index=False)
+    done = command("long", "wide.csv", "--losses", "web_loss,code_loss", "-o", "long.csv")
+    assert "3 rows of 2 domains" in done.out
+    assert "1 of their cells had no loss" in done.out
+    rejected(command("long", "wide.csv", "--losses", "web_loss,code_loss", "--by", "loss", "-o", "x.csv"), "name-used-twice")
+
+
+def test_names_that_are_taken_are_refused() -> None:
+    with fails("name-used-twice", "'loss'"):
+        to_long(WIDE, ["web_loss", "code_loss"], by="loss")
+    with fails("name-used-twice", "drop or rename it"):
+        to_long(WIDE.assign(loss=2.0), ["web_loss", "code_loss"])
+    with fails("name-used-twice", "another name"):
+        to_long(WIDE.assign(domain="web"), ["web_loss", "code_loss"])
