@@ -210,7 +210,9 @@ def allocate(
     max_loss: Annotated[str | None, Option(help="A target loss, whose whole-life cost is minimised, in place of a budget.")] = None,
     minimise: Annotated[str | None, Option(help="With --max-loss: flops, hours or cost (the default with prices).")] = None,
     sizes: Annotated[str | None, Option(help="A menu of sizes, 1e9,3e9,7e9, or a range that is searched, 1e9:7e10.")] = None,
-    confidence: Annotated[float, Option(help="Probability with which the loss and the budget are kept over the whole life.")] = 0.9,
+    confidence: Annotated[
+        float | None, Option(help="Probability with which the loss and the budget are kept over the whole life; 0.9 by default.")
+    ] = None,
     level: Annotated[list[float] | None, Option(help="A confidence for which the frontier has rows. Repeatable.")] = None,
     price: Annotated[
         list[str] | None,
@@ -232,12 +234,13 @@ def allocate(
     """Find the parameters and tokens of least loss for compute; with --served, --max-loss or --sizes, over the whole life."""
     options.check_outputs("An allocation", output, plot, [fit])
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
-    if any(option is not None for option in (served, hours, cost, max_loss, minimise, sizes, level, price, device)):
+    of_life = (served, hours, cost, max_loss, minimise, sizes, confidence, level, price, device)
+    if on == "run" or any(option is not None for option in of_life):
         from bayeslaw.planning.plan import LEVELS
 
         life = bayeslaw.planning.whole_life(
             bayeslaw.load_fit(fit), served=served or 0.0, compute=compute, hours=hours, cost=cost, max_loss=max_loss,
-            minimise=minimise, sizes=sizes, confidence=confidence, levels=level or LEVELS,
+            minimise=minimise, sizes=sizes, confidence=0.9 if confidence is None else confidence, levels=level or LEVELS,
             prices=options.pairs_of("--price", price, "NAME=MONEY, such as hour=1.5"),
             device=options.pairs_of("--device", device, "NAME=VALUE, such as peak=312e12"), stage=stage, settings=settings, on=on,
             discrepancy=discrepancy, seed=seed, force=force,
@@ -297,6 +300,7 @@ def transfer(
     panels = [lambda ax, of=of: bayeslaw.plots.plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
     answer.save_picture(plot, *panels)
     answer.save_table("transfer", table, output, f"{len(table)} settings", joined=True)
+    answer.note(saved.notes)
     return answer
 
 

@@ -21,7 +21,7 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
+from bayeslaw.planning.allocation import FAR, SCRATCH, stage_names, stages
 from bayeslaw.planning.domain_loss import check_passed
 from bayeslaw.planning.search import intervals_of
 from bayeslaw.posterior.diagnostics import checks_label
@@ -42,6 +42,8 @@ class Transfer:
         Its loss; and the tokens from scratch for the same loss, inf where training from scratch never reaches it.
     failed : bool
         Whether checks of a fit failed.
+    notes : tuple of str
+        Where settings, or tokens from scratch, lie far outside the runs.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Transfer:
     loss: Array
     scratch: Array
     failed: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def transferred(self) -> Array:
@@ -145,7 +148,26 @@ def transfer(
             "The loss of continual pre-training is not finite for some draws at these settings; give others.", code="no-finite-loss"
         )
     failed = any(not isinstance(f, PointFit) and not f.passed for f in fits)
-    return Transfer(table, loss, scratch, failed)
+    n, d = table["N"].to_numpy(), table["D"].to_numpy()
+    notes = _far(continued or fit, {"N": n, "D": d, "ptpp": others.get("ptpp", np.nan)}, "D")
+    notes += _far(fit, {"N": n, "D": np.median(scratch, axis=0)}, "the number of tokens from scratch")
+    return Transfer(table, loss, scratch, failed, tuple(dict.fromkeys(notes)))
+
+
+def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) -> list[str]:
+    """Notes of values that lie outside the runs of a fit; `tokens` is what D is called."""
+    notes = list[str]()
+    for fit in [posterior] if isinstance(posterior, PointFit) else [own for own, _ in posterior.selections]:
+        for name in at.keys() & fit.observed.covariates.keys():
+            values, logged = np.atleast_1d(np.asarray(at[name], dtype=np.float64)), fit.observed.covariates[name]
+            values, logged = values[np.isfinite(values) & (values > 0)], logged[logged > 0]
+            if not values.size or not logged.size:
+                continue
+            distance = max(math.log(values.max() / logged.max()), math.log(logged.min() / values.min()))
+            if distance > FAR:
+                where = f"the runs of {fit.law.name} ({logged.min():.3g} to {logged.max():.3g})"
+                notes.append(f"{tokens if name == 'D' else name} lies up to {distance:.1f} e-folds outside {where}")
+    return sorted(notes)
 
 
 def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -253,6 +253,8 @@ def test_a_plan_with_served_tokens_and_hours(command: Command, fits: dict[str, F
     ("arguments", "code", "named"),
     [
         (("allocate", "C.nc"), "one-limit-needed", ("--compute",)),
+        (("allocate", "C.nc", "--compute", "1e21", "--confidence", "1"), "no-probability", ("1",)),
+        (("allocate", "C.nc", "--on", "run"), "one-limit-needed", ()),
         (("allocate", "C.nc", "--served", "many", "--compute", "1e21"), "unusable-served", ("'many'",)),
         (("allocate", "C.nc", "--served", "-1", "--compute", "1e21"), "unusable-served", ("'-1'",)),
         (("allocate", "C.nc", "--served", "1e11", "--max-loss", "2.6", "--minimise", "days"), "unknown-objective", ("'days'",)),

@@ -32,6 +32,15 @@ def scratch() -> Fit:
     return repeated("chinchilla", CHINCHILLA)
 
 
+def test_settings_outside_the_runs_are_noted(zheng: Fit) -> None:
+    logged = zheng.observed.covariates
+    size, tokens = float(logged["N"].max()), float(logged["D"].max())
+    notes = transfer(zheng, {"N": 3 * size, "D": tokens}).notes
+    assert f"N lies up to {np.log(3):.1f} e-folds outside the runs of cpt-joint" in notes[0]
+    assert not any(note.startswith("D ") for note in notes)
+    assert transfer(zheng, {"N": size, "D": float(np.median(logged["D"]))}).notes == ()
+
+
 def test_tokens_from_scratch_have_the_same_loss(zheng: Fit) -> None:
     result = transfer(zheng, {"N": "5e8,2e9", "D": "1e8:4e10:6"})
     n, d = (result.settings[k].to_numpy() for k in ("N", "D"))
