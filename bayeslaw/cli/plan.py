@@ -328,6 +328,8 @@ def tuning(
             "--plot shows the cost around the best values at a setting: give --set N=…, --set D=….", code="nothing-to-draw"
         )
     settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e10:1e12:5")
+    if runs is None and (where is not None or column):
+        raise BayeslawError("--where and --column are about the table of --runs: give that too.", code="no-runs")
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)) if runs is not None else None
     tuned, answer = bayeslaw.tuning(bayeslaw.load_fit(fit), settings, table, force=force), Answer()
     answer.save_picture(plot, *(lambda ax, of=of: bayeslaw.plots.plot_tuning(tuned, ax, of=of, ci_prob=ci) for of in tuned.optimum))

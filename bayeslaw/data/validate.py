@@ -21,6 +21,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
+LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15'"
 SUM = 1e-3  # by which the shares of a mixture may miss 1
@@ -208,7 +209,7 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     below, above = values < low, values > high
     asked = above if name == "r" else below & (values > 0)
     usual = values[(values >= low) & (values <= high)].median()  # 31 beside 3.1e7 is in millions
-    if name in ("N", "D") and usual > 0:
+    if name in ("N", "D") and usual > LEAST_USUAL:
         millions = asked & (values * 10**7.5 > usual)
         faults += cell_faults(frame, name, millions, f"{outside}: is it in millions?", suggestion, code)
         asked &= ~millions

@@ -563,7 +563,8 @@ def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, 
             raise ValueError
     except (ValueError, TypeError, IndexError):
         raise BayeslawError(
-            f"{name} {given!r} is not a range such as 1:20, a list such as 5,10,20 or one number.", code="unreadable-range"
+            f"{name} {given!r} is not a range such as 1:20, smaller end first, a list such as 5,10 or one number.",
+            code="unreadable-range",
         ) from None
     return low, high, values
 

@@ -65,6 +65,7 @@ def test_undertuned_runs_and_their_correction(command: Command, fits: dict[str, 
     ("arguments", "code", "named"),
     [
         (("tuning", "lr.nc"), "nothing-asked", "--runs"),
+        (("tuning", "lr.nc", *AT, "--where", "N > 0"), "no-runs", "--runs"),
         (("tuning", "C.nc", *AT), "law-without-tuning", "chinchilla"),
         (("tuning", "lr.nc", *AT, "--set", "lr=1e-3"), "tuned-setting", "lr"),
         (("tuning", "lr.nc", *AT, "--corrected", "c.csv"), "no-runs", "--runs"),
