@@ -656,7 +656,14 @@ def forecast_selections(
 
 
 def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, ...]:
-    """Return the seeds of a forecast by a fit, or by the one with a number of the `count` fits of a stack."""
+    """Return the seeds of a forecast by a fit.
+
+    Parameters
+    ----------
+    fit, seed
+    number, count : int
+        Which of how many fits of a stack it is: 0 of 1 by itself.
+    """
     return (int(fit.info["seed"]), seed, *((MEMBER + number,) if count > 1 else ()))
 
 
