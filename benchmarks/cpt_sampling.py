@@ -104,7 +104,7 @@ def summary(rows: pd.DataFrame) -> str:
 {len(rows)} fits of {rows["case"].nunique()} cases at the defaults, {len(SEEDS)} seeds each: {rows["passed"].sum()} pass all checks
 of the sampling (R-hat at most {R_HAT}, effective sample sizes at least {ESS}); {(rows["repeated"] != "").sum()} were sampled twice.
 {" and ".join(above)} of a core, the longest {core.max():.1f} s. Compiling is not counted, and seconds of a core are
-processor time, which other work on the machine hardly changes."""
+processor time, longer while other work runs on the machine."""
     if wall.empty:
         return text
     share = rows["cpu of all cores"].sum() / wall.sum() / cores

@@ -87,7 +87,7 @@ def long(
     answer.results |= {"rows": len(made), "domains": domains}
     answer.say(f"{len(made)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
     if empty := len(wide.frame) * len(pairs) - len(made):
-        answer.say(f"{empty} of their cells had no loss, and gave no row")
+        answer.say(f"{empty} cells without a loss gave no row")
     return answer
 
 

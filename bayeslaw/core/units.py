@@ -201,7 +201,7 @@ def _column(frame: pd.DataFrame, column: str, value: float | str | None, name: s
     except ValueError:
         message = f"{column} is a number or a column of {name}; {value!r} is neither.{nearest(str(value), map(str, frame))}"
         raise BayeslawError(message, code="unknown-column") from None
-    if column in frame and not np.allclose(pd.to_numeric(frame[column], errors="coerce"), values, rtol=1e-6):
+    if column in frame and not np.array_equal(pd.to_numeric(frame[column], errors="coerce"), values):
         message = f"{name} has a column {column} with other values than {value}: leave {value} out, or drop the column."
         raise BayeslawError(message, code="another-ratio")
     return values

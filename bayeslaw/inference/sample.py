@@ -31,7 +31,8 @@ PILOT_ACCEPT = 0.9
 MANY_PILOT, MANY_PILOT_ACCEPT, MANY_PILOT_DEPTH = 20, 0.8, 4  # the last: times that a path is doubled at most
 MANY_GAP = 8  # by which the gap between acceptance rate and 1 is multiplied there
 SLOW = 0.8  # effective share of the first run's draws below which every second draw is kept
-SHORT = 8.0  # gradients a draw of the first run, in the mean, of paths that turn after seven in all directions
+# A posterior counts as nearly normal up to so many gradients a draw in the first run: there NUTS turns after three doublings.
+SHORT = 8.0
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
 LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
@@ -66,7 +67,12 @@ class Acceptance(NamedTuple):
     """Rates of acceptance that the steps of the kept run are tuned to.
 
     The first run takes larger steps than either. Where none of them diverged and paths were short, the posterior is nearly normal
-    in the map's coordinates: larger steps, of `smooth`, don't diverge there, and paths take half as many gradients.
+    in the map's coordinates: larger steps don't diverge there, and paths take half as many gradients.
+
+    Attributes
+    ----------
+    smooth, rough : float
+        The rate for such a posterior, and for every other.
     """
 
     smooth: float = 0.95

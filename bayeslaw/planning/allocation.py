@@ -29,7 +29,7 @@ from bayeslaw.forecasting.forecast import ERROR
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.domain_loss import at_settings, check_passed, members, setting
+from bayeslaw.planning.domain_loss import at_settings, check_passed, members, outside_note, setting
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
@@ -40,7 +40,6 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])  # log N and log D of the terms' values
 SAME = 1e-8  # relative error within which a term is a product of powers
 MOST = 2_000  # values of compute
-FAR = 0.1  # e-folds outside the runs from which a note is written
 SCRATCH = "scratch"
 
 
@@ -179,7 +178,9 @@ def allocate(
         raise BayeslawError(f"{name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss")
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {share:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
-    notes += _outside_runs(fit, n, d)
+    for name, values in (("N", n), ("D", d)):
+        logged = np.concatenate([own.observed.covariates[name] for own, _ in fits])
+        notes += outside_note(f"the best {name}", np.median(values, axis=0), logged)
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
@@ -431,18 +432,3 @@ def _slopes(compute: Array, log_n: Array) -> dict[str, Array]:
     a = log_n @ centred / (centred @ centred)
     log_k = log_n.mean(axis=1) - a * x.mean()
     return dict(zip(POWERS, (np.exp(log_k), a, np.exp(-math.log(FLOPS) - log_k), 1 - a), strict=True))
-
-
-def _outside_runs(fit: Posterior | PointFit, n: Array, d: Array) -> list[str]:
-    """Notes of where the optimum leaves the runs."""
-    if not isinstance(fit, (Fit, PointFit)):
-        return []
-    notes = []
-    for name, values in (("N", np.median(n, axis=0)), ("D", np.median(d, axis=0))):
-        logged = fit.observed.covariates[name]
-        logged = logged[logged > 0]
-        low, high = float(logged.min()), float(logged.max())
-        distance = max(math.log(values.max() / high), math.log(low / values.min()))
-        if distance > FAR:
-            notes.append(f"the best {name} lies up to {distance:.1f} e-folds outside the runs ({low:.3g} to {high:.3g})")
-    return notes

@@ -29,6 +29,7 @@ from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 PLANNED = 70  # kind of random numbers: effects and noise of the planned run, errors of base losses
+NOTED = 0.1  # e-folds outside the runs from which a note is written
 SAME = 1e-6  # relative difference within which a base checkpoint is of the planned model
 
 
@@ -166,6 +167,25 @@ def setting(name: str, value: Any) -> float:
     if not math.isfinite(number):
         raise BayeslawError(f"{name} = {value!r} is not a finite number; give one value of it.", code="setting-not-a-number")
     return number
+
+
+def outside_note(what: str, values: ArrayLike, logged: ArrayLike, runs: str = "the runs") -> list[str]:
+    """Return a note if values lie outside those of the runs, else nothing.
+
+    Parameters
+    ----------
+    what, runs : str
+        How the note names the values and the runs.
+    values, logged : arrays
+        Positive ones count, and finite values.
+    """
+    of_runs, asked = (np.ravel(np.asarray(v, dtype=np.float64)) for v in (logged, values))
+    of_runs, asked = of_runs[of_runs > 0], asked[np.isfinite(asked) & (asked > 0)]
+    if not of_runs.size or not asked.size:
+        return []
+    low, high = float(of_runs.min()), float(of_runs.max())
+    distance = max(math.log(asked.max() / high), math.log(low / asked.min()))
+    return [f"{what} lies up to {distance:.1f} e-folds outside {runs} ({low:.3g} to {high:.3g})"] if distance > NOTED else []
 
 
 def check_passed(posterior: Posterior | PointFit, force: bool) -> None:

@@ -28,7 +28,7 @@ from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import read_values, stages
-from bayeslaw.planning.domain_loss import PLANNED, check_passed
+from bayeslaw.planning.domain_loss import PLANNED, check_passed, outside_note
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
@@ -404,12 +404,8 @@ def _notes(
     shown = [choice for choice in best if choice is not None]
     fits = [own for own, _ in fit.selections]
     for name in ("N", "D"):
-        values = [getattr(choice, name) for choice in shown]
         logged = np.concatenate([own.observed.covariates[name] for own in fits])
-        logged = logged[logged > 0]
-        low, high = float(logged.min()), float(logged.max())
-        if values and (distance := max(math.log(max(values) / high), math.log(low / min(values)))) > 0.1:
-            notes.append(f"the plan's {name} lies up to {distance:.1f} e-folds outside the runs ({low:.3g} to {high:.3g})")
+        notes += outside_note(f"the plan's {name}", [getattr(choice, name) for choice in shown], logged)
     if search.menu is None and any(min(abs(math.log(c.N) - end) for end in search.span) < 1e-6 for c in shown):
         notes.append("the plan's N lies at a limit of the sizes allowed")
     if extrapolated:

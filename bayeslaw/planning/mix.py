@@ -252,7 +252,7 @@ def mix(
     box = _box(bounds, shares, seen)
     if among is not None and bounds is not None:
         raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
-    within = ((seen >= box[0] - 1e-6) & (seen <= box[1] + 1e-6)).all(axis=1)  # no others may be chosen
+    within = ((seen >= box[0] - 1e-6) & (seen <= box[1] + 1e-6)).all(axis=1)  # shares of `seen` are rounded to six digits
     others, label = (seen[within][:MOST], "fitted") if among is None else (_given(among, shares), "given")
     known = others if now is None or among is not None else np.vstack([others, now])
     every = np.arange(search.size)

@@ -183,11 +183,14 @@ class Search:
         least = np.array([intervals.least(needed) for intervals in self.intervals(draws, x, replays)])
         price = least + self._log_prices(replays)[:, None]
         optima: list[Optimum | None] = []
+        between = self._between(draws, price.min(axis=0))
         for level, k in enumerate(needed):
             best = int(price[:, level].argmin())
             if not np.isfinite(price[best, level]):
-                place = self._between(draws, k)
-                optima.append(place and self._exact(draws, k, self._refined_replay(draws, k, place.x, place.r)))
+                if between is None or between.count < k:
+                    optima.append(None)
+                else:
+                    optima.append(self._exact(draws, k, self._refined_replay(draws, k, between.x, between.r)))
                 continue
             near = [i for i in range(replays.size) if self.box.step == 0 and price[i, level] <= price[best, level] + TIE] or [best]
             shares = [self._refined_replay(draws, k, float(least[i, level]), float(replays[i])) for i in near]
@@ -195,10 +198,9 @@ class Search:
             optima.append(min(exact, key=lambda o: o.value) if exact else None)
         return optima
 
-    def _between(self, draws: Index, k: int) -> Optimum | None:
-        """Where most draws satisfy every constraint if k do there, though at no replay share of the first grid."""
-        most = self.most_probable(draws) if self.box.step else None
-        return most if most is not None and most.count >= k else None
+    def _between(self, draws: Index, least: Array) -> Optimum | None:
+        """Return where most draws satisfy every constraint, if the first grid of replay shares lacks a plan (inf in `least`)."""
+        return self.most_probable(draws) if self.box.step and not np.isfinite(least).all() else None
 
     def _refined_replay(self, draws: Index, k: int, x: float, r: float) -> float:
         """Follow the cheapest plan by smaller and smaller steps of the replay share."""
@@ -269,11 +271,12 @@ class Search:
         replays, x = self.box.replays, self._with_budgets(self.box.log_tokens())
         grid = self._levels(draws, x, replays, needed, value)
         optima: list[Optimum | None] = []
+        between = self._between(draws, grid.min(axis=(1, 2)))
         for level, k in enumerate(needed):
             i, j = np.unravel_index(int(grid[level].argmin()), grid[level].shape)
             best, at, r = float(grid[level, i, j]), float(x[j]), float(replays[i])
-            if not np.isfinite(best) and (place := self._between(draws, k)) is not None:
-                r, places = place.r, np.sort(np.append(x, place.x))
+            if not np.isfinite(best) and between is not None and between.count >= k:
+                r, places = between.r, np.sort(np.append(x, between.x))
                 there = self._levels(draws, places, np.array([r]), [k], value)[0, 0]
                 best, at = float(there.min()), float(places[there.argmin()])
             if not np.isfinite(best):

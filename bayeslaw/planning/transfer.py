@@ -21,8 +21,8 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import FAR, SCRATCH, stage_names, stages
-from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
+from bayeslaw.planning.domain_loss import check_passed, outside_note
 from bayeslaw.planning.search import intervals_of
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
@@ -155,19 +155,13 @@ def transfer(
 
 
 def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) -> list[str]:
-    """Notes of values that lie outside the runs of a fit; `tokens` is what D is called."""
+    """Return notes of values that lie outside the runs of a fit; `tokens` is what D is called."""
     notes = list[str]()
     for fit in [posterior] if isinstance(posterior, PointFit) else [own for own, _ in posterior.selections]:
-        for name in at.keys() & fit.observed.covariates.keys():
-            values, logged = np.atleast_1d(np.asarray(at[name], dtype=np.float64)), fit.observed.covariates[name]
-            values, logged = values[np.isfinite(values) & (values > 0)], logged[logged > 0]
-            if not values.size or not logged.size:
-                continue
-            distance = max(math.log(values.max() / logged.max()), math.log(logged.min() / values.min()))
-            if distance > FAR:
-                where = f"the runs of {fit.law.name} ({logged.min():.3g} to {logged.max():.3g})"
-                notes.append(f"{tokens if name == 'D' else name} lies up to {distance:.1f} e-folds outside {where}")
-    return sorted(notes)
+        for name in (name for name in at if name in fit.observed.covariates):
+            what = tokens if name == "D" else name
+            notes += outside_note(what, at[name], fit.observed.covariates[name], f"the runs of {fit.law.name}")
+    return notes
 
 
 def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,11 +30,10 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.domain_loss import check_passed, members
+from bayeslaw.planning.domain_loss import check_passed, members, outside_note
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws, check_values
 
-FAR = 0.1  # e-folds outside the runs from which a note is written
 BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
 
 
@@ -286,17 +285,14 @@ def _notes(
     table: pd.DataFrame, optimum: Mapping[str, Array], excess: Array, ranges: Mapping[str, tuple[float, float]]
 ) -> list[str]:
     """Notes on settings and optima outside the fitted runs, and on runs that the law has below their optimum."""
-    notes = []
+    notes = list[str]()
     medians = {name: np.median(v, axis=0) for name, v in optimum.items() if v.size}
     asked = {c: table[c].to_numpy(dtype=np.float64) for c in ranges if c in table and c not in optimum and len(table)}
     for name, values in {**asked, **medians}.items():
         low, high = ranges.get(name, (-np.inf, np.inf))
         if low <= 0 or not np.isfinite(high):
             continue
-        distance = max(float(np.log(values.max() / high)), float(np.log(low / values.min())))
-        if distance > FAR:
-            what = f"the best {name}" if name in medians else name
-            notes.append(f"{what} lies up to {distance:.1f} e-folds outside the fitted runs ({low:.3g} to {high:.3g})")
+        notes += outside_note(f"the best {name}" if name in medians else name, values, (low, high), "the fitted runs")
     if excess.size and (below := float((excess < -BELOW).mean())) > 0:
         notes.append(f"in {below:.1%} of draws and rows the law's loss at the declared optimum is not the least: look at [tuning]")
     if excess.size and (worst := float(np.median(excess, axis=0).max())) > 0.1:

@@ -27,7 +27,7 @@ def test_a_cell_without_a_loss_gives_no_row_and_is_counted(
     WIDE.to_csv("wide.csv", index=False)
     done = command("long", "wide.csv", "--losses", "web_loss,code_loss", "-o", "long.csv")
     assert "3 rows of 2 domains" in done.out
-    assert "1 of their cells had no loss" in done.out
+    assert "1 cells without a loss gave no row" in done.out
     rejected(command("long", "wide.csv", "--losses", "web_loss,code_loss", "--by", "loss", "-o", "x.csv"), "name-used-twice")
 
 
