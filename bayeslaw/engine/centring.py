@@ -21,7 +21,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.density import Density, RunEffects
-from bayeslaw.engine.transport import RidgeMap, curvature, find_mode, root_of_inverse
+from bayeslaw.engine.transport import RidgeMap, affine, curvature, find_mode, root_of_inverse
 from bayeslaw.laws.prior import Prior
 
 MANY = 100  # coordinates; a ridge map samples some tens of tasks' values and run effects well
@@ -69,9 +69,7 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
         x[of_spread] = np.log(spread)
     coordinates = replace(density.coordinates, apart=apart)
     new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_effects=effects)
-    none = np.empty(0)
-    scale = root_of_inverse(curvature(new.function(), x))
-    return new, RidgeMap(x, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
+    return new, affine(x, root_of_inverse(curvature(new.function(), x)))
 
 
 def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: float | None = None) -> tuple[float, Array]:

@@ -1,9 +1,11 @@
-"""Affine maps matched to the gradients of a density of hundreds of coordinates.
+"""Affine maps matched to draws of a density, and to its gradients.
 
-The curvature at a mode says little of many values. Here a normal is matched to gradients at its own draws, or at draws of the
-density: their covariances C and G, for a normal density with covariance S, obey S G S = C, for as few draws as there are
+The curvature at a mode says little of hundreds of values. Here a normal is matched to gradients at its own draws, or at draws of
+the density: their covariances C and G, for a normal density with covariance S, obey S G S = C, for as few draws as there are
 coordinates. The update is that of batch and match (Cai, Modi, Pillaud-Vivien, Margossian, Gower, Blei and Saul 2024), a closed
 form in which the last normal counts as well.
+
+Of few coordinates, draws alone tell mean and covariance. They replace a map that turns out to be far from the density.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.density import Density
-from bayeslaw.engine.transport import RidgeMap
+from bayeslaw.engine.transport import RidgeMap, affine
 
 BATCHES, BATCH = 20, 300  # of the normal's own draws; as many gradients take some seconds
 FIRST, FALL = 20.0, 1.5  # weight of the first batch against the last normal, so that a far mode is reached, and how it falls
 FINAL = 200.0  # of draws of the density
 LONGEST = 3.0  # gradients longer than so many median ones are cut: first maps reach where a law breaks down
+# Range of the log ratio of density and map, over draws of the density, above which the map is replaced. Below it a map of the mode
+# and curvature, or of a ridge, still took fewer gradients than one of mean and covariance.
+FAR_OFF = 50.0
+ENOUGH = 20  # draws a coordinate without which no map is replaced
 
 
 def matched(density: Density, ridge_map: RidgeMap, seed: int) -> RidgeMap:
@@ -43,6 +49,26 @@ def matched(density: Density, ridge_map: RidgeMap, seed: int) -> RidgeMap:
         gradients *= np.minimum(1.0, LONGEST * np.median(length) / np.maximum(length, 1e-300))
         ridge_map = _moved(ridge_map, *update(z, gradients, FIRST / (i + 1) ** FALL))
     return ridge_map
+
+
+def replaced_if_far(density: Density, ridge_map: RidgeMap, z: Array) -> tuple[RidgeMap, Array]:
+    """Return the map and draws or, if it is far from the density, the affine map of their mean and covariance and what they become.
+
+    Parameters
+    ----------
+    density, ridge_map : Density, RidgeMap
+        The map without tail transforms.
+    z : array (S, k)
+        Draws of the density in the coordinates of that map.
+    """
+    if len(z) < ENOUGH * density.size:
+        return ridge_map, z
+    low, high = np.quantile(density.function(ridge_map.arrays).many(z)[0] + 0.5 * (z**2).sum(axis=1), [0.05, 0.95])
+    if high - low <= FAR_OFF:
+        return ridge_map, z
+    x = ridge_map.x(z)
+    centre, scale = x.mean(axis=0), np.linalg.cholesky(np.cov(x.T))
+    return affine(centre, scale), np.linalg.solve(scale, (x - centre).T).T
 
 
 def rematched(density: Density, ridge_map: RidgeMap, z: Array) -> tuple[RidgeMap, Array]:

@@ -202,13 +202,18 @@ def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     logp = density.function()
     mode = find_mode(logp, density.start(), density.law.outcome)
     hessian = curvature(logp, mode)
-    none = np.empty(0)
-    plain = RidgeMap(mode, root_of_inverse(hessian), none.astype(np.int64), none, np.empty((4, 0, 0)))
+    plain = affine(mode, root_of_inverse(hessian))
     draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
     if _spread(logp, plain, draws) < GOOD:
         return plain
     curved = (map_along(logp, mode, hessian, ridge) for ridge in candidates)
     return _extended(_best(logp, [plain, *(m for m in curved if m is not None)], draws))
+
+
+def affine(centre: Array, scale: Array) -> RidgeMap:
+    """The map without a ridge path, from its centre (k,) and lower triangular scale (k, k)."""
+    none = np.empty(0)
+    return RidgeMap(centre, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
 
 
 def _bounded(log_density: Array) -> Array:

@@ -19,7 +19,7 @@ from bayeslaw.core.executors import available_cores
 from bayeslaw.engine.centring import centred, needs_centring
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
-from bayeslaw.engine.matching import matched, rematched
+from bayeslaw.engine.matching import matched, rematched, replaced_if_far
 from bayeslaw.engine.transport import RidgeMap, find_ridge_map
 from bayeslaw.noise.noise import kind
 from bayeslaw.posterior.diagnostics import ESS, Check, diagnostics, failures, sampler_checks
@@ -152,12 +152,13 @@ def sample(
 ) -> Sample:  # fmt: skip
     """Sample a density with NUTS, starting from normal draws of its ridge map.
 
-    The draws of a first run at a low acceptance rate refine the map; 40% of the tuning is left for the run that is kept. Where
-    the effective sample size of a parameter of the law is small in the first run, the second makes twice as many draws and keeps
-    every second. NUTS turns where it has gone from one side to the other. Squares, and a parameter that is small in the middle of a
-    ridge and large at both ends, such as a gate, therefore have an effective size below half the draws even for a perfect normal.
-    Where pooled values and run effects are many, the map is matched to the density's gradients before the first run, and to its
-    draws after it; of some hundred coordinates one always mixes slowly, so every second draw is kept there too.
+    The draws of a first run at a low acceptance rate refine the map, or replace it where it is far from the density; 40% of the
+    tuning is left for the run that is kept. Where the effective sample size of a parameter of the law is small in the first
+    run, the second makes twice as many draws and keeps every second. NUTS turns where it has gone from one side to the other.
+    Squares, and a parameter that is small in the middle of a ridge and large at both ends, such as a gate, therefore have an
+    effective size below half the draws even for a perfect normal. Where pooled values and run effects are many, the map is
+    matched to the density's gradients before the first run, and to its draws after it; of some hundred coordinates one always
+    mixes slowly, so every second draw is kept there too.
 
     Parameters
     ----------
@@ -205,6 +206,8 @@ def sample(
                 every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
                 nearly_normal = not of_steps["diverging"].any() and float(of_steps["n_steps"].mean()) <= SHORT
                 target = acceptance.smooth if nearly_normal else acceptance.rough
+                if not nearly_normal:
+                    ridge_map, flat = replaced_if_far(density, ridge_map, flat)
             ridge_map = ridge_map.refined(density, flat)
         second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))

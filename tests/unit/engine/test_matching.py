@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.compiled import Map
-from bayeslaw.engine.matching import matched, rematched, update
-from bayeslaw.engine.transport import RidgeMap
+from bayeslaw.engine.matching import ENOUGH, matched, rematched, replaced_if_far, update
+from bayeslaw.engine.transport import RidgeMap, affine
 
 SIZE = 12
 
@@ -44,11 +44,6 @@ class Mapped:
         value = -0.5 * np.einsum("si,ij,sj->s", x - mean, precision, x - mean)
         beyond = x[:, 0] > self.density.wall
         return np.where(beyond, -np.inf, value), np.where(beyond[:, None], np.nan, (mean - x) @ precision @ self.scale)
-
-
-def affine(centre: Array, scale: Array) -> RidgeMap:
-    none = np.empty(0)
-    return RidgeMap(centre, scale, none.astype(np.int64), none, np.empty((4, 0, 0)))
 
 
 @pytest.fixture
@@ -107,3 +102,18 @@ def test_draws_become_standard_normal(normal: NormalDensity) -> None:
     after, standard = rematched(density, before, z)
     assert_standard(normal, after, 0.1)  # the map before counts a little
     np.testing.assert_allclose(after.x(standard), before.x(z), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("wrong", "replaced"), [(0.1, True), (0.9, False)])
+def test_a_map_far_from_the_draws_is_replaced_by_their_moments(normal: NormalDensity, wrong: float, replaced: bool) -> None:
+    """At a tenth of the right width, squared z of the draws are hundreds."""
+    root = np.linalg.cholesky(np.linalg.inv(normal.precision))
+    draws = normal.mean + np.random.default_rng(5).standard_normal((4000, SIZE)) @ root.T
+    before, density = affine(normal.mean, wrong * root), cast("Any", normal)
+    z = np.linalg.solve(before.scale, (draws - before.centre).T).T
+    after, standard = replaced_if_far(density, before, z)
+    assert (after is not before) == replaced
+    np.testing.assert_allclose(after.x(standard), draws, rtol=1e-8)
+    if replaced:
+        assert_standard(normal, after, 0.1)
+        assert replaced_if_far(density, before, z[: ENOUGH * SIZE - 1])[0] is before
