@@ -8,7 +8,7 @@ each by itself and in stacks with equal weights. Delphi has seven bases, of whic
 forecast. Which laws are stacked, and `noise.walk.WEIGHTS`, by which the size of errors beyond the runs is multiplied along sizes
 and stages, are also chosen on all sweeps but the one that is scored, all in turn. Point fits, and the published law of
 the domain for the sizes that its card is for, stand beside. Where a sweep has annealed checkpoints and others, the recommended
-stacks are also fitted to both kinds at once.
+laws are also fitted to both kinds at once.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.noise import walk as walks
 
 SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
-CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (0.0, 0.5, 1.0, 2.0) for p in (0.0, 0.5, 1.0)}
+CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (0.0, 0.5, 1.0, 1.5, 2.0) for p in (0.0, 0.5, 0.75, 1.0)}
 SETTLED, LATEST = 2.0, 31
 LAWS: dict[str, list[tuple[str, ...]]] = {
     "source": [
-        ("from-base-source", "plateau-source"), ("transfer-source",), ("plateau-source",), ("from-base-source",),
-        ("plateau-source", "transfer-source"), ("from-base-source", "plateau-source", "transfer-source"), ("injection",),
+        ("from-base-source",), ("from-base-source", "plateau-source"), ("from-base-source", "transfer-source"),
+        ("plateau-source", "transfer-source"), ("transfer-source",), ("plateau-source",), ("injection",),
     ],
     "target": [
         ("plateau-target", "transfer-target"), ("transfer-target",), ("plateau-target",), ("reuse-saturation",), ("midtraining",),
     ],
 }  # fmt: skip
-"""Laws and stacks of each domain, the recommended one first and published laws that are not of PUBLISHED last."""
+"""Laws and stacks of each domain, the recommended ones first and published laws that are not of PUBLISHED last."""
 BASE_ROWS = ", with base rows"
 BY_KIND = {"from-base-source": {"J": "anneal"}}
 """Parameters that differ by the kind of checkpoint where both kinds are fitted at once: the loss of an annealed one rises as soon
@@ -153,7 +153,7 @@ def by_kind(every: list[Case]) -> list[dict[str, Case]]:
 
 
 def work_together(kinds: dict[str, Case]) -> list[dict[str, Any]]:
-    """Scores of the recommended stack fitted to both kinds of checkpoint at once, for each kind's held-out rows."""
+    """Scores of the recommended laws fitted to both kinds of checkpoint at once, for each kind's held-out rows."""
 
     def marked(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
         return rows.assign(anneal=kind, **{name: f"{kind} " + rows[name].astype(str) for name in ("run", "checkpoint")})
@@ -203,7 +203,7 @@ def percent(value: float, digits: int = 0) -> str:
 
 
 def recommended(rows: pd.DataFrame) -> str:
-    """The recommended stacks case by case, beside point fits of their laws and the published law."""
+    """The recommended laws case by case, beside point fits of their laws and the published law."""
     body = []
     for title, part in rows.groupby("case", sort=False):
         domain = str(part["domain"].iloc[0])
@@ -229,7 +229,7 @@ def recommended(rows: pd.DataFrame) -> str:
 
 
 def both_kinds(pooled: pd.DataFrame, rows: pd.DataFrame) -> str:
-    """The recommended stacks fitted to both kinds of checkpoint at once, beside those fitted to one kind."""
+    """The recommended laws fitted to both kinds of checkpoint at once, beside those fitted to one kind."""
     best = rows["domain"].map(lambda domain: shown(LAWS[domain][0]))
     alone: Any = rows[(rows["spread"] == "default") & (rows["laws"] == best)].set_index("case").loc[pooled["case"]]
     joint = pooled.set_index("case")
@@ -275,7 +275,7 @@ def nested(rows: pd.DataFrame) -> str:
 
 
 def by_sweep(rows: pd.DataFrame) -> str:
-    """Mean coverage and error of the recommended stacks on each sweep."""
+    """Mean coverage and error of the recommended laws on each sweep."""
     best = rows[(rows["spread"] == "default") & (rows["laws"] == rows["domain"].map(lambda domain: shown(LAWS[domain][0])))]
     means = best.groupby("sweep", sort=False)[["50%", "90%", "error", "width"]].mean()
     means.loc["mean of the sweeps"] = means.mean()
@@ -296,13 +296,13 @@ def main() -> None:
     print(f"# Continual pre-training on every measured sweep\n\n{banner('cpt')}\n")
     print("The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view; the `plateau-` laws,")
     print("`from-base-source` and the stacks on all tables of both sweeps, held-out rows included.\n")
-    print(f"## The recommended stacks: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
+    print(f"## The recommended laws: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
     print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them. The")
     print("width is also given over that of the intervals of the `transfer-` law of the domain, taken for exact (`run`).\n")
     print(recommended(rows) + "\n")
     print(f"Means over the cases of a sweep:\n\n{by_sweep(rows)}\n")
     print("## Both kinds of checkpoint in one fit\n")
-    print("The stacks above, fitted to annealed checkpoints and to those at a constant rate together (`--by J=anneal` for the law")
+    print("The laws above, fitted to annealed checkpoints and to those at a constant rate together (`--by J=anneal` for the law")
     print("with a measured base loss), beside their fits to one kind. Nothing was chosen by this table.\n")
     print(both_kinds(pooled, rows) + "\n")
     print("## Chosen without the sweep that is scored\n\nBy the lowest mean log CRPS on the other sweeps.\n")

@@ -197,11 +197,13 @@ def plateau_target(p: Values, x: Values) -> Any:
 
 
 def from_base_source(p: Values, x: Values) -> Any:
-    """The base loss goes on towards E with replayed tokens; the rate is high again; forgetting by new to replayed tokens."""
-    left = np.exp(-p["eta"] * np.log1p(x["r"] * x["D"] / (x["N"] * x["ptpp"])))
-    soon = _power(x["ptpp"], p["w"]) * (1 - x["r"]) * x["D"]
-    forgotten = p["S"] * np.log1p(soon / (p["h"] * np.sqrt(x["N"]) + p["k"] * x["r"] * x["D"])) * (1 - x["r"]) ** p["c"]
-    return p["E"] + left * (x["base_loss"] - p["E"]) + p["J"] + forgotten
+    """A fall from the plateau U that goes on with replayed tokens, the rate is high again, and forgetting by what was learnt."""
+    share = (x["base_loss"] / p["U"]) ** 2  # of the plateau, squared
+    further = np.exp(2 * p["eta"] * np.log1p(x["r"] * x["D"] / (x["N"] * x["ptpp"])))
+    below = np.maximum(1 / share - 1, 1e-3)
+    replaced = p["h"] * np.cbrt(x["N"]) + p["k"] * x["r"] * x["D"]
+    forgotten = p["S"] * _power(x["N"], -p["nu"]) * np.log1p((1 - x["r"]) ** p["c"] * x["D"] / replaced)
+    return p["U"] / np.sqrt(1 + below * further) + p["J"] + forgotten * np.sqrt(below / (1 + below))
 
 
 def _stages(x: Values) -> tuple[Any, Any]:
@@ -447,7 +449,7 @@ OWN: dict[str, dict[str, float]] = {
     "multi-power": {"L0": 2.6, "A": 0.5, "alpha": 0.5, "B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6},
     "plateau-source": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "S": 0.06, "h": 1000.0, "k": 2.0},
     "plateau-target": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35},
-    "from-base-source": {"S": 0.06, "w": 0.1, "h": 1000.0, "k": 2.0},
+    "from-base-source": {"U": 6.0, "eta": 0.2, "S": 0.4, "nu": 0.13, "c": 1.0, "h": 1e4, "k": 2.0},
     "injection": {"A": 2.0, "alpha": 0.4, "B": 300.0, "beta": 0.3},
     "midtraining": {"G": 20.0, "gamma": 0.2},
     "reuse-saturation": {"A": 0.6, "alpha1": 0.15, "alpha2": 0.2, "alpha3": 0.01, "B": 60.0, "beta": 0.3},
