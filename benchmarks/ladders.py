@@ -42,6 +42,8 @@ FEWEST = 8  # fitted rows
 ROWS = 60  # held-out rows of a split by which the size is learnt
 CONSTANT = (0.0, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.03)
 RESAMPLES = 50
+PROBABILITIES = (0.5, 0.8, 0.9)
+RIGHT = 2_000  # truths drawn from the forecast of a split
 WIDER = 1.25  # times the width of `run`
 SOUND = 0.8  # share of losses in the 90% intervals of a backtest inside the fitted rows that shows no misfit
 NAMES = {
@@ -62,6 +64,13 @@ means over the rows of a set, the sets of a source, the sources. Chosen on which
 - The form of the walk, its roughness, the weight of its interaction and the prior of its scale were chosen on these same sources,
   by the density of the fitted rows and the error beyond.
 - Fits whose sampling failed: {failed} of {splits}.
+"""
+
+RIGHTLY = """## By how much would shares vary if the intervals were right?
+
+The mean over sources, `extrapolated`, and in brackets between what it would lie with 95% probability if the intervals were right:
+truths are drawn from each forecast, with one error of the law for all rows. Sets of a source count as independent, though some
+share their runs, so that the ranges are rather too narrow.
 """
 
 BACKTESTS = """## Does a backtest inside the runs tell?
@@ -213,12 +222,25 @@ def scores(loss: Any, draws: Any) -> dict[str, float]:
     """Means over rows: error and bias of the median, coverage, width of the 90% interval and CRPS, all relative to the loss."""
     low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
     row = {"error": np.mean(np.abs(middle / loss - 1)), "bias": np.mean(middle / loss - 1)}
-    for prob in (0.5, 0.8, 0.9):
+    for prob in PROBABILITIES:
         ends = np.quantile(draws, [(1 - prob) / 2, (1 + prob) / 2], axis=0)
         row[f"{prob:.0%}"] = np.mean((loss >= ends[0]) & (loss <= ends[1]))
     return {k: float(v) for k, v in row.items()} | {
         "width": float(np.mean((high - low) / loss)), "crps": float(np.mean(crps(loss, draws) / loss))
     }  # fmt: skip
+
+
+def if_right(draws: Any, seed: int) -> Any:
+    """Shares of losses in 50, 80 and 90% intervals if they were right, array (RIGHT, 3): of draws (S, rows), each once the truth.
+
+    A draw has one error of the law in all its rows, so that many rows of few runs count as little as they should.
+    """
+    truths = np.random.default_rng(seed).choice(draws, RIGHT)
+    shares = []
+    for prob in PROBABILITIES:
+        low, high = np.quantile(draws, [(1 - prob) / 2, (1 + prob) / 2], axis=0)
+        shares.append(((truths >= low) & (truths <= high)).mean(axis=1))
+    return np.stack(shares, axis=1)
 
 
 def linearised(point: Any, held: pd.DataFrame, size: int = 2000) -> tuple[Any, float]:
@@ -270,7 +292,8 @@ def scored(pair: tuple[Ladder, tuple[float, float]]) -> list[dict[str, Any]]:
         "passed": plain.fit.passed, "discrepancy": float(np.median(away.fit.discrepancy.scale)),
         "inside": held_inside(ladder),
     }  # fmt: skip
-    return [where | {"kind": kind} | scores(loss, draws) for kind, draws in every.items()]
+    right = {"extrapolated": if_right(every["extrapolated"], int(ladder.key[:8], 16))}
+    return [where | {"kind": kind, "right": right.get(kind)} | scores(loss, draws) for kind, draws in every.items()]
 
 
 def constant_of_others(rows: pd.DataFrame) -> pd.DataFrame:
@@ -289,6 +312,22 @@ def constant_of_others(rows: pd.DataFrame) -> pd.DataFrame:
 def means(rows: pd.DataFrame) -> pd.DataFrame:
     """Means over the sets of every kind, split and source."""
     return rows.groupby(["kind", "split", "source"])[["error", "bias", "50%", "80%", "90%", "width", "crps", "discrepancy"]].mean()
+
+
+def ranges_if_right(rows: pd.DataFrame) -> str:
+    """Between which shares the mean over sources would lie with 95% probability, for each split, if `extrapolated` were right."""
+    some, body = rows[rows["kind"] == "extrapolated"], []
+    for split in SPLITS:
+        of_split = some[some["split"] == split]
+        by_source = [np.mean(list(part["right"]), axis=0) for _, part in of_split.groupby("source")]
+        low, high = np.quantile(np.mean(by_source, axis=0), [0.025, 0.975], axis=0)
+        measured = of_split.groupby("source")[["50%", "80%", "90%"]].mean().mean()
+        cells = {
+            f"in {name}": f"{percent(value, 0)} ({percent(a, 0)} to {percent(b, 0)})"
+            for (name, value), a, b in zip(measured.items(), low, high, strict=True)
+        }
+        body.append({"split": split, "losses": str(of_split["held"].sum())} | cells)
+    return markdown_table(body)
 
 
 def by_backtest(rows: pd.DataFrame) -> str:
@@ -335,6 +374,7 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
         "bias": percent(row["bias"], 2), "width of 90%": percent(row["width"]), "discrepancy": percent(row["discrepancy"], 2),
         "beyond, learnt without it": f"{percent(math.exp(beyond[row['source']][0]), 2)}, sd of log {beyond[row['source']][1]:.2f}",
     } for row in table.to_dict("records")]  # fmt: skip
+    lines += [RIGHTLY, ranges_if_right(rows), ""]
     return "\n".join([*lines, BACKTESTS.format(wider=WIDER), by_backtest(rows), "", SOURCES, markdown_table(body)])
 
 
@@ -361,7 +401,7 @@ def main() -> None:
         )
     )
     print(report(rows, beyond))
-    rows.to_csv(KEPT / "rows.csv", index=False)
+    rows.drop(columns="right").to_csv(KEPT / "rows.csv", index=False)
 
 
 if __name__ == "__main__":

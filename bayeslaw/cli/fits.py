@@ -126,6 +126,8 @@ def show(
     from bayeslaw.reporting.latex import parameters_latex
 
     options.check_outputs("A table", None, plot)
+    if csv and (latex or sensitivity):
+        raise BayeslawError("--csv, --latex and --sensitivity show different tables: give one of them.", code="two-tables")
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     if isinstance(loaded, bayeslaw.Stack) and (latex or sensitivity):
         raise BayeslawError(f"{fit.name} is a stack of fits; --latex and --sensitivity need a single fit.", code="stack-given")

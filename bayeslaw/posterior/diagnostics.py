@@ -28,6 +28,7 @@ FORECAST_ROWS = 24  # settings of a forecast at which draws are checked
 FAR = 0.5  # spans outside the runs from which on a setting is far
 # Distances that never count as far: in e-folds, or as a share of the support of a covariate that is neither logarithmic nor signed.
 NEAR = (0.1, 0.05)
+OF_ZERO = 300.0  # e-folds outside the runs that no setting above 0 lies
 SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest measured on tinycpt (.3 to .5%)
 SEED_LOGITS = 0.1  # the same in logits of an accuracy: 1% of a loss of 2.5 nats at a steepness of 4 per nat
 
@@ -358,6 +359,10 @@ class Reach:
     def __call__(self, distance: float) -> str:
         return f"{distance:.2g}{' e-folds' if self.logarithmic else ''}"
 
+    def is_zero(self, distance: float) -> bool:
+        """Whether a setting so far outside is 0, for whose logarithm distances take that of 1e-300."""
+        return self.logarithmic and distance > OF_ZERO
+
 
 def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: str = "") -> tuple[list[str], Check]:
     """Describe for each setting in which covariates it lies outside the runs, and how far.
@@ -382,15 +387,15 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: st
     for name, covered in reach.items():
         distance = outside[name].to_numpy(dtype=np.float64)
         off = np.flatnonzero(distance > 1e-9)  # logarithms of equal values differ by rounding
-        for i, text in zip(off.tolist(), map(covered, distance[off].tolist()), strict=True):
-            distances[i].append(f"{name} by {text}")
+        for i, away in zip(off.tolist(), distance[off].tolist(), strict=True):
+            distances[i].append(f"{name} = 0" if covered.is_zero(away) else f"{name} by {covered(away)}")
         beyond = distance > max(covered.far, 1e-9)
         far |= beyond
         largest = float(distance.max(initial=0.0))
         table[name] = {"span": covered.span, "far": covered.far, "outside": largest, "rows_far": float(beyond.sum())}
         if beyond.any():
             span = f"span {covered(covered.span)}" if covered.span > 0 else "have one value: its effect is the priors'"
-            farthest.append(f"{name} up to {covered(largest)} (the runs {span})")
+            farthest.append(f"{name} {'= 0' if covered.is_zero(largest) else f'up to {covered(largest)}'} (the runs {span})")
     texts = [f"{'FAR ' * bool(f)}outside: {', '.join(d)}" if d else "inside" for f, d in zip(far, distances, strict=True)]
     if farthest:
         advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"

@@ -96,6 +96,7 @@ REQUESTS: dict[str, tuple[str, ...]] = {
     "seed": (FIT + "older.nc --seed -1", "not-a-whole-number", "seed", "-1"),
     # options of show, forecast and score
     "ci-of-show": ("show fit.nc --ci 90", "not-a-probability", "90", "0.9"),
+    "two-tables": ("show fit.nc --latex --csv", "two-tables", "one of them"),
     "ci-of-latex": ("show fit.nc --latex --ci 1", "not-a-probability"),
     "ci": (f"forecast fit.nc{AT} --ci 90 -o older.csv", "not-a-probability", "90"),
     "ci-nan": (f"forecast fit.nc{AT} --ci nan", "not-a-probability", "nan"),

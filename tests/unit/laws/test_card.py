@@ -51,7 +51,7 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
         else:
             around = rng.uniform(low, high) + rng.uniform(-1, 1, rows) * (1.0 if name == "ptpp" else 1.5)
             columns[name] = np.power(10.0, np.clip(around, low, high))
-    if {"base_loss", "ptpp"} <= columns.keys():  # the law has no floor, and is for adaptations that are not far longer than the pre-training
+    if {"base_loss", "ptpp"} <= columns.keys():  # the law has no floor: adaptations are not far longer than the pre-training
         columns["D"] = np.minimum(columns["D"], 100 * columns["N"] * columns["ptpp"])
     return columns
 

@@ -222,6 +222,13 @@ def test_with_one_value_nearly_everything_is_far() -> None:
     assert check.table.loc["N"].to_dict() == {"span": 0.0, "far": 0.1, "outside": 0.11, "rows_far": 1.0}
 
 
+def test_no_tokens_are_outside_runs_with_tokens_by_no_number_of_e_folds() -> None:
+    reach = {"D": Reach.of(Covariate("D", "", (0, 1e15)), np.array([1e8, 1e9]))}
+    texts, check = extrapolation(pd.DataFrame({"D": [0.0, np.log(1e8) - np.log(1e-300)]}), reach)
+    assert texts == ["inside", "FAR outside: D = 0"]
+    assert "outside the runs: D = 0 (the runs span 2.3 e-folds)" in check.text
+
+
 def test_reach_of_runs_that_begin_at_no_tokens_and_of_shares() -> None:
     tokens = Covariate("D", "", (0, 1e15))
     assert Reach.of(tokens, np.array([0.0, 1.0, np.e])).span == pytest.approx(1)
