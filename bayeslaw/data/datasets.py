@@ -86,6 +86,18 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     Files that were downloaded before are taken from the system's cache, or from the folder named by the environment variable
     `BAYESLAW_CACHE`.
 
+    Parameters
+    ----------
+    name : str
+        Of the set, as `bayeslaw data list` has it.
+    folder : str or Path
+        Where the tables are written.
+
+    Returns
+    -------
+    Fetched
+        Paths and numbers of rows of the tables, and notes of what was computed or left out.
+
     Raises
     ------
     BayeslawError

@@ -104,6 +104,20 @@ class Runs:
         """Return the rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``.
 
         It may name columns as bayeslaw does or as the file does, such as ``val/loss < 3``.
+
+        Parameters
+        ----------
+        condition : str or None
+            None keeps all rows.
+
+        Returns
+        -------
+        Runs
+
+        Raises
+        ------
+        BayeslawError
+            If it is no condition, names no column, or holds for no row.
         """
         if condition is None:
             return self

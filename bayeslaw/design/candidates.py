@@ -339,6 +339,18 @@ def _fixed(frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64]
 def grid_of_runs(law: Law | Posterior, settings: Mapping[str, str]) -> pd.DataFrame:
     """Return all combinations of values as candidates: one run for each, logged at every D or atpp; see `bayeslaw.grid`.
 
+    Parameters
+    ----------
+    law : Law, Fit or Stack
+        Whose covariates are given values.
+    settings : mapping of str to str
+        Values of each covariate, such as ``"1e8,1e9"`` or ``"1e8:1e9:5"``.
+
+    Returns
+    -------
+    DataFrame
+        A row for each logged point, with the column `run`.
+
     Examples
     --------
     >>> bayeslaw.design.grid_of_runs(bayeslaw.load_law("chinchilla"), {"N": "1e8,1e9", "D": "1e9,1e10"})["run"].unique().tolist()

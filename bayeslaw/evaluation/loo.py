@@ -84,6 +84,15 @@ def leave_one_run_out(fit: Fit) -> Loo:
 
     Runs in `unreliable` need a refit without them, which `bayeslaw.compare` makes.
 
+    Parameters
+    ----------
+    fit : Fit
+
+    Returns
+    -------
+    Loo
+        A row for each run: its expected log predictive density and the k of the Pareto tail.
+
     Examples
     --------
     >>> list(bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc")).table)

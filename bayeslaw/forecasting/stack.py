@@ -294,6 +294,15 @@ def check_pairing(sizes: Iterable[int], unpaired: str) -> None:
 def load_fit(path: str | Path) -> Posterior:
     """Read a fit or a stack from the file that its method `save` wrote.
 
+    Parameters
+    ----------
+    path : str or Path
+        The NetCDF file.
+
+    Returns
+    -------
+    Fit or Stack
+
     Raises
     ------
     FitError

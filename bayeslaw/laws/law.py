@@ -207,7 +207,18 @@ class Law:
         return of_all | {name: self.parameters[first] for name, (first, *_) in self.members.items() if name not in of_all}
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """Return the expected loss from parameters and covariates in one mapping of numbers and arrays."""
+        """Return the expected outcome from parameters and covariates in one mapping.
+
+        Parameters
+        ----------
+        values : mapping of str to number or array
+            Every parameter and covariate, in their units; shapes broadcast.
+
+        Returns
+        -------
+        array
+            For losses in nats/token.
+        """
         return self.formula_at(self.at_rows(values))
 
     def formula_at(self, values: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY) -> Any:
@@ -235,7 +246,20 @@ class Law:
         return scope
 
     def predict(self, draws: Mapping[str, ArrayLike], covariates: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-        """Return the expected outcome (S, n), for losses in nats/token, for draws of parameters (S,) and settings (n,)."""
+        """Return the expected outcome for every draw at every setting.
+
+        Parameters
+        ----------
+        draws : mapping of str to array (S,)
+            Of every parameter.
+        covariates : mapping of str to array (n,)
+            Settings, in the units of the card.
+
+        Returns
+        -------
+        array (S, n)
+            For losses in nats/token.
+        """
         values: dict[str, Any] = {k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}
         values |= {k: np.asarray(covariates[k], dtype=np.float64)[None, :] for k in self.covariates}
         loss = self.evaluate(values)
@@ -243,7 +267,18 @@ class Law:
         return np.broadcast_to(np.asarray(loss, dtype=np.float64), shape)
 
     def reference(self, table: pd.DataFrame) -> dict[str, float]:
-        """Return the reference point of a table: means of the covariates, geometric ones (of positive values) for logarithmic."""
+        """Return the reference point of a table, at which priors with `on` hold.
+
+        Parameters
+        ----------
+        table : DataFrame
+            With a column for each covariate.
+
+        Returns
+        -------
+        dict of str to float
+            Means of the covariates, for logarithmic ones geometric means of the positive values.
+        """
         point = {}
         for name, covariate in self.covariates.items():
             values = table[name].to_numpy(dtype=np.float64)
@@ -292,7 +327,19 @@ class Law:
         return {name: unit(name, {}) for name in relative}, levels
 
     def sample_prior(self, size: int, at: Mapping[str, float], rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-        """Return prior draws of every parameter, arrays (size,); `at` is the reference point of the runs."""
+        """Return prior draws of every parameter.
+
+        Parameters
+        ----------
+        size : int
+        at : mapping of str to float
+            The reference point of the runs (`reference`).
+        rng : Generator
+
+        Returns
+        -------
+        dict of str to array (size,)
+        """
         draws = self._variables(size, rng)
         ones = {k: (np.ones(size) if self.parameters[k].prior.on else v) for k, v in draws.items()}
         units = self.term_units(ones, at)

@@ -581,6 +581,17 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes | None = None) -> Axes:
 def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
     """Draw the predicted interval width against the budget spent, for the chosen runs, runs of the smallest size and random runs.
 
+    Parameters
+    ----------
+    anchors : Anchors
+        What `bayeslaw.anchors` chose.
+    ax : Axes, optional
+        Where it is drawn, by default a new figure.
+
+    Returns
+    -------
+    Axes
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

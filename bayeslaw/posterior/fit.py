@@ -206,6 +206,21 @@ class Fit(Verdicts):
 
         Columns are median, eti<prob>_lb, eti<prob>_ub, mean, sd, r_hat, ess_bulk, ess_tail, prior_overlap, and the verdicts on
         the whole fit: `checks` ('passed' or 'FAILED') on its sampling and `model` ('no concerns', 'concerns', 'not assessed').
+
+        Parameters
+        ----------
+        ci_prob : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        DataFrame
+            A row for each parameter of law and noise.
+
+        Raises
+        ------
+        BayeslawError
+            If `ci_prob` is no probability.
         """
         ends, rows = interval_names("eti", ci_prob), {}
         for name, values in self.by_chain.items():
@@ -216,7 +231,18 @@ class Fit(Verdicts):
         return table.assign(checks=sampling_label(self.checks), model=model_label(self.checks))
 
     def prior_draws(self, size: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
-        """Return prior draws (size,) of the parameters of law and noise; priors with `on` are at the runs' reference point."""
+        """Return prior draws of the parameters of law and noise; priors with `on` are at the runs' reference point.
+
+        Parameters
+        ----------
+        size : int
+        seed : int
+            Equal seeds give equal draws.
+
+        Returns
+        -------
+        dict of str to array (size,)
+        """
         rng = np.random.default_rng([seed, 2])
         draws = self.law.sample_prior(size, self.observed.at, rng)
         for name in self.noise.parameters:
@@ -344,6 +370,15 @@ class Fit(Verdicts):
 
         Runs that share a checkpoint effect are not independent. Their densities are conditional on all other runs, as leaving one
         run out needs, or on the earlier runs, so that the sum over runs is the log likelihood.
+
+        Parameters
+        ----------
+        given : {'others', 'earlier'}
+            Which runs a run's density is conditional on.
+
+        Returns
+        -------
+        DataArray (chain, draw, run)
         """
         posterior = self.tree["posterior"]
         shifted = self.at_effects(self.observed, self.draws)
@@ -352,7 +387,17 @@ class Fit(Verdicts):
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as one NetCDF file; a killed write leaves an older file intact."""
+        """Write the fit as one NetCDF file; a killed write leaves an older file intact.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        BayeslawError
+            If its noise is a function of your own, which is code.
+        """
         from bayeslaw.posterior.storage import write_tree  # which imports this module
 
         if isinstance(self.noise, PointNoise):
