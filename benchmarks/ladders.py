@@ -43,6 +43,7 @@ ROWS = 60  # held-out rows of a split by which the size is learnt
 CONSTANT = (0.0, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.03)
 RESAMPLES = 50
 PROBABILITIES = (0.5, 0.8, 0.9)
+LOW = 0.7  # share of a source's losses in 90% intervals that is told
 RIGHT = 2_000  # truths drawn from the forecast of a split
 WIDER = 1.25  # times the width of `run`
 SOUND = 0.8  # share of losses in the 90% intervals of a backtest inside the fitted rows that shows no misfit
@@ -326,6 +327,11 @@ def ranges_if_right(rows: pd.DataFrame) -> str:
             f"in {name}": f"{percent(value, 0)} ({percent(a, 0)} to {percent(b, 0)})"
             for (name, value), a, b in zip(measured.items(), low, high, strict=True)
         }
+        under = (np.array(by_source)[:, :, 2] < LOW).sum(axis=0)
+        few = (of_split.groupby("source")["90%"].mean() < LOW).sum()
+        cells["sources of which 90% hold under 70% (if right: mean; 95% quantile)"] = (
+            f"{few} ({under.mean():.1f}; {np.quantile(under, 0.95):.0f})"
+        )
         body.append({"split": split, "losses": str(of_split["held"].sum())} | cells)
     return markdown_table(body)
 
@@ -362,7 +368,7 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
             body.append({
                 "intervals": words, "error": percent(mean["error"], 2), "bias": percent(mean["bias"], 2),
                 **{f"in {p}": percent(mean[p], 0) for p in ("50%", "80%", "90%")},
-                "sources under 70%": str((own["90%"] < 0.7).sum()), "width of 90%": percent(mean["width"]),
+                "sources under 70%": str((own["90%"] < LOW).sum()), "width of 90%": percent(mean["width"]),
                 "CRPS / loss": percent(mean["crps"], 2),
             })  # fmt: skip
         lines += [f"## {'Mean of the splits' if split == 'all' else f'Split: {split}'}\n", markdown_table(body), ""]
