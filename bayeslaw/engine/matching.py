@@ -24,7 +24,7 @@ FINAL = 200.0  # of draws of the density
 LONGEST = 3.0  # gradients longer than so many median ones are cut: first maps reach where a law breaks down
 # Range of the log ratio of density and map, over draws of the density, above which the map is replaced. Below it a map of the mode
 # and curvature, or of a ridge, still took fewer gradients than one of mean and covariance.
-FAR_OFF = 50.0
+FAR_OFF = 200.0
 ENOUGH = 20  # draws a coordinate without which no map is replaced
 
 
