@@ -206,7 +206,7 @@ def sample(
                 every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
                 nearly_normal = not of_steps["diverging"].any() and float(of_steps["n_steps"].mean()) <= SHORT
                 target = acceptance.smooth if nearly_normal else acceptance.rough
-                if not nearly_normal:
+                if not nearly_normal and not density.law.levels:  # the draws of a short run say little of a pool's funnel
                     ridge_map, flat = replaced_if_far(density, ridge_map, flat)
             ridge_map = ridge_map.refined(density, flat)
         second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target)
