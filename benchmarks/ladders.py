@@ -69,9 +69,9 @@ means over the rows of a set, the sets of a source, the sources. Chosen on which
 
 RIGHTLY = """## By how much would shares vary if the intervals were right?
 
-The mean over sources, `extrapolated`, and in brackets between what it would lie with 95% probability if the intervals were right:
-truths are drawn from each forecast, with one error of the law for all rows. Sets of a source count as independent, though some
-share their runs, so that the ranges are rather too narrow.
+The mean over sources, `extrapolated`, and in brackets the range in which it would lie with 95% probability if the intervals were
+right: truths are drawn from each forecast, with one error of the law for all rows. Sets of a source count as independent, though
+some share their runs, so that the ranges are rather too narrow.
 """
 
 BACKTESTS = """## Does a backtest inside the runs tell?
@@ -316,7 +316,7 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranges_if_right(rows: pd.DataFrame) -> str:
-    """Between which shares the mean over sources would lie with 95% probability, for each split, if `extrapolated` were right."""
+    """The measured means over sources and the ranges in which right intervals' means would lie, with 95% probability, by split."""
     some, body = rows[rows["kind"] == "extrapolated"], []
     for split in SPLITS:
         of_split = some[some["split"] == split]

@@ -51,10 +51,10 @@ def work(task: tuple[str, float, int]) -> list[dict[str, Any]]:
         with_base(simulate(law, truth, design[design["D"] > 0], seed, effect)),
         with_base(pd.DataFrame({**TARGET, "r": SHARES})),
     )
-    rows, loss, fits = [], true_loss(at), dict[str, bayeslaw.Fit]()
+    names = dict.fromkeys(n for laws in FITTED[name] for n in laws)
+    fits = {n: bayeslaw.fit(n, table, seed=seed, progress=False, cores=1) for n in names}
+    rows, loss = [], true_loss(at)
     for laws in FITTED[name]:
-        for n in laws:
-            fits.setdefault(n, bayeslaw.fit(n, table, seed=seed, progress=False, cores=1))
         posterior = together({n: fits[n] for n in laws})
         exact = posterior.forecast(at, discrepancy="none", force=True).draws["latent"].values
         about = {"truth": name, "law": shown(laws), "eta": eta, "passed": posterior.passed}

@@ -203,7 +203,8 @@ def from_base_source(p: Values, x: Values) -> Any:
     below = np.maximum(1 / share - 1, 1e-3)
     replaced = p["h"] * np.cbrt(x["N"]) + p["k"] * x["r"] * x["D"]
     forgotten = p["S"] * _power(x["N"], -p["nu"]) * np.log1p((1 - x["r"]) ** p["c"] * x["D"] / replaced)
-    return p["U"] / np.sqrt(1 + below * further) + p["J"] + forgotten * np.sqrt(below / (1 + below))
+    fallen = np.sqrt((1 + below) / (1 + below * further))
+    return x["base_loss"] * fallen + p["J"] + forgotten * np.sqrt(below / (1 + below))
 
 
 def _stages(x: Values) -> tuple[Any, Any]:

@@ -22,10 +22,10 @@ BATCHES, BATCH = 20, 300  # of the normal's own draws; as many gradients take so
 FIRST, FALL = 20.0, 1.5  # weight of the first batch against the last normal, so that a far mode is reached, and how it falls
 FINAL = 200.0  # of draws of the density
 LONGEST = 3.0  # gradients longer than so many median ones are cut: first maps reach where a law breaks down
-# Range of the log ratio of density and map, over draws of the density, above which the map is replaced. Below it a map of the mode
-# and curvature, or of a ridge, still took fewer gradients than one of mean and covariance.
+# Range of the log ratio of density and map, over draws of the density, above which the map is replaced. Below it maps of mode and
+# curvature, or of a ridge, took fewer gradients than those of mean and covariance, or needed sampling twice less often.
 FAR_OFF = 200.0
-ENOUGH = 20  # draws a coordinate without which no map is replaced
+ENOUGH = 20  # different draws a coordinate, as of chains that move, without which no map is replaced
 
 
 def matched(density: Density, ridge_map: RidgeMap, seed: int) -> RidgeMap:
@@ -61,7 +61,7 @@ def replaced_if_far(density: Density, ridge_map: RidgeMap, z: Array) -> tuple[Ri
     z : array (S, k)
         Draws of the density in the coordinates of that map.
     """
-    if len(z) < ENOUGH * density.size:
+    if np.unique(z[:, 0]).size < ENOUGH * density.size:
         return ridge_map, z
     low, high = np.quantile(density.function(ridge_map.arrays).many(z)[0] + 0.5 * (z**2).sum(axis=1), [0.05, 0.95])
     if high - low <= FAR_OFF:

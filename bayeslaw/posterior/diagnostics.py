@@ -28,7 +28,7 @@ FORECAST_ROWS = 24  # settings of a forecast at which draws are checked
 FAR = 0.5  # spans outside the runs from which on a setting is far
 # Distances that never count as far: in e-folds, or as a share of the support of a covariate that is neither logarithmic nor signed.
 NEAR = (0.1, 0.05)
-OF_ZERO = 300.0  # e-folds outside the runs that no setting above 0 lies
+OF_ZERO = 300.0  # e-folds: no setting above 0 lies so far outside the runs
 SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest measured on tinycpt (.3 to .5%)
 SEED_LOGITS = 0.1  # the same in logits of an accuracy: 1% of a loss of 2.5 nats at a steepness of 4 per nat
 
@@ -378,8 +378,8 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: st
     Returns
     -------
     list of str, Check
-        For each row 'inside', 'outside: N by 0.3 e-folds' or 'FAR outside: ptpp by 2.2 e-folds'. The check passes where no row is
-        far; it is not required, since laws are fitted to forecast outside the runs.
+        For each row 'inside', 'outside: N by 0.3 e-folds', 'FAR outside: ptpp by 2.2 e-folds' or 'FAR outside: D = 0'. The check
+        passes where no row is far; it is not required, since laws are fitted to forecast outside the runs.
     """
     distances: list[list[str]] = [[] for _ in range(len(outside))]
     far = np.zeros(len(outside), dtype=bool)
