@@ -200,7 +200,7 @@ def from_base_source(p: Values, x: Values) -> Any:
     """A fall from the plateau U that goes on with replayed tokens, the rate is high again, and forgetting by what was learnt."""
     share = (x["base_loss"] / p["U"]) ** 2  # of the plateau, squared
     further = np.exp(2 * p["eta"] * np.log1p(x["r"] * x["D"] / (x["N"] * x["ptpp"])))
-    below = np.maximum(1 / share - 1, 1e-3)
+    below = (1 / share - 1 + np.hypot(1 / share - 1, 0.1)) / 2
     replaced = p["h"] * np.cbrt(x["N"]) + p["k"] * x["r"] * x["D"]
     forgotten = p["S"] * _power(x["N"], -p["nu"]) * np.log1p((1 - x["r"]) ** p["c"] * x["D"] / replaced)
     fallen = np.sqrt((1 + below) / (1 + below * further))

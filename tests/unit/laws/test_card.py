@@ -83,6 +83,16 @@ def test_predict_is_finite_at_the_ends_of_the_replay_share(name: str, rng: np.ra
     np.testing.assert_allclose(law.predict(draws, settings), expected, rtol=1e-10)
 
 
+def test_the_source_law_has_no_kink_where_its_plateau_crosses_a_base_loss() -> None:
+    law, size = load_law("from-base-source"), 1e9
+    plateau = 2.0 * np.linspace(0.8, 1.2, 401)
+    fixed = {"eta": 0.2, "J": 0.05, "S": 0.4, "nu": 0.13, "c": 1.0, "h": 1e4, "k": 2.0}
+    draws = {name: np.full(len(plateau), value) for name, value in fixed.items()} | {"U": plateau}
+    at = {"N": [size], "D": [20 * size], "r": [0.25], "ptpp": [15.0], "base_loss": [2.0]}
+    slopes = np.diff(law.predict(draws, {k: np.array(v) for k, v in at.items()})[:, 0]) / np.diff(plateau)
+    assert np.abs(np.diff(slopes)).max() < 0.05 * np.ptp(slopes)
+
+
 def test_prior_predictive_outcomes_are_possible(law: Law, rng: np.random.Generator) -> None:
     possible = []
     for _ in range(2 if "lr_peak" in law.covariates else 20):
