@@ -2,10 +2,10 @@
 
     python benchmarks/real_sizes.py          # prints the table kept in benchmarks/results/real_sizes.md
 
-Losses are simulated from the `transfer-` laws, at 2.4e8 to 2.8e9 parameters, stages of 15 and 31 tokens per parameter, three replay
-shares and ten D, with run effects of .2 to 2% and points that scatter by .26%. To each table the law itself and the recommended
-stack are fitted at the defaults, and forecast the loss at 8.1e9 parameters, a stage of 279 and 20 adaptation tokens per parameter.
-Base losses, which `from-base-source` has as a covariate, are those of the truth.
+Losses are simulated from the `transfer-` laws and from `from-base-source`, at 2.4e8 to 2.8e9 parameters, stages of 15 and 31 tokens
+per parameter, three replay shares and ten D, with run effects of .2 to 2% and points that scatter by .26%. To each table the law
+itself and the recommended laws are fitted at the defaults, and forecast the loss at 8.1e9 parameters, a stage of 279 and 20
+adaptation tokens per parameter. Base losses, which `from-base-source` has as a covariate, are those of `transfer-source`.
 """
 
 from __future__ import annotations
@@ -29,31 +29,29 @@ ETAS, TABLES, SHARES = (0.15, 0.28, 0.5), 20, [0.1, 0.25, 0.5]
 FITTED = {
     "transfer-target": (("transfer-target",), LAWS["target"][0]),
     "transfer-source": (("transfer-source",), LAWS["source"][0], ("from-base-source", "plateau-source")),
+    "from-base-source": (LAWS["source"][0],),
 }
 """Laws and stacks that are fitted to tables of a law."""
+BASES = "transfer-source"
 SIZES, STAGES, TARGET = (2.4e8, 5e8, 1.2e9, 2.8e9), (15, 31), {"N": 8.1e9, "D": 20 * 8.1e9, "ptpp": 279.0}
 
 
 def work(task: tuple[str, float, int]) -> list[dict[str, Any]]:
-    """Whether the true loss lies in 90% intervals of the law and of the stack, for each replay share, and how wide they are."""
+    """Whether the true loss lies in 90% intervals of the laws fitted, for each replay share, and how wide they are."""
     name, eta, seed = task
     law, truth = bayeslaw.load_law(name), TRUTHS[name] | {"eta": eta}
-    design = settings(law, STAGES, SIZES)
+    of_base = truth if name == BASES else TRUTHS[BASES]
     effect = np.random.default_rng([seed, int(100 * eta)]).uniform(0.002, 0.02)
 
-    def true_loss(at: pd.DataFrame) -> Any:
-        return law.predict({k: np.array([v]) for k, v in truth.items()}, {k: at[k].to_numpy() for k in law.covariates})[0]
-
     def with_base(at: pd.DataFrame) -> pd.DataFrame:
-        return at.assign(base_loss=true_loss(at.assign(D=0.0)))
+        return at.assign(base_loss=true_loss(bayeslaw.load_law(BASES), of_base, at.assign(D=0.0)))
 
-    table, at = (
-        with_base(simulate(law, truth, design[design["D"] > 0], seed, effect)),
-        with_base(pd.DataFrame({**TARGET, "r": SHARES})),
-    )
+    design = with_base(settings(law, STAGES, SIZES).query("D > 0"))
+    table = simulate(law, truth, design, seed, effect).assign(base_loss=design["base_loss"].to_numpy())
+    at = with_base(pd.DataFrame({**TARGET, "r": SHARES}))
     names = dict.fromkeys(n for laws in FITTED[name] for n in laws)
     fits = {n: bayeslaw.fit(n, table, seed=seed, progress=False, cores=1) for n in names}
-    rows, loss = [], true_loss(at)
+    rows, loss = [], true_loss(law, truth, at)
     for laws in FITTED[name]:
         posterior = together({n: fits[n] for n in laws})
         exact = posterior.forecast(at, discrepancy="none", force=True).draws["latent"].values
@@ -65,8 +63,13 @@ def work(task: tuple[str, float, int]) -> list[dict[str, Any]]:
     return rows
 
 
+def true_loss(law: bayeslaw.Law, truth: dict[str, float], at: pd.DataFrame) -> Any:
+    """The law's loss (rows,) at some settings."""
+    return law.predict({k: np.array([v]) for k, v in truth.items()}, {k: at[k].to_numpy() for k in law.covariates})[0]
+
+
 def main() -> None:
-    tasks = list(product(("transfer-target", "transfer-source"), ETAS, range(TABLES)))
+    tasks = list(product(FITTED, ETAS, range(TABLES)))
     with ProcessPoolExecutor(2) as pool:
         rows = pd.DataFrame([row for part in pool.map(work, tasks) for row in part])
     print(f"# Models of usual sizes, simulated\n\n{banner('real_sizes')}\n")
