@@ -113,21 +113,61 @@ def fit(
     >>> bayeslaw.load_fit("fit.nc").summary().index[:5].tolist()
     ['E', 'A', 'alpha', 'B', 'beta']
     """
-    if shares is not None and isinstance(law, Law):
-        raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
-    law = law if isinstance(law, Law) else load_law(law, shares=shares)
-    if priors:
-        law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
-    runs, law = runs if isinstance(runs, Runs) else read_runs(runs), with_by(law, by or {})
-    law = with_levels(law, levels_of(law, runs.frame))
-    settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
-    _check_settings(**settings, seed=seed, cores=cores)
     if discrepancy not in get_args(Learning):
         problem = (
             f"The discrepancy of a fit is {' or '.join(get_args(Learning))}, not {discrepancy!r}; forecasts take a stated one."
         )
         raise BayeslawError(problem, code="unknown-discrepancy")
+    settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
+    _check_settings(**settings, seed=seed, cores=cores)
+    law = _law_of(law, shares, priors)
+    runs, law = runs if isinstance(runs, Runs) else read_runs(runs), with_by(law, by or {})
+    law = with_levels(law, levels_of(law, runs.frame))
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
+    chosen = _noise_of(noise, law, observed, bins)
+    info = _info(law, runs, observed, chosen, seed)
+    compressed = compress(law, observed, bins) if chosen.compressible else None
+    how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
+    how |= {"seed": seed, "progress": progress, "cores": cores}
+    result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
+    checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
+    if note := repeats_note(runs, law):
+        settled = runs.duplicates == "drop" and not same_in_other_runs(runs.frame, law)  # the text says which rows were left out
+        checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), "Keep one row of each (`--duplicates drop`)"))
+    if compressed is not None and bins is not None:
+        draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
+        shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
+        checks.append(bins_check(compressed.count, bins, shift, sigma, law.outcome))
+    tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
+    if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
+        with_it = STOPPED if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
+        if isinstance(with_it, str):
+            reason = with_it
+        else:
+            tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
+    info |= {
+        "noise_by": noise_by, "by": dict(by or {}), "settings": settings | {"bins": bins}, "ridge": result.ridge,
+        "interrupted": result.interrupted, "checks": table_of(checks),
+        "discrepancy": {"asked": discrepancy, "learned": not reason, "reason": reason},
+        "data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree),
+    }  # fmt: skip
+    tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
+    tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
+    return Fit(tree, law, chosen, observed, tuple(checks), info)
+
+
+def _law_of(law: Law | str | Path, shares: Sequence[str] | str | None, priors: Mapping[str, Prior | str] | None) -> Law:
+    """Return the law, with other priors if some were given."""
+    if shares is not None and isinstance(law, Law):
+        raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
+    law = law if isinstance(law, Law) else load_law(law, shares=shares)
+    if priors:
+        law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
+    return law
+
+
+def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations, bins: float | None) -> Noise:
+    """Return the noise that was asked for, which must go with the law and with bins."""
     chosen = Noise.choose(noise, observed)
     if twice := sorted({*chosen.parameters} & {*law.parameters}):
         problem = f"The noise and {law.name} both have a parameter {twice[0]!r}; rename the noise's."
@@ -141,26 +181,17 @@ def fit(
             "Leave bins out, or keep every tenth point of very long curves.",
             code="bins-with-ou-effect",
         )
-    compressed = compress(law, observed, bins) if chosen.compressible else None
-    how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
-    how |= {"seed": seed, "progress": progress, "cores": cores}
-    result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
-    checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
-    if note := repeats_note(runs, law):
-        settled = runs.duplicates == "drop" and not same_in_other_runs(runs.frame, law)  # the text says which rows were left out
-        checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), "Keep one row of each (`--duplicates drop`)"))
-    if compressed is not None and bins is not None:
-        draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
-        shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
-        checks.append(bins_check(compressed.count, bins, shift, sigma, law.outcome))
-    info = {
+    return chosen
+
+
+def _info(law: Law, runs: Runs, observed: Observations, noise: Noise, seed: int) -> dict[str, Any]:
+    """What a file says of law, data, noise and versions."""
+    info: dict[str, Any] = {
         "bayeslaw_format": FORMAT,
         "card": law.card,
         "priors": {k: p.prior.table for k, p in law.parameters.items()},
         "law_sha256": law.sha256,
-        "noise": chosen.text if isinstance(chosen, PointNoise) else chosen.table,
-        "noise_by": noise_by,
-        "by": dict(by or {}),
+        "noise": noise.text if isinstance(noise, PointNoise) else noise.table,
         "levels": law.levels,
         "data": runs.name,
         "sources": [asdict(source if source.seed is not None else replace(source, seed=seed)) for source in runs.sources],
@@ -168,28 +199,12 @@ def fit(
         "unit": observed.unit,
         "at": observed.at,
         "clock": {"column": observed.clock_column, "span": observed.span},
-        "settings": settings | {"bins": bins},
         "seed": seed,
-        "ridge": result.ridge,
-        "interrupted": result.interrupted,
         "versions": {p: version(p) for p in PACKAGES} | {"python": platform.python_version()},
         "base": observed.base.to_dict(orient="list"),
-        "checks": table_of(checks),
     }
-    if (memory := _memory(law, runs)) is not None:
-        info["memory"] = memory
-    tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
-    if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
-        with_it = STOPPED if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
-        if isinstance(with_it, str):
-            reason = with_it
-        else:
-            tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
-    info["discrepancy"] = {"asked": discrepancy, "learned": not reason, "reason": reason}
-    info |= {"data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree)}
-    tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
-    tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
-    return Fit(tree, law, chosen, observed, tuple(checks), info)
+    memory = _memory(law, runs)
+    return info if memory is None else info | {"memory": memory}
 
 
 def _memory(law: Law, runs: Runs) -> float | None:
