@@ -32,7 +32,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(VENV)/bin/bayeslaw demo
 
-# The unit tests but for the slow ones: a minute and a half on two cores, no sampling.
+# The unit tests but for the slow ones: under a minute on two cores, no sampling.
 quick: $(READY)
 	$(PY) -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit
 

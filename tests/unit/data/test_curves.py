@@ -85,6 +85,7 @@ def test_areas_of_tinycpt_equal_plain_loops(tiny: Curves) -> None:
         np.testing.assert_allclose(ends.loc[str(run), AREAS].to_numpy(float), [sums[a] for a in AREAS], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_tinycpt_is_continuous_where_runs_join(tiny: Curves) -> None:
     """Losses and areas of an adaptation's step 0 are those of the parent's step: the parents are the right ones."""
     frame = tiny.frame
@@ -209,6 +210,7 @@ def test_steps_count_the_same_or_by_their_tokens() -> None:
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_long_and_wide_losses_are_equal() -> None:
     wide = rows("a", [1e-3] * 6).rename(columns={"loss": "source_loss"}).assign(target_loss=3.0, train_loss=9.0)
     wide.loc[[1, 3], "target_loss"] = np.nan

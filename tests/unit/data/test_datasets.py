@@ -42,6 +42,7 @@ def test_a_set_is_downloaded_checked_and_kept(
     assert command("data", "fetch", "chinchilla").status == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_written_when_a_set_cannot_be_downloaded(
     served: Path, monkeypatch: pytest.MonkeyPatch, command: Command, tmp_path: Path
 ) -> None:

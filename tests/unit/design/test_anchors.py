@@ -322,6 +322,7 @@ def test_the_same_seed_gives_the_same_numbers(fit: Fit, made: Anchors) -> None:
     pd.testing.assert_frame_equal(made.picks, again.picks)
 
 
+@pytest.mark.slow
 def test_the_text_summarises_a_choice(made: Anchors) -> None:
     lines = made.text.splitlines()
     assert lines[0].startswith(f"{len(made.bought)} runs for ")
@@ -340,6 +341,7 @@ def test_the_stop_is_after_the_last_purchase_worth_its_price(fit: Fit) -> None:
     assert worth[made.stop - 1]
 
 
+@pytest.mark.slow
 def test_informs_lists_the_parameters_whose_sd_narrows() -> None:
     fit = drawn({"a": 0.1, "b": 0.3, "c": 1e-6}, sigma_point=0.01, sigma_run=0.001)
     frame = pd.DataFrame({"run": ["slope", "slope", "level"], "x": [-3.0, 3.0, 0.0], "cost": 1.0})
@@ -381,11 +383,13 @@ def test_a_law_that_misses_its_own_runs_is_noted(fit: Fit) -> None:
     assert not anchors(calm, pool(4), TARGETS, budget=20.0, cost="cost").notes
 
 
+@pytest.mark.slow
 def test_replicates_have_ids_of_their_own(fit: Fit) -> None:
     made = anchors(fit, pool(2), TARGETS, budget=1000.0, cost="cost", replicates=3)
     assert sorted(made.rows()["run"].unique()) == ["c0", "c0#2", "c0#3", "c1", "c1#2", "c1#3"]
 
 
+@pytest.mark.slow
 def test_no_exchange_of_a_single_pick_is_better(fit: Fit) -> None:
     made = anchors(fit, pool(20, 8, points=2), TARGETS, budget=9.0, cost="cost")
     market, least = made.market, made.market.value(made.market.ensemble.covariance(made.bought))
@@ -401,6 +405,7 @@ def test_no_exchange_of_a_single_pick_is_better(fit: Fit) -> None:
 # --- checkpoint effects ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_runs_of_one_checkpoint_share_its_effect() -> None:
     """Two runs of one new checkpoint inform less than one run of each of two, because they err together."""
     fit = line_fit(noise="normal-checkpoint", point=0.002, run=0.002)
@@ -416,6 +421,7 @@ def test_runs_of_one_checkpoint_share_its_effect() -> None:
     assert apart == pytest.approx(1 / (1 / variance + 2 / (shared + own)), rel=0.1)
 
 
+@pytest.mark.slow
 def test_variances_of_noise_are_those_of_a_normal_with_the_same_information() -> None:
     point, run = line_fit().noise.variances(line_fit().draws)
     assert (point[0], run[0]) == (pytest.approx(1e-4), pytest.approx(1e-4))
@@ -446,6 +452,7 @@ def of_checkpoints() -> tuple[Fit, pd.DataFrame]:
     return made, frame.iloc[[0]].assign(run="new", r=0.25, D=10 * frame["N"].iloc[0]).drop(columns="loss")
 
 
+@pytest.mark.slow
 def test_a_fitted_checkpoint_is_known_by_its_name_or_by_size_and_stage() -> None:
     """What a candidate tells, too, is counted with the effect that the fit has learnt, as its price and forecast do."""
     fit, candidate = of_checkpoints()
@@ -467,6 +474,7 @@ def test_a_fitted_checkpoint_is_known_by_its_name_or_by_size_and_stage() -> None
     assert fresh.picks["gain"].item() > 5 * named
 
 
+@pytest.mark.slow
 def test_runs_of_a_design_have_effects_of_their_own() -> None:
     """Even where they are named like runs and checkpoints of the fit, for which the likelihood takes them too."""
     fit, candidate = of_checkpoints()

@@ -157,6 +157,7 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     assert logged.candidates.cost.tolist() == [2, 4, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "code", "named"),
     [

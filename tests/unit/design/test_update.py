@@ -163,6 +163,7 @@ def test_long_curves_are_compared_at_500_points() -> None:
     assert predictions["p_curve"][0] > 0.01
 
 
+@pytest.mark.slow
 def test_a_run_that_continues_and_rows_without_a_run() -> None:
     fit = line_fit(size=2000)
     table = pd.DataFrame({"x": [3.0, 4, 5], "loss": [4.0, 5, 6], "run": ["r0", None, None]})

@@ -48,6 +48,7 @@ def test_losses_are_matched_by_run_and_step() -> None:
     assert combine(some, "forum", "web", "code").conversions == ("4 losses have no partner at their step and are left out",)
 
 
+@pytest.mark.slow
 def test_the_unit_and_the_known_errors_stay_with_the_losses() -> None:
     """The known errors of the two other domains are left out, which the conversions report."""
     table = three().assign(unit="bits/byte", loss_se=lambda d: d["domain"].map({"web": 0.1, "code": 0.2, "forum": 0.3}))

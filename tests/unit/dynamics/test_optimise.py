@@ -30,6 +30,7 @@ def brute(recipe: Recipe, choices: list[dict[str, float]], weight: float) -> np.
     return np.array([weight * source + (1 - weight) * target for source, target in changes])
 
 
+@pytest.mark.slow
 def test_losses_are_the_formula() -> None:
     fit = dynamics_fit(SOURCE, size=400)
     row = RECIPE.rows()

@@ -104,6 +104,7 @@ def test_tables_have_intervals_and_marks_of_forced_checks(turning: TurningPoint)
     assert (set(turning.curve()["checks"]), set(forced.summary()["checks"])) == ({"passed"}, {"FAILED (forced)"})
 
 
+@pytest.mark.slow
 def test_recipes_without_a_turning_point_are_refused(fit: Fit) -> None:
     with fails("no-target", 0.5):
         turning_point(fit, RECIPE, weight=0.5)

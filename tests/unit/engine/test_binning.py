@@ -109,6 +109,7 @@ def test_a_check_tells_whether_bins_are_narrow_enough() -> None:
     assert all(value in wide.text for value in ("164 points", "2 bins", "0.4", "2.0e-04", "25%", "3.0e-04"))
 
 
+@pytest.mark.slow
 def test_unusable_bins_are_refused() -> None:
     for width in (0.0, -1.0, 0.6, float("nan")):
         with fails("bad-bin-width", f"{width:g}"):

@@ -44,6 +44,7 @@ def test_code_that_can_not_be_kept_on_disk_is_compiled_in_memory_and_says_so(err
         assert build.kept_on_disk(make) == "compiled"
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_when_a_function_is_first_called_costs_only_the_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

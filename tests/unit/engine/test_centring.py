@@ -64,6 +64,7 @@ def test_other_powers_are_another_view_of_the_same_density() -> None:
         assert_true_gradient(other.function(), y)
 
 
+@pytest.mark.slow
 def test_the_map_is_near_the_mode_and_spreads_are_not_driven_to_zero() -> None:
     plain = density()
     assert not needs_centring(plain)  # it is for hundreds of coordinates

@@ -126,6 +126,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_run_effects_are_in_units_of_their_spread(rng: np.random.Generator) -> None:
     law = load_law("chinchilla")
     density = Density.of(law, oracles.observations(law), NOISES["student"])

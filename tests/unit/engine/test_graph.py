@@ -95,6 +95,7 @@ def test_functions_of_one_argument_have_their_values_and_derivatives(names: tupl
     assert_right(function, {"own": ROWS}, 0.8, expected=lambda a, x: function(a, x, ORACLES))
 
 
+@pytest.mark.slow
 def test_minimum_and_maximum_have_their_values_and_derivatives() -> None:
     def function(a: Any, b: Any, x: Any, functions: Mapping[str, Function] = FUNCTIONS) -> Any:
         low, high = functions["minimum"], functions["maximum"]
@@ -103,6 +104,7 @@ def test_minimum_and_maximum_have_their_values_and_derivatives() -> None:
     assert_right(function, {"own": ROWS}, 0.7, 1.2, expected=lambda a, b, x: function(a, b, x, NUMPY))
 
 
+@pytest.mark.slow
 def test_select_takes_one_side_and_its_slope() -> None:
     table = {"own": ROWS, "flag": np.array([1.0, 0.0, 0.0, 1.0])}
 
@@ -147,6 +149,7 @@ def test_columns_give_rows_their_values_and_derivatives() -> None:
         assert_right(function, columns(shuffled), 0.7, 1.3)
 
 
+@pytest.mark.slow
 def test_one_compiled_function_serves_tables_of_any_size() -> None:
     function = ON_ROWS["two columns meet"]
     large, small = columns(), {name: values[:33] for name, values in columns().items()}
@@ -162,6 +165,7 @@ def test_data_can_be_replaced() -> None:
     assert program.function(1, weights=np.array([0.0, 1.0, 0.0, 0.0]))(np.array([2.0]))[0] == pytest.approx(1.6)
 
 
+@pytest.mark.slow
 def test_softplus_and_sigmoid_far_out() -> None:
     function = program_of(lambda a, _: FUNCTIONS["softplus"](a), {"own": np.ones(1)}, 1).function(1)
     for x, soft, sig in ((-800.0, 0.0, 0.0), (-30.0, np.exp(-30.0), np.exp(-30.0)), (800.0, 800.0, 1.0)):

@@ -142,6 +142,7 @@ def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> N
     assert section.level == pytest.approx(-0.5 * at**2 - np.log(5), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_ridge_path_that_ends_at_a_fold_is_rejected() -> None:
     fold, start = Fold(), np.array([-1.0, np.sqrt(2.0)])
     middle = Section(start, curvature(fold, start), fold(start)[0], 0)

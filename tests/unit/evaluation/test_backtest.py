@@ -210,6 +210,7 @@ def test_the_spread_is_the_one_to_compare_with_losses() -> None:
         np.testing.assert_allclose(made.rows[end], expected[f"discrepancy2%_{end}"])
 
 
+@pytest.mark.slow
 def test_failed_sampling_is_named_and_scored_only_when_forced() -> None:
     fit = line_fit(checkpoint=None, passed=False)
     runs = beyond_line(fit)
@@ -231,6 +232,7 @@ def test_a_failed_check_of_the_forecast_counts_too() -> None:
     assert "forecast_ess_bulk" in made.verdict
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_scored_are_counted() -> None:
     fit = apart_fit()
     seen = pd.DataFrame({"x": fit.observed.covariates["x"], "loss": fit.observed.outcomes, "run": "old", "step": 1.0})
@@ -257,6 +259,7 @@ def test_rows_that_cannot_be_scored_are_counted() -> None:
         forecasts_beyond(fit, table=strangers, along=direction(strangers, "step"), by="step", asked=ASKED, force=False)
 
 
+@pytest.mark.slow
 def test_of_many_rows_some_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 3)
     fit = line_fit(checkpoint=None)

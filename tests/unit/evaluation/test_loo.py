@@ -32,6 +32,7 @@ def run_density(fit: Fit, rows: pd.DataFrame) -> Array:
     return density
 
 
+@pytest.mark.slow
 def test_runs_left_out_are_those_of_plain_weights(sound_fit: Fit) -> None:
     """Where k is small, smoothing changes little: the harmonic mean of the run's density over the draws."""
     loo = leave_one_run_out(sound_fit)

@@ -111,6 +111,7 @@ def test_an_error_of_the_law_outside_the_runs_is_registered_and_scored(tmp_path:
         assert given[["spread", "checks"]].equals(wanted[["spread", "checks"]])
 
 
+@pytest.mark.slow
 def test_averages_are_settled_as_score_averages() -> None:
     fit = outcomes.outcome_fit("bounded")
     table = outcomes.table("bounded").assign(D=lambda t: 1.5 * t["D"], task=["a", "b"] * 12)
@@ -135,6 +136,7 @@ def test_rows_that_the_fit_had_are_left_out_as_score_leaves_them_out() -> None:
     assert settle(prediction, seen, in_sample=True).table["sample"].item() == f"in-sample ({len(seen)} of {len(seen)} rows)"
 
 
+@pytest.mark.slow
 def test_base_checkpoints_are_left_out_and_counted() -> None:
     base = HELD.head(2).assign(D=0, loss=3.0)
     result = settle(register(chinchilla(), HELD), pd.concat([HELD, base], ignore_index=True))
@@ -144,6 +146,7 @@ def test_base_checkpoints_are_left_out_and_counted() -> None:
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_file_says_what_was_forecast(written: Path) -> None:
     content, fit = json.loads(written.read_text(encoding="utf-8")), small_line()
     assert list(content) == [*TOP, "sha256"]
@@ -198,6 +201,7 @@ def test_every_changed_byte_is_refused(written: Path, rng: np.random.Generator) 
             settle(written, new_line())
 
 
+@pytest.mark.slow
 def test_a_signature_holds_against_a_digest_written_anew(tmp_path: Path) -> None:
     key, other = tmp_path / "key", tmp_path / "other"
     key.write_bytes(bytes(range(32)))
@@ -268,6 +272,7 @@ def test_other_files_are_refused(written: Path, tmp_path: Path) -> None:
         read_prediction(tmp_path / "none.json")
 
 
+@pytest.mark.slow
 def test_texts_are_those_given(tmp_path: Path) -> None:
     who = 'Zoë "\\udc00" \n\t</script>'
     register(small_line(), new_line(), who=who).save(tmp_path / "p.json")
@@ -280,6 +285,7 @@ def test_texts_are_those_given(tmp_path: Path) -> None:
         read_prediction(tmp_path / "q.json")
 
 
+@pytest.mark.slow
 def test_too_many_draws_and_long_notes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with fails("too-long", "why"):
         register(small_line(), new_line(), why="x" * 10_001)
@@ -291,6 +297,7 @@ def test_too_many_draws_and_long_notes_are_refused(monkeypatch: pytest.MonkeyPat
 # --- reach -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_reach_is_counted_as_a_backtest_counts_it() -> None:
     fit, seen = chinchilla(), oracles.table(CHINCHILLA, runs=8)
     far = HELD.assign(D=30 * HELD["D"])
@@ -312,6 +319,7 @@ def test_reach_is_counted_as_a_backtest_counts_it() -> None:
 # --- rows that were measured -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_are_recognised_in_any_order_and_in_parts() -> None:
     prediction, table = register(small_line(), new_line()), new_line()
     whole = settle(prediction, table).rows.set_index("row")
@@ -322,6 +330,7 @@ def test_rows_are_recognised_in_any_order_and_in_parts() -> None:
     np.testing.assert_allclose(some["crps"], whole.loc[[8, 3], "crps"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_difference_may_be_allowed() -> None:
     prediction, off = register(chinchilla(), HELD), HELD.assign(D=HELD["D"] * 1.004)
     with faults(*(("no-such-setting", row, "D") for row in range(1, len(HELD) + 1))) as found:
@@ -333,6 +342,7 @@ def test_a_difference_may_be_allowed() -> None:
             settle(prediction, HELD, tolerance=wrong)
 
 
+@pytest.mark.slow
 def test_a_forecast_is_settled_once() -> None:
     prediction, table = register(small_line(), new_line()), new_line()
     with faults(("settled-twice", 13, "x")):
@@ -344,6 +354,7 @@ def test_a_forecast_is_settled_once() -> None:
     assert settle(of_twins, pd.DataFrame({"x": [0.5, 0.5], "loss": [2.9, 2.8]})).rows["row"].tolist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_the_forecast_of_a_fitted_run_is_not_settled_by_another() -> None:
     later = pd.DataFrame({"x": [0.5], "run": ["r0"], "checkpoint": ["k0"]})
     prediction = register(small_line(), later)
@@ -354,6 +365,7 @@ def test_the_forecast_of_a_fitted_run_is_not_settled_by_another() -> None:
     assert "r0" in found[0].problem
 
 
+@pytest.mark.slow
 def test_outcomes_that_can_not_be_are_refused() -> None:
     prediction, table = register(small_line(), new_line()), new_line()
     with fails("another-unit", "bits/byte", "nats/token"):
@@ -369,6 +381,7 @@ def test_outcomes_that_can_not_be_are_refused() -> None:
         settle(register(fit, shares), shares.assign(accuracy=[50.0, *shares["accuracy"][1:]]))
 
 
+@pytest.mark.slow
 def test_facts_that_a_table_leaves_out_are_those_registered() -> None:
     fit, table = of_outcome("count")
     prediction = register(fit, table)
@@ -446,6 +459,7 @@ def test_the_range_of_right_intervals_is_binomial() -> None:
     assert binom.cdf(round(30 * high) - 1, 30, 0.9) < 0.95 <= binom.cdf(round(30 * high), 30, 0.9)
 
 
+@pytest.mark.slow
 def test_open_partly_settled_and_settled(written: Path) -> None:
     table = new_line()
     assert record(written.parent).predictions["status"].tolist() == [OPEN]
@@ -461,12 +475,14 @@ def test_open_partly_settled_and_settled(written: Path) -> None:
     assert found.calibrations[0].table["cover_eti90"].iloc[-1] == result.table["cover_eti90"].item()
 
 
+@pytest.mark.slow
 def test_known_errors_are_in_the_record_too(written: Path) -> None:
     settle(written, new_line(0.02)).save(written.with_name("p.settled.json"))
     wanted = bayeslaw.score(small_line(), new_line(0.02))
     assert record(written.parent).predictions["crps"].item() == pytest.approx(wanted["crps"].item(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_what_does_not_count_is_named(written: Path) -> None:
     folder, table = written.parent, new_line()
     good = written.read_bytes()
@@ -490,6 +506,7 @@ def test_what_does_not_count_is_named(written: Path) -> None:
     assert sorted(found.predictions["status"]) == [OPEN, OPEN, OPEN]
 
 
+@pytest.mark.slow
 def test_results_with_strange_contents_are_not_used(written: Path) -> None:
     settle(written, new_line()).save(written.with_name("p.settled.json"))
     path = written.with_name("p.settled.json")

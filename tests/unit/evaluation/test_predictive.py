@@ -23,6 +23,7 @@ def expected_pit(fit: Fit, weights: np.ndarray) -> np.ndarray:
     return np.asarray((weights.T * norm.cdf(fit.residual / sd)).sum(axis=0))
 
 
+@pytest.mark.slow
 def test_a_loss_has_its_rank_among_predictions_of_a_new_run(fitted: Fit) -> None:
     rows = predictive_check(fitted).rows
     size, n = fitted.residual.shape
@@ -43,6 +44,7 @@ def test_without_its_run_a_loss_has_the_rank_by_the_weights_of_that_run(fitted: 
     assert np.abs(rows["loo_pit"] - rows["pit"]).max() > 0.002
 
 
+@pytest.mark.slow
 def test_notes_say_what_was_left_out_and_where_weights_are_not_reliable(fitted: Fit) -> None:
     check = predictive_check(fitted)
     assert check.notes[0] == "12 losses of 4 runs; each run was left out as a whole, since its rows share a run effect"
@@ -50,6 +52,7 @@ def test_notes_say_what_was_left_out_and_where_weights_are_not_reliable(fitted: 
     assert [note for note in check.notes if "1 of 4 runs" in note and note.endswith(": r2")]
 
 
+@pytest.mark.slow
 def test_large_tables_are_predicted_from_some_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayeslaw.evaluation.predictive.MOST", 12 * 1000)
     check = predictive_check(line_fit(size=4000))

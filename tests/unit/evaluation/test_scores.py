@@ -137,6 +137,7 @@ def test_crps_of_honest_draws(normal: tuple[Array, Array], honest: dict[str, flo
     assert honest["crps"] == pytest.approx(float(closed.mean()), rel=0.01)
 
 
+@pytest.mark.slow
 def test_log_score_of_honest_draws(normal: tuple[Array, Array]) -> None:
     """Draws of log-normal losses: the entropy of the normal, raised a little by the kernel's width."""
     logs = np.log(MU) + SIGMA * (normal[0] - MU) / SIGMA
@@ -155,6 +156,7 @@ def test_probability_integral_transforms(normal: tuple[Array, Array], honest: di
     assert draw_scores(loss, MU + 0.3 * SIGMA + SIGMA * z)["pit_ks_p"] < 1e-4
 
 
+@pytest.mark.slow
 def test_over_confident_draws(normal: tuple[Array, Array], honest: dict[str, float]) -> None:
     """Draws half as wide as the truth cover as theory says, and score worse."""
     scores = draw_scores(normal[0], MU + 0.5 * SIGMA * normal[1])

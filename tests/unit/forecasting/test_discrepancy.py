@@ -74,6 +74,7 @@ def test_it_varies_with_size_and_budget() -> None:
     assert directions(load_law("d-cpt")) == ("N", "D")
 
 
+@pytest.mark.slow
 def test_a_law_without_scales_has_a_constant_discrepancy() -> None:
     card = load_law("cpt-joint").card
     law = parse_card(card)

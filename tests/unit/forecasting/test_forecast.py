@@ -72,6 +72,7 @@ def test_run_spread_has_the_variance_of_point_and_run_noise(sound_fit: Fit) -> N
     assert noise.var() == pytest.approx(float(v.mean()), rel=float(tolerance))
 
 
+@pytest.mark.slow
 def test_rows_of_one_run_share_its_effect(sound_fit: Fit) -> None:
     """Their difference holds point noise only; rows of different runs differ by run noise too."""
     point, run = sound_fit.draws["sigma_point"], sound_fit.draws["sigma_run"]
@@ -286,6 +287,7 @@ def test_a_setting_where_the_law_is_infinite_is_refused(sound_fit: Fit) -> None:
         forecast(fit, AT.assign(D=[1e9, 0, 1e9])).summary()
 
 
+@pytest.mark.slow
 def test_failed_checks_are_refused_unless_forced_and_then_marked(small_fit: Fit) -> None:
     assert not small_fit.passed
     failed = "; ".join(c.text for c in small_fit.checks if c.required and not c.passed)

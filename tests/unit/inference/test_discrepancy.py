@@ -75,6 +75,7 @@ def test_the_number_of_an_error_is_stated_with_the_forecast() -> None:
         bayeslaw.fit(LAW, TABLE, discrepancy="1%")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_refit_learns_an_error_if_the_fit_did(sound_fit: Fit) -> None:
     from bayeslaw.inference.refit import refit_task, rows_of
 

@@ -98,6 +98,7 @@ def test_starts_are_listed_best_first(pointed: PointFit) -> None:
     assert pointed.objective <= reached[0] * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_an_outlier_moves_a_large_delta_more_than_a_small_one() -> None:
     table, truth = noisy(sigma_run=0), oracles.typical(load_law("chinchilla"))
     table["loss"] *= np.where(table.index == 7, 1.5, 1.0)
@@ -120,6 +121,7 @@ def test_the_same_seed_gives_the_same_fit_and_bootstrap(pointed: PointFit) -> No
     assert not np.array_equal(first["E"], different["E"])
 
 
+@pytest.mark.slow
 def test_runs_are_resampled_whole(pointed: PointFit, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights of rows that a refit is given: equal within runs, or by row; as many rows as there are."""
     seen: list[Array] = []
@@ -198,6 +200,7 @@ def test_progress_goes_to_standard_error(pointed: PointFit, capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_blas_has_one_thread_while_descending(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that wait for each other over tiny systems made point fits 40 times slower on a busy computer."""
 

@@ -136,6 +136,7 @@ def test_a_noise_knows_its_choice(choice: str, shared: bool) -> None:
         assert noise.choice(observed) == choice
 
 
+@pytest.mark.slow
 def test_points_that_were_alone_get_a_run_effect_with_runs_that_join() -> None:
     fit = fitted(old_table().drop(columns="run"))
     assert not fit.noise.run_effect

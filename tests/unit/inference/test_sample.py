@@ -115,6 +115,7 @@ def test_thinned_draws_count_the_gradients_and_divergences_between() -> None:
     assert dict(after.sizes) == {"chain": 2, "draw": 3}
 
 
+@pytest.mark.slow
 def test_energies_of_all_draws_are_kept_where_draws_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second draw of a slow fit is kept; E-BFMI needs the energies of all."""
     monkeypatch.setattr(sampling, "is_slow", lambda _: True)

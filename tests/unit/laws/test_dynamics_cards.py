@@ -101,6 +101,7 @@ def test_a_term_that_is_zero_in_all_runs_keeps_its_prior() -> None:
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 def test_forecasts_beyond_the_logged_rates_are_flagged(annealed: Fit) -> None:
     table = oracles.table(load_law("annealing"))
     middle = table[["S1", "S2", "lr_peak"]].median().to_frame().T

@@ -99,6 +99,7 @@ def test_every_prior_of_the_reader_is_valid(dist: str) -> None:
     assert jsonschema.Draft7Validator(form).is_valid({"dist": dist, **numbers})
 
 
+@pytest.mark.slow
 def test_a_command_prints_it(command: Command) -> None:
     done = command("laws", "--schema")
     assert done.status == 0

@@ -95,6 +95,7 @@ def test_normal_noise_is_that_of_the_block_covariance(
     np.testing.assert_allclose(gradient, central(oracle, x, 1e-5), rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
 
 
+@pytest.mark.slow
 def test_rows_of_several_points_are_those_points(rng: np.random.Generator) -> None:
     """The count of a row's points, their mean and their scatter are sufficient."""
     noise, seen = Noise(False, True), rows(rng)
@@ -130,6 +131,7 @@ def test_one_sided_run_effects_are_integrated_out(run_effect: bool, se: Array, r
     np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-6 * np.abs(slopes).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [-0.4, -0.05, 0.0, 0.05, 0.4])
 def test_one_sided_effects_far_from_the_law_are_exact(error: float) -> None:
     """Of one point: the density of a normal plus an exponential variable, far out on both sides."""

@@ -63,6 +63,7 @@ def test_zhengs_published_parameters_give_their_published_allocation(zheng: Fit,
     np.testing.assert_allclose(6 * result.N * result.D, np.broadcast_to(result.compute, result.N.shape), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cpt-joint", "d-cpt", "ptpp-gate-floor"])
 def test_the_closed_form_is_the_numeric_optimum(name: str) -> None:
     fit = scattered_fit(name)
@@ -75,6 +76,7 @@ def test_the_closed_form_is_the_numeric_optimum(name: str) -> None:
         np.testing.assert_allclose(optimum["loss"], result.loss, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NO_POWERS)
 def test_other_laws_are_minimised_numerically(name: str) -> None:
     """No N of a dense grid does better."""

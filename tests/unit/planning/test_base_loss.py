@@ -67,6 +67,7 @@ def test_a_law_that_is_finite_at_no_tokens_gives_the_base_loss() -> None:
     np.testing.assert_allclose(np.exp(base.log), oracles.transfer_source(fit.draws, SMALL | {"D": 0.0, "r": 0.5}), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_known_errors_of_a_base_loss_are_added_to_the_noise() -> None:
     """As they are in the fit of a law: an error of 0 is no noise of 0."""
     assert sd(base_of(with_base_rows(BASE, loss_se=0.02))) == pytest.approx(math.hypot(0.003, 0.02 / BASE), rel=0.05)

@@ -186,6 +186,7 @@ def test_one_fit_of_several_domains_has_a_domain_for_each(rng: np.random.Generat
     assert found.losses["loss_median"].iloc[0] == pytest.approx(float(expected), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_fitted_mixtures_outside_the_bounds_are_not_compared(fits: dict[str, Fit]) -> None:
     fixed = {"web": (0.3, 0.3), "code": (0.3, 0.3), "books": (0.4, 0.4)}
     only = mix(fits["web"], bounds=fixed)

@@ -96,6 +96,7 @@ def test_effects_too_small_to_be_measured_count_as_independent() -> None:
     assert "correlated" not in shifted(small, NEW).shared
 
 
+@pytest.mark.slow
 def test_runs_that_share_nothing_are_independent() -> None:
     frame = runs(0.77)
     assert correlation(fitted(frame.assign(checkpoint=frame["run"]))) == pytest.approx(0.0, abs=MONTE_CARLO)
@@ -133,6 +134,7 @@ def test_losses_outside_the_runs_have_the_error_of_the_forecasts_there() -> None
     assert shifted.shift.std() == pytest.approx(errors.std(), rel=0.1)
 
 
+@pytest.mark.slow
 def test_losses_inside_the_runs_and_of_fits_that_learnt_nothing_have_none() -> None:
     fit = fitted(runs(0.0))
     for posterior_, model, learned in ((learning(fit), {"N": 1e9, "ptpp": 40.0}, True), (fit, NEW | {"ptpp": 300.0}, True)):

@@ -261,6 +261,7 @@ def test_margins_are_in_the_order_of_their_own_fit(fixed: Plan, source: Fit, tar
     np.testing.assert_allclose(fixed.margins["target loss"], aimed, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_anchors_are_chosen_for_the_margins(fixed: Plan) -> None:
     pool = pd.DataFrame(
         [

@@ -51,6 +51,7 @@ def test_tokens_from_scratch_have_the_same_loss(zheng: Fit) -> None:
     assert (np.diff(result.saved[0, :6]) < 0).all()  # savings fall during training, as their figure 2 shows
 
 
+@pytest.mark.slow
 def test_zhengs_savings(zheng: Fit) -> None:
     """They report 25 to 50% of FLOPs saved during training to 20 tokens per parameter.
 
@@ -66,6 +67,7 @@ def test_zhengs_savings(zheng: Fit) -> None:
     assert ((late > 0.25) & (late < 0.51)).all(), late
 
 
+@pytest.mark.slow
 def test_a_pair_of_fits_gives_the_savings_of_one_fit_of_both_stages(zheng: Fit, scratch: Fit) -> None:
     continued = repeated("chinchilla", CHINCHILLA | {"B": 433.3 / 2e9**0.08, "beta": 0.2})
     joint = transfer(zheng, {"N": 2e9, "D": "1e8:1e10:4"})

@@ -82,6 +82,7 @@ def test_differences_regret_and_probability_are_those_of_the_draws(fits: tuple[F
     assert table["B_better"].iloc[-1] > 0.9
 
 
+@pytest.mark.slow
 def test_multipliers_are_those_of_a_dense_grid(fits: tuple[Fit, Fit], along: Versus) -> None:
     """Both directions, and the compute that the better one would have saved."""
     for i in (0, 4, 7):
@@ -116,6 +117,7 @@ def test_nobody_can_know_is_said_where_neither_is_probable(along: Versus) -> Non
     assert not [line for line in sure.lines() if line.startswith("Nobody")]
 
 
+@pytest.mark.slow
 def test_at_settings_compute_grows_at_their_tokens_per_parameter(fits: tuple[Fit, Fit]) -> None:
     result = versus(*fits, {"N": "1e9,2e9", "D": "2e10"})
     assert result.settings[["N", "D"]].to_numpy().tolist() == [[1e9, 2e10], [2e9, 2e10]]
@@ -154,6 +156,7 @@ def test_the_least_compute_counts_where_losses_rise_again() -> None:
 # --- errors of laws, noise of runs, levels ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_errors_of_the_laws_widen_differences_beyond_the_runs(fits: tuple[Fit, Fit]) -> None:
     a, b = map(learning, fits)
     results = {s: versus(a, b, compute=[1e20, 1e24], shared_error=s, seed=3) for s in (0.0, 1.0)}
@@ -187,6 +190,7 @@ def test_next_runs_scatter_around_the_laws(fits: tuple[Fit, Fit]) -> None:
     np.testing.assert_array_equal(latent.multiplier, run.multiplier)
 
 
+@pytest.mark.slow
 def test_levels_of_one_fit_have_joint_draws() -> None:
     table = oracles.table(LAW, runs=8)
     table = pd.concat([table.assign(recipe=r, run=table.get("run", pd.Series(range(len(table)))).astype(str) + r) for r in "ab"])
@@ -212,6 +216,7 @@ def test_levels_of_one_fit_have_joint_draws() -> None:
             versus(fit, compute=1e20, **options)
 
 
+@pytest.mark.slow
 def test_the_seed_determines_everything(fits: tuple[Fit, Fit]) -> None:
     a, b = map(learning, fits)
     results = [versus(a, b, compute=[1e22, 1e24], on="run", shared_error=0.5, seed=seed).summary() for seed in (5, 5, 6)]
@@ -247,6 +252,7 @@ def test_what_can_not_be_asked_is_refused(fits: tuple[Fit, Fit], options: dict[s
         versus(*fits, **options)
 
 
+@pytest.mark.slow
 def test_what_can_not_be_compared_is_refused(fits: tuple[Fit, Fit]) -> None:
     a = fits[0]
     bits = posterior(LAW, scattered(TYPICAL, SIZE, 1), frame=oracles.table(LAW).assign(unit="bits/byte"))
@@ -264,6 +270,7 @@ def test_what_can_not_be_compared_is_refused(fits: tuple[Fit, Fit]) -> None:
     assert isinstance(versus(learning(a), learning(few), compute=1e24), Versus)
 
 
+@pytest.mark.slow
 def test_other_outcomes_and_point_fits_are_refused(fits: tuple[Fit, Fit]) -> None:
     name = next(n for n in bayeslaw.law_names() if not law_named(n).outcome.is_loss)
     law = law_named(name)
@@ -276,6 +283,7 @@ def test_other_outcomes_and_point_fits_are_refused(fits: tuple[Fit, Fit]) -> Non
         versus(fits[0], point, compute=1e20)
 
 
+@pytest.mark.slow
 def test_failed_checks_are_refused_unless_forced_and_marked() -> None:
     failed = (Check("r_hat", False, "largest R-hat 1.4", "sampling", pd.DataFrame()),)
     a, b = pair(checks=failed)
@@ -296,6 +304,7 @@ def test_tables_and_reach_are_named(along: Versus, fits: tuple[Fit, Fit]) -> Non
     assert any("same rows" in note for note in copies.notes)
 
 
+@pytest.mark.slow
 def test_the_runs_that_would_tell_most_lower_the_variance_of_the_difference() -> None:
     """One parameter of A is uncertain, and nothing of B: a run of A that shows it is bought, and B's runs tell nothing."""
     size, rng = 800, np.random.default_rng(3)

@@ -45,6 +45,7 @@ def test_a_figure_is_made_where_no_axes_are_given_and_none_where_they_are() -> N
     assert len(plt.get_fignums()) == len(before) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "draw",
     [

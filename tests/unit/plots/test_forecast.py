@@ -73,6 +73,7 @@ def hatched(ax: Axes) -> list[Rectangle]:
     return [p for p in ax.patches if isinstance(p, Rectangle)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prob", [0.9, 0.5])
 def test_each_setting_has_a_line_and_a_band(fan: Forecast, ax: Axes, prob: float) -> None:
     assert plot_forecast(fan, ax, ci_prob=prob, fitted=False) is ax
@@ -114,6 +115,7 @@ def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: A
     assert legend.get_title().get_text() == "interval: run inside the runs, extrapolated outside"
 
 
+@pytest.mark.slow
 def test_an_interval_of_nearly_all_is_not_called_100_percent(fan: Forecast, ax: Axes) -> None:
     assert "99.9% equal-tailed" in plot_forecast(fan, ax, ci_prob=0.999).get_title()
 
@@ -163,6 +165,7 @@ def test_fitted_losses_are_points_at_their_settings_and_others_are_counted(fitte
     assert f"{(~same).sum()} of {same.size} fitted losses are of other settings and not drawn" in notes(ax)
 
 
+@pytest.mark.slow
 def test_the_fitted_losses_nearest_to_a_curve_are_grey_and_named(fitted: Fit, ax: Axes) -> None:
     seen = fitted.observed.covariates
     n = float(seen["N"].max())
@@ -173,6 +176,7 @@ def test_the_fitted_losses_nearest_to_a_curve_are_grey_and_named(fitted: Fit, ax
     assert labels(ax)[-1] == f"fitted, nearest at N = {short_number(n)}: {np.size(near.get_ydata())}"
 
 
+@pytest.mark.slow
 def test_fitted_losses_far_from_the_curves_are_counted(fitted: Fit, ax: Axes) -> None:
     seen = fitted.observed.covariates
     n = float(seen["N"][0])
@@ -220,6 +224,7 @@ def test_D_is_on_the_axis_where_it_varies(fan: Forecast, ax: Axes) -> None:
     assert labels(ax) == ["ptpp = 15", "ptpp = 31"]
 
 
+@pytest.mark.slow
 def test_a_single_setting_shows_its_interval(fitted: Fit, ax: Axes) -> None:
     predicted = forecast(fitted, grid(fitted.law, {"N": 1e9, "D": 1e10}))
     plot_forecast(predicted, ax)
@@ -236,6 +241,7 @@ def test_unknown_axes_and_incomplete_losses_are_refused(fan: Forecast, ax: Axes)
         plot_forecast(fan, ax, measured=pd.DataFrame({"D": [1e9]}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "width", "words"), [(3.0, 2.0, ["outside the runs"]), (1.1, 0.1, []), (1.0, 0.0, [])])
 def test_the_ground_outside_the_runs_is_hatched_and_labelled_where_it_is_wide(
     ax: Axes, end: float, width: float, words: list[str]
@@ -247,6 +253,7 @@ def test_the_ground_outside_the_runs_is_hatched_and_labelled_where_it_is_wide(
     assert texts(ax) == words
 
 
+@pytest.mark.slow
 def test_a_line_outside_the_runs_in_another_covariate_is_dashed(fitted: Fit, ax: Axes) -> None:
     seen = fitted.observed.covariates
     inside, outside = float(np.median(seen["N"])), 100 * float(seen["N"].max())
@@ -274,6 +281,7 @@ def test_compute_may_be_on_the_axis_with_a_curve_for_each_size(ax: Axes) -> None
     assert hatched.get_extents().transformed(ax.transData.inverted()).x0 == pytest.approx(6 * 1e10 * 3e11)
 
 
+@pytest.mark.slow
 def test_sizes_and_tokens_that_grow_together_are_one_curve_over_compute(ax: Axes) -> None:
     fit = outcome_fit("count")
     size = np.array([1e8, 1e9, 1e10])
@@ -287,6 +295,7 @@ def test_sizes_and_tokens_that_grow_together_are_one_curve_over_compute(ax: Axes
     assert "fitted accuracies are of any N and D" in said
 
 
+@pytest.mark.slow
 def test_compute_needs_size_and_tokens(ax: Axes) -> None:
     with fails("unknown-covariate", "'compute'"):
         plot_forecast(line_fit().forecast(pd.DataFrame({"x": [0.0, 1.0]})), ax, x="compute")

@@ -87,6 +87,7 @@ def test_failed_checks_are_read_from_a_table() -> None:
     assert [has_failed(table), has_failed(table[:1]), has_failed(table[[]])] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_a_legend_stands_below_the_axes_and_takes_nothing_from_them() -> None:
     figure = Figure(figsize=(5.6, 3.6), layout="constrained")
     ax = figure.subplots()

@@ -147,6 +147,7 @@ def test_innovations_of_drift_are_independent() -> None:
     assert not wrong.passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "length", "passed"),
     [(0.026, 0.586, False), (0.019, 1.87, False), (0.009, 0.052, True), (0.01, 0.089, True), (0.026, 0.1, True)],

@@ -77,6 +77,7 @@ def test_the_page_is_whole_and_its_policy_has_the_hashes_of_what_is_in_it() -> N
     assert "unsafe" not in policy
 
 
+@pytest.mark.slow
 def test_the_same_fit_makes_the_same_page() -> None:
     assert explore({"a": line_fit()}).html == explore({"a": line_fit()}).html
     assert explore({"a": line_fit()}, seed=1).html != explore({"a": line_fit()}).html
@@ -104,6 +105,7 @@ def refusals(fit: Fit) -> list[tuple[dict[str, Any], dict[str, Any], str]]:
     ]
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_refused() -> None:
     for fits, options, code in refusals(line_fit()):
         with pytest.raises(BayeslawError) as caught:

@@ -108,6 +108,7 @@ def test_every_law_has_its_formula_and_its_parameters(law: Law) -> None:
     assert [str(p.prior) in shown for p in law.parameters.values()][:12] == [True] * min(12, len(law.parameters))
 
 
+@pytest.mark.slow
 def test_a_fit_shows_medians_with_intervals_and_both_verdicts(sound_fit: Fit) -> None:
     shown = outline(sound_fit._repr_html_()).split("\n")
     assert "Sampling: ✓ passed; model: no concerns." in shown

@@ -161,6 +161,7 @@ def test_areas_of_a_million_steps_have_their_closed_form() -> None:
 # --- phases ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_earlier_annealing_and_the_change_at_the_boundary_count_in_the_second_phase() -> None:
     pretraining, adaptation, memory, power = cosine(40, 1e-3, final=0.2), wsd(30, 8e-4, warmup=5), 0.95, 0.3
     _, boundary = trace(pretraining, np.array([40]), memory=memory)

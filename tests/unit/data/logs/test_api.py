@@ -256,6 +256,7 @@ def test_the_checksum_equals_the_published_one() -> None:
         assert masked_crc(data) == struct.unpack("<I", events.masked(data))[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.integers(-(2**31), 2**31),

@@ -40,6 +40,7 @@ def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     assert log.read() is None  # nothing has changed
 
 
+@pytest.mark.slow
 def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settled(tmp_path: Path) -> None:
     path = written(tmp_path, "step,val_loss\n100,3.25\n200,3.1")
     log = GrowingLog(path)
@@ -57,6 +58,7 @@ def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settle
     assert log.read() is None
 
 
+@pytest.mark.slow
 def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path) -> None:
     path = written(tmp_path, '{"step": 100, "val_loss": 3.25}\n{"step": 200, "val_lo', "log.jsonl")
     imported = GrowingLog(path).read()
@@ -111,6 +113,7 @@ def test_steps_that_go_back_are_those_of_a_resumed_run(tmp_path: Path) -> None:
     assert noted(imported, "was resumed at step 200")
 
 
+@pytest.mark.slow
 def test_losses_that_are_not_finite_are_left_out_and_a_diverged_run_is_marked(tmp_path: Path) -> None:
     path = written(tmp_path, '{"step": 100, "val_loss": 3.3}\n{"step": 200, "val_loss": NaN}\n', "log.jsonl")
     log = GrowingLog(path)

@@ -28,6 +28,7 @@ def test_a_wide_table_has_one_column_for_each_run(tmp_path: Path) -> None:
     assert noted(imported, "1 column", "(gone)")
 
 
+@pytest.mark.slow
 def test_columns_that_may_be_runs_or_domains_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "step,web_loss,code_loss\n100,3.0,2.0\n")
     with fails("runs-or-domains", "'web_loss', 'code_loss'", "--from wide", "--from table"):
@@ -267,6 +268,7 @@ def test_one_mark_of_numbers_implies_the_other(tmp_path: Path) -> None:
         assert cells(import_runs(path, map=marks), "step", "loss") == [[1000, 3.125]]
 
 
+@pytest.mark.slow
 def test_one_column_or_domain_needs_no_list(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,xent,eval/web_loss,eval/code_loss\na,1,3.5,3.0,2.0\n")
     assert cells(import_runs(path, losses="xent"), "loss") == [[3.5]]
