@@ -232,11 +232,12 @@ def both_kinds(pooled: pd.DataFrame, rows: pd.DataFrame) -> str:
     """The recommended laws fitted to both kinds of checkpoint at once, beside those fitted to one kind."""
     best = rows["domain"].map(lambda domain: shown(LAWS[domain][0]))
     alone: Any = rows[(rows["spread"] == "default") & (rows["laws"] == best)].set_index("case").loc[pooled["case"]]
-    joint = pooled.set_index("case")
     shares, digits = {"error": "error", "in 50%": "50%", "in 90%": "90%", "width": "width"}, {"error": 2, "width": 1}
-    joint.loc["mean"], alone.loc["mean"] = joint.mean(numeric_only=True), alone.mean(numeric_only=True)
+    joint, alone = pooled.set_index("case")[[*shares.values()]], alone[[*shares.values()]]
+    joint.loc["mean"], alone.loc["mean"] = joint.mean(), alone.mean()
+    checks = pooled.set_index("case")["passed"].map({True: "passed", False: "FAILED"})
     return markdown_table([
-        {"case": str(title), "checks": "" if title == "mean" else "passed" if row["passed"] else "FAILED"}
+        {"case": str(title), "checks": checks.get(title, "")}
         | {name: percent(row[column], digits.get(column, 0)) for name, column in shares.items()}
         | {f"{name}, one kind": percent(alone.loc[title, column], digits.get(column, 0)) for name, column in shares.items()}
         for title, row in joint.iterrows()
