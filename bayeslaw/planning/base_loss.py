@@ -67,13 +67,24 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         Of the plan. One that is among them is taken.
     given : text, float, mapping or None
         As in `base_losses`. A stated loss is taken, and else the mean of the rows at D = 0 of this model beside the fit.
+
+    Raises
+    ------
+    BayeslawError
+        If a stated loss is another than that among the settings, or none is known.
     """
     fits = [fit for fit, _ in members(posterior)]
-    if BASE_LOSS in settings or not any(BASE_LOSS in fit.law.covariates for fit in fits):
+    if not any(BASE_LOSS in fit.law.covariates for fit in fits):
         return {}
     text = str((given.get(name) if isinstance(given, Mapping) else given) or "").strip()
-    if text not in ("", "measured", "law"):
-        return {BASE_LOSS: _stated(text, posterior.unit)[0]}
+    stated = _stated(text, posterior.unit)[0] if text not in ("", "measured", "law") else None
+    if (start := settings.get(BASE_LOSS)) is not None:
+        if stated is not None and not math.isclose(stated, start, rel_tol=SAME):
+            problem = f"The base loss of {name} is given twice: {start:g} by --set {BASE_LOSS}, {stated:g} by --base-loss"
+            raise BayeslawError(f"{problem}. Give it once.", code="two-base-losses")
+        return {}
+    if stated is not None:
+        return {BASE_LOSS: stated}
     for frame in (fit.observed.base for fit in fits if BASE_LOSS in fit.observed.base):
         model = [name for name in MODEL if name in settings and name in frame]
         same = np.all([np.isclose(frame[name].astype(float), settings[name], rtol=SAME, atol=0.0) for name in model], axis=0)

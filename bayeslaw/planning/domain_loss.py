@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.text import number
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
 from bayeslaw.forecasting.stack import Posterior, check_pairing
@@ -77,6 +78,15 @@ class DomainLoss:
         """Log losses (s,) of the base checkpoint by a law that is finite at D = 0."""
         logs = self._log_losses(draws, np.zeros(draws.size), 0.5, 0)
         return logs - self.shift[draws] + self.shift_base[draws]
+
+    def starting_at(self, base: Array) -> DomainLoss:
+        """The same loss if laws that have the base loss (S,) as a covariate start at it, draw by draw; others don't see it."""
+        started, first = [], 0
+        for member in self.member_draws:
+            own = base[first : first + member.size]
+            started.append(replace(member, drawn={BASE_LOSS: own}) if BASE_LOSS in member.law.covariates else member)
+            first += member.size
+        return replace(self, member_draws=tuple(started))
 
     def _log_losses(self, draws: Index, tokens: ArrayLike, r: ArrayLike, axes: int) -> Array:
         shape = (draws.size, *(np.broadcast_shapes(np.shape(tokens), np.shape(r)) if axes else ()))

@@ -198,6 +198,7 @@ def plan(
         check_confidence(level, solver.draws.size)
     own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
     base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
+    own = tuple(s.starting_at(np.exp(base[s.name].log)) if s.name in base else s for s in own)
     limited = price.uncertain_budgets(n, budgets)
     problem = PlanProblem(own, aimed, base, limits, loss, box, minimise, price, model, limited)
     problem.check_reachable(solver.draws, confidence)

@@ -18,12 +18,14 @@ from bayeslaw.laws.law import Law
 class LawDraws:
     """Draws (S,) of a law's parameters, at which it is evaluated.
 
-    Parameters of the noise among `draws` are ignored. `constants` are covariates that are the same in every evaluation.
+    Parameters of the noise among `draws` are ignored. `constants` are covariates that are the same in every evaluation, and
+    `drawn` those that are not known exactly, with a value (S,) in each draw.
     """
 
     law: Law
     draws: Mapping[str, Array]
     constants: Mapping[str, float] = field(default_factory=dict)
+    drawn: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -38,6 +40,7 @@ class LawDraws:
         own = (slice(None), *[None] * axes)
         scope: dict[str, Any] = {name: self.draws[name][draws][own] for name in self.law.parameters}
         scope |= self.constants
+        scope |= {name: values[draws][own] for name, values in self.drawn.items()}
         scope |= {k: np.asarray(v, dtype=np.float64) for k, v in covariates.items() if k in self.law.covariates}
         with np.errstate(all="ignore"):
             return self.law.with_let(self.law.at_rows(scope))

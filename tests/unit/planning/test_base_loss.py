@@ -133,7 +133,13 @@ def test_such_laws_start_at_the_mean_of_the_measured_rows_of_the_model() -> None
 def test_a_stated_base_loss_and_one_among_the_settings_come_first() -> None:
     fit = starting(2.9)
     assert start_of("source", fit, START, "2.7+-0.01") == start_of("source", fit, START, {"source": 2.7}) == {"base_loss": 2.7}
-    assert start_of("source", fit, START | {"base_loss": 2.6}, 2.7) == {}
+    assert start_of("source", fit, START | {"base_loss": 2.6}, None) == {}
+    assert start_of("source", fit, START | {"base_loss": 2.6}, "2.6+-0.01") == {}
+
+
+def test_two_base_losses_of_one_checkpoint_are_refused() -> None:
+    with fails("two-base-losses", "2.6 by --set base_loss", "2.7 by --base-loss"):
+        start_of("source", starting(2.9), START | {"base_loss": 2.6}, 2.7)
 
 
 def test_other_laws_need_no_start_and_an_unknown_one_is_asked_for() -> None:
@@ -146,6 +152,21 @@ def test_forgetting_is_counted_from_where_the_law_starts() -> None:
     fit, corners = starting(2.9), pd.DataFrame([{"D": 1e8, "r": 0.3}, {"D": 1e9, "r": 0.3}])
     base = base_loss(domain_loss("source", fit, START | {"base_loss": 2.6}, {}, corners), None, 0)
     np.testing.assert_allclose(np.exp(base.log), 2.6)
+
+
+@pytest.mark.slow
+def test_the_error_of_a_base_loss_moves_forgetting_and_the_loss_alike() -> None:
+    """The law starts at the draws of the base loss from which forgetting is counted."""
+    fit = starting(2.9)
+    asked: dict[str, Any] = {"on": "latent", "max_forgetting": "20%", "tokens": 1e8, "replay": 0.3, "discrepancy": "none"}
+    made = plan(fit, None, START, base_loss="2.9+-0.1", minimise="source-loss", **asked)
+    base = np.exp(made.base_losses["source"].log)
+    at = {"D": 1e8, "r": 0.3, "base_loss": base} | START
+    expected = oracles.from_base_source(fit.draws, {k: np.asarray(v) for k, v in at.items()})
+    shown = made.losses.loc["loss of source (nats/token)", ["eti90_lb", "eti90_ub"]].to_numpy(dtype=float)
+    np.testing.assert_allclose(shown, np.quantile(expected, [0.05, 0.95]), rtol=1e-3)
+    risen = made.losses.loc["forgetting of source (relative)", ["eti90_lb", "eti90_ub"]].to_numpy(dtype=float)
+    np.testing.assert_allclose(risen, np.quantile(expected / base - 1, [0.05, 0.95]), rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.slow
