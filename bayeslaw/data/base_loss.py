@@ -5,10 +5,17 @@ Who adapts a checkpoint owns it, and can measure its losses before any adaptatio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
 import pandas as pd
+
+from bayeslaw.core.errors import Fault
 
 BASE_LOSS = "base_loss"
 MODEL = ("N", "ptpp", "seed")  # tell checkpoints apart where no column names them
+SAME = 0.005  # relative difference above which two losses of a checkpoint are not two evaluations of it
+MOST_FALL = 2.0  # base loss over a loss after adaptation, above which one of them is in another unit
 
 
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
@@ -20,8 +27,41 @@ def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
     if BASE_LOSS in frame or not {"D", "loss"} <= set(frame) or not (base := frame["D"] == 0).any():
         return frame
     names = ["checkpoint"] if "checkpoint" in frame else [name for name in MODEL if name in frame]
-    keys = [*names, *(["domain"] if "domain" in frame else [])]
     if not names:
         return frame
+    keys = _with_domain(frame, names)
     losses = frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS)
     return frame.join(losses, on=keys)
+
+
+def base_loss_faults(frame: pd.DataFrame) -> Iterator[Fault]:
+    """Find base losses that contradict each other, or the losses after adaptation.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As `with_base_loss` returns it; without numbers in D, loss or base_loss there are no faults.
+    """
+    if any(name not in frame or frame[name].dtype.kind not in "fiu" for name in ("D", "loss", BASE_LOSS)):
+        return
+    base, loss = frame[BASE_LOSS], frame["loss"]
+    known = np.isfinite(base) & (base > 0) & np.isfinite(loss) & (loss > 0)
+    start, ratio = known & (frame["D"] == 0), base.where(known) / loss
+    own = "give each checkpoint one base loss, and tell checkpoints apart by a column checkpoint"
+    for row in frame.index[start & (abs(ratio - 1) > SAME)]:
+        problem = f"the loss at D = 0 is {loss[row]:.5g}, and the base loss of its checkpoint {base[row]:.5g}"
+        yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, own, "contradicting-base-losses")
+    if "checkpoint" in frame:
+        for key, values in base[known].groupby([frame[name] for name in _with_domain(frame, ["checkpoint"])]):
+            if (low := values.min()) * (1 + 2 * SAME) < (high := values.max()):
+                problem = f"checkpoint {str(key[0])!r} has base losses from {low:.5g} to {high:.5g}"
+                yield Fault(int(values.index[0]), BASE_LOSS, f"{low:g}", problem, own, "contradicting-base-losses")
+    for row in frame.index[known & ~start & (ratio > MOST_FALL)]:
+        problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
+        unit = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
+        yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, unit, "base-loss-in-another-unit")
+
+
+def _with_domain(frame: pd.DataFrame, names: list[str]) -> list[str]:
+    """Return these columns, and the domain where a table has several."""
+    return [*names, *(["domain"] if "domain" in frame else [])]

@@ -62,6 +62,7 @@ TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "un
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
 # Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
 AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
+LOSSES = ("loss", "base_loss")  # columns whose units are those of losses
 MOST_NAMES = 20  # of columns that an error lists
 _PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")
 
@@ -92,7 +93,7 @@ def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, s
     ----------
     ours, text : str
         Our name of the column, and what the user calls it: COLUMN or COLUMN:UNIT, where the unit is K, M, B, T, % or a factor such
-        as 1e6; of losses it is one of `bayeslaw.core.units.UNITS`.
+        as 1e6; of losses and base losses it is one of `bayeslaw.core.units.UNITS`.
     columns : collection of str
         The columns of the table.
 
@@ -107,10 +108,10 @@ def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, s
         return by_name[text.strip()], 1.0, ""
     column, scale = parted(ours, text)
     if column in by_name:
-        return by_name[column], 1.0 if ours == "loss" else factor(scale), unit(scale) if ours == "loss" else ""
+        return by_name[column], 1.0 if ours in LOSSES else factor(scale), unit(scale) if ours in LOSSES else ""
     column, sign, scale = text.rpartition(":")
     if sign and column.strip() in by_name:
-        known = UNITS if ours == "loss" else () if ours in TEXT["curves"] else ("K", "M", "B", "T", "%", "a factor such as 1e6")
+        known = UNITS if ours in LOSSES else () if ours in TEXT["curves"] else ("K", "M", "B", "T", "%", "a factor such as 1e6")
         message = f"{ours}={text!r}: {scale!r} is no unit of {ours}, which {f'has {", ".join(known)}' if known else 'holds names'}."
         raise BayeslawError(message, code="unknown-unit")
     wanted = parted(ours, text)[0]
@@ -136,7 +137,7 @@ def parted(ours: str, text: str) -> tuple[str, str]:
     if not sign or not column or ours in TEXT["curves"]:
         return text.strip(), ""
     try:
-        known = bool(unit(scale)) if ours == "loss" else 0 < factor(scale) < math.inf
+        known = bool(unit(scale)) if ours in LOSSES else 0 < factor(scale) < math.inf
     except BayeslawError:
         known = False
     return (column, scale) if known else (text.strip(), "")

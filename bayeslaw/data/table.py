@@ -20,8 +20,8 @@ import pandas as pd
 from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import short_lines
-from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
-from bayeslaw.data.base_loss import with_base_loss
+from bayeslaw.core.units import NATS, PERPLEXITY, RATIOS, convert, convert_table, unit_of
+from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, named, numeric, resolve
 from bayeslaw.data.query import where
 
@@ -171,7 +171,8 @@ def read_runs(
     columns : mapping, optional
         Our name to the table's column, for columns whose meaning their names do not show, with its unit behind a colon where that
         isn't ours: ``{"N": "model_size_M:M", "loss": "val/perplexity:perplexity"}``. K, M, B, T, % and factors such as 1e6 are
-        units; those of losses are `bayeslaw.core.units.UNITS`. Perplexities are read as their logarithm, in nats/token.
+        units; those of losses and base losses are `bayeslaw.core.units.UNITS`, and a base loss without one has that of the losses.
+        Perplexities are read as their logarithm, in nats/token.
     strict : bool
         Refuse numeric columns with cells that hold no number; False leaves these to `check`, which lists them with all other
         faults.
@@ -251,14 +252,19 @@ def read_table(
         Further columns that hold names instead of numbers.
     """
     raw, name = _loaded(source)
-    frame, conversions, renamed, of_loss = _renamed(raw, name, kind, columns or {})
+    frame, conversions, renamed, in_units = _renamed(raw, name, kind, columns or {})
     try:
         frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
     except UnicodeDecodeError as error:  # of Parquet, whose texts are decoded when they are needed
         raise BayeslawError(f"{name} can't be read: a text in it is not UTF-8 ({error.reason}).", code="unreadable-table") from None
     if unread and strict:
         raise TableError(unread, name)
-    if of_loss:
+    if of_base := in_units.get(BASE_LOSS):
+        to = in_units.get("loss") or unit_of(frame, name)
+        ratios = {ratio: frame[ratio] for ratio in RATIOS.values() if ratio in frame}
+        frame = frame.assign(base_loss=convert(frame[BASE_LOSS], to, frm=of_base, **ratios))
+        conversions.append(f"base_loss = {renamed[BASE_LOSS]}, in {of_base}")
+    if of_loss := in_units.get("loss"):
         frame, conversion = _in_unit(frame, renamed["loss"], of_loss, name)
         conversions.append(conversion)
     unit_of(frame, name)
@@ -342,13 +348,13 @@ def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _renamed(
     frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]
-) -> tuple[pd.DataFrame, list[str], dict[str, str], str]:
+) -> tuple[pd.DataFrame, list[str], dict[str, str], dict[str, str]]:
     """Give columns our names and units; two columns of one meaning are refused unless `columns` chooses one.
 
-    Returns the table, its conversions, our names of the columns that were renamed or scaled with those of the file, and the unit of
-    the losses where `columns` gives it.
+    Returns the table, its conversions, our names of the columns that were renamed or scaled with those of the file, and the units
+    of losses and base losses where `columns` gives them.
     """
-    given, of_loss = _given(frame, name, kind, columns)
+    given, in_units = _given(frame, name, kind, columns)
     chosen = {ours for ours, _ in given.values()}
     sources, factors, conversions = dict[str, str](), dict[str, float](), []
     taken: set[str] = set()  # columns among the sources
@@ -369,7 +375,7 @@ def _renamed(
             raise TableError([fault], name)
         sources[ours] = column
         taken.add(column)
-        if (ours != column or factor != 1) and not (ours == "loss" and of_loss):
+        if (ours != column or factor != 1) and ours not in in_units:
             conversions.append(f"{ours} = {column}" + (f" x {factor:g}" if factor != 1 else ""))
         if factor != 1:
             factors[ours] = factor
@@ -377,22 +383,25 @@ def _renamed(
     for ours, factor in factors.items():
         values = _numbers(frame[ours])
         frame[ours] = values.mul(factor).astype(object).where(values.notna(), frame[ours])
-    renamed = {o: c for o, c in sources.items() if o != c or o in factors or (o == "loss" and of_loss)}
-    return frame, conversions, renamed, of_loss
+    renamed = {o: c for o, c in sources.items() if o != c or o in factors or o in in_units}
+    return frame, conversions, renamed, in_units
 
 
-def _given(frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]) -> tuple[dict[str, tuple[str, float]], str]:
-    """Return the columns that the user names, with our name and the factor of each, and the unit of the losses or ''."""
+def _given(
+    frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]
+) -> tuple[dict[str, tuple[str, float]], dict[str, str]]:
+    """Return the columns that the user names, with our name and the factor of each, and the units of losses by our name."""
     given: dict[str, tuple[str, float]] = {}
-    of_loss = ""
+    in_units: dict[str, str] = {}
     for theirs, text in columns.items():
         ours, scale = resolve(theirs, kind) or (theirs, 1.0)
         column, factor, of = named(ours, text, list(frame.columns))
         if column in given or ours in (other for other, _ in given.values()):
             message = f"{name}: --column gives {column!r} or {ours} twice: each column has one meaning."
             raise BayeslawError(message, code="two-meanings")
-        given[column], of_loss = (ours, factor * scale), of or of_loss
-    return given, of_loss
+        given[column] = (ours, factor * scale)
+        in_units |= {ours: of} if of else {}
+    return given, in_units
 
 
 def _in_unit(frame: pd.DataFrame, column: str, of: str, name: str) -> tuple[pd.DataFrame, str]:
@@ -406,7 +415,8 @@ def _in_unit(frame: pd.DataFrame, column: str, of: str, name: str) -> tuple[pd.D
     if shown := [(int(row), f"{value:g}") for row, value in zip(frame.index[low], frame["loss"][low].to_numpy(), strict=True)]:
         advice = "a perplexity is 1 or more: are these losses in nats/token?"
         raise TableError([Fault(r, column, v, f"perplexity {v} is below 1", advice, "perplexity-below-1") for r, v in shown], name)
-    return convert_table(frame.assign(unit=of), NATS, name=name), f"loss = log({column}), in {NATS}"
+    likewise = ", and base_loss likewise" if BASE_LOSS in frame else ""
+    return convert_table(frame.assign(unit=of), NATS, name=name), f"loss = log({column}), in {NATS}{likewise}"
 
 
 def _numbers(cells: pd.Series) -> pd.Series:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import Fault, row_ranges, shortened
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
-from bayeslaw.data.base_loss import BASE_LOSS
+from bayeslaw.data.base_loss import BASE_LOSS, base_loss_faults
 from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
@@ -76,6 +76,8 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
                 problem = f"{name} has {len(values)} value(s) ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
+    if with_loss and BASE_LOSS in law.covariates:
+        faults += base_loss_faults(frame)
     if purpose == "fit" and runs.duplicates == "refuse":
         faults += repeat_faults(runs.frame, law)
     if with_loss and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):

@@ -9,7 +9,7 @@ import pytest
 import bayeslaw
 from bayeslaw.core.errors import TableError
 from bayeslaw.core.units import convert_table
-from bayeslaw.data.base_loss import with_base_loss
+from bayeslaw.data.base_loss import base_loss_faults, with_base_loss
 from bayeslaw.data.observations import Observations
 from tests.errors import fails
 
@@ -74,3 +74,66 @@ def test_base_rows_are_kept_beside_a_law_that_starts_at_their_losses() -> None:
     observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(ROWS[ROWS["checkpoint"] != "c"]))
     assert observed.covariates["base_loss"].tolist() == [3.0, 3.0, 2.5]
     assert len(observed.base) == 2
+
+
+def faults_of(table: pd.DataFrame) -> list[tuple[int | None, str]]:
+    numbered = with_base_loss(table).reset_index(drop=True)
+    return [(fault.row, fault.problem) for fault in base_loss_faults(numbered)]
+
+
+AGREED = ROWS.assign(base_loss=[3.0, 2.5, 3.0, 3.0, 2.5, 2.6])
+
+
+def test_base_losses_that_agree_are_sound() -> None:
+    assert faults_of(ROWS) == faults_of(AGREED) == []
+    again = ROWS.head(1).assign(run="again", loss=3.02)  # another evaluation, .7% off
+    assert faults_of(pd.concat([ROWS, again])) == []
+
+
+CONTRADICTING = {
+    "rows at D = 0": (
+        pd.concat([ROWS, ROWS.head(1).assign(run="other", loss=3.2)]),
+        "loss at D = 0 is 3, and the base loss of its",
+    ),
+    "the column": (
+        AGREED.assign(base_loss=AGREED["base_loss"] + 0.1),
+        "loss at D = 0 is 3, and the base loss of its checkpoint 3.1",
+    ),
+    "runs": (AGREED[2:].assign(base_loss=[3.0, 3.1, 2.5, 2.6]), "checkpoint 'a' has base losses from 3 to 3.1"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTING)
+def test_base_losses_that_contradict_are_named(name: str) -> None:
+    table, words = CONTRADICTING[name]
+    row, problem = faults_of(table)[0]
+    assert row == 0
+    assert words in problem
+    runs = bayeslaw.read_runs(table.dropna(subset=["base_loss"]) if "base_loss" in table else table)
+    with fails("contradicting-base-losses", words, kind=TableError):
+        Observations.of(bayeslaw.load_law("from-base-source"), runs)
+
+
+def test_base_losses_that_may_be_perplexities_are_asked_about() -> None:
+    table = AGREED[2:].assign(base_loss=np.exp(AGREED["base_loss"] / 1.5))
+    with fails("base-loss-in-another-unit", "base_loss 7.38906 is 2.3 times", ":perplexity", kind=TableError):
+        Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(table))
+
+
+def test_base_losses_have_units_of_losses() -> None:
+    raw = AGREED.drop(columns="base_loss").assign(base_ppl=np.exp(AGREED["base_loss"]))
+    read = bayeslaw.read_runs(raw, columns={"base_loss": "base_ppl:perplexity"})
+    np.testing.assert_allclose(read.frame["base_loss"], AGREED["base_loss"])
+    assert "base_loss = base_ppl, in perplexity" in read.conversions
+    both = raw.assign(loss=np.exp(raw["loss"]))
+    read = bayeslaw.read_runs(both, columns={"base_loss": "base_ppl:perplexity", "loss": "loss:perplexity"})
+    np.testing.assert_allclose(read.frame[["loss", "base_loss"]], AGREED[["loss", "base_loss"]])
+    read = bayeslaw.read_runs(
+        AGREED.assign(loss=np.exp(AGREED["loss"]), base_loss=np.exp(AGREED["base_loss"])), columns={"loss": "loss:ppl"}
+    )
+    np.testing.assert_allclose(read.frame["base_loss"], AGREED["base_loss"])
+    assert any("base_loss likewise" in text for text in read.conversions)
+    read = bayeslaw.read_runs(AGREED, columns={"base_loss": "base_loss:bits/token"})
+    np.testing.assert_allclose(read.frame["base_loss"], AGREED["base_loss"] * np.log(2))
+    with fails("unknown-unit", "'M' is no unit of base_loss", "perplexity"):
+        bayeslaw.read_runs(raw, columns={"base_loss": "base_ppl:M"})
