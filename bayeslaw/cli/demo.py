@@ -11,6 +11,7 @@ import typer
 
 from bayeslaw.cli.answer import Answer
 from bayeslaw.cli.options import make_folder
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import write_text
 from bayeslaw.core.text import once, plain
 from bayeslaw.data.table import Runs, read_runs
@@ -44,14 +45,22 @@ def table_path(name: str = "runs") -> Path:
 
 
 def write_tables(output: Path) -> dict[str, Path]:
-    """Write the losses of one seed on each domain, and whole training curves of both, as target.csv, source.csv and curves.csv."""
+    """Write the losses of one seed on each domain, and whole training curves of both, as target.csv, source.csv and curves.csv.
+
+    Files of these names with other contents may be the user's own tables, and are refused.
+    """
     make_folder(output)
     frame = pd.read_csv(table_path()).query(ONE_SEED)
-    files = {name: output / f"{name}.csv" for name in ("target", "source", "curves")}
-    for name in ("target", "source"):
-        columns = ["run", "checkpoint", "N", "ptpp", "r", "step", "D", "loss"]
-        write_text(files[name], frame.loc[frame["domain"] == name, columns].to_csv(index=False))
-    write_text(files["curves"], table_path("curves").read_text(encoding="utf-8"))
+    columns = ["run", "checkpoint", "N", "ptpp", "r", "step", "D", "loss"]
+    texts = {name: frame.loc[frame["domain"] == name, columns].to_csv(index=False) for name in ("target", "source")}
+    texts["curves"] = table_path("curves").read_text(encoding="utf-8")
+    files = {name: output / f"{name}.csv" for name in texts}
+    for name, path in files.items():
+        if path.exists() and path.read_bytes() != texts[name].encode():
+            message = f"{path} exists, and is not the demonstration's table: choose another folder (-o) or move it."
+            raise BayeslawError(message, code="would-overwrite")
+    for name, path in files.items():
+        write_text(path, texts[name])
     return files
 
 

@@ -36,10 +36,11 @@ OF_RESULTS = frozenset(
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
-    "name", "title", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "mixture", "covariates",
-    "parameters", "tuning", "published",
+    "name", "title", "domain", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "mixture",
+    "covariates", "parameters", "tuning", "published",
 )  # fmt: skip
 TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
+DOMAINS = ("source", "target")  # of adaptations
 NEEDED = {"covariates": "N", "parameters": "E"}
 """Tables of a card, and those that a law can't be without, each with a usual name in it."""
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
@@ -86,6 +87,9 @@ def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, ref
     path = Path(name)
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
+            if {*(parts := str(name).split(","))} <= {*law_names()}:
+                message = f"One law is taken here, not {len(parts)} ({', '.join(parts)}): only fits are of several, as a stack."
+                raise CardError(message, code="several-laws")
             known = f"Known are {', '.join(law_names())}; give the path of your own card."
             raise CardError(f"There is no law {str(name)!r}.{nearest(str(name), law_names())} {known}", code="unknown-law")
         path = card_folder() / f"{name}.toml"
@@ -204,6 +208,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     misspelt = bool({*card} - {*TOP})  # the misspelt key may be the one that is missing
     texts = {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
     note = faults.of(_text, card, "note", default="")
+    domain = faults.of(_domain, card.get("domain", ""))
     # A table of covariates, parameters or expressions of which some have a fault can't say which names are known or in use.
     whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (by_key, "parameters"), (let, "let"))]
     if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
@@ -222,6 +227,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
         title=texts["title"] or "",
         source=texts["source"] or "",
         note=note or "",
+        domain=domain or "",
         references=references,
         formula=formula,
         let=ordered,
@@ -270,6 +276,13 @@ def _references(given: object) -> tuple[Reference, ...]:
         return read_references(given)
     except BayeslawError as error:
         raise LocatedError(str(error), "", "references", code=error.code) from None
+
+
+def _domain(domain: Any) -> str:
+    if domain not in ("", *DOMAINS):
+        message = f"`domain` must be {' or '.join(DOMAINS)}, whose losses a law of adaptations describes, not {domain!r}."
+        raise LocatedError(message, "", "domain", code="unknown-domain")
+    return str(domain)
 
 
 def _delta(delta: Any) -> float:

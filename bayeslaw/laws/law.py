@@ -120,6 +120,8 @@ class Law:
         Numbers of the source, for comparison only.
     references : tuple of Reference
         The source as BibTeX entries.
+    domain : {'', 'source', 'target'}
+        Of a law of adaptations, the domain whose losses it describes; '' if it is of neither or either.
     huber_delta : float
         The residual in log loss at which the Huber loss of point fits turns from quadratic to linear, as in the source.
     card : str
@@ -149,6 +151,7 @@ class Law:
     parameters: Mapping[str, Parameter]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
+    domain: str = ""
     huber_delta: float = 1e-3
     card: str = ""
     indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)

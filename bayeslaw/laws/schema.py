@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.laws.card import MOST_NODES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
+from bayeslaw.laws.card import DOMAINS, MOST_NODES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
 from bayeslaw.laws.law import SPREAD
 from bayeslaw.laws.mixture import MOST_SHARES, OF_MIXTURES, SHARES
 from bayeslaw.laws.outcome import KINDS
@@ -101,6 +101,7 @@ def card_schema() -> dict[str, Any]:
     keys: dict[str, dict[str, Any]] = {
         "name": _TEXT | {"description": "Name of the law: for a card in the folder of laws, that of its file."},
         "title": _TEXT | {"description": "What the law says, in a line."},
+        "domain": {"enum": [*DOMAINS], "description": "Of a law of adaptations: the domain whose losses it describes."},
         "source": _TEXT | {"description": "Where it comes from: authors, year, title, equation."},
         "references": {
             "type": "array", "uniqueItems": True,

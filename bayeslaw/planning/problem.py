@@ -594,10 +594,21 @@ def domain_losses(
     by_source = any(isinstance(value, Mapping) for value in levels.values())
     domains: list[Any] = [(name, p, levels.get(name) if by_source else levels, "source") for name, p in sources.items()]
     domains += [("target", target, target_levels, "target")] if target is not None else []
+    for name, posterior, _, role in domains:
+        _check_domain(name, posterior, role)
     return [
         domain_loss(name, p, {**settings, **starts.get(name, {})}, _levels(p, given, name, role), corners)
         for name, p, given, role in domains
     ]
+
+
+def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None:
+    """Refuse laws of the source for the target's losses, and the other way round, but in fits whose parameters vary by a column."""
+    for fit, _ in members(posterior):
+        if fit.law.domain not in ("", role) and not fit.law.levels:
+            given = "as the target" if role == "target" else f"as {name}, a source"
+            message = f"{fit.law.name} describes losses of the {fit.law.domain}, and is given {given}: exchange source and target."
+            raise BayeslawError(message, code="law-of-another-domain")
 
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:

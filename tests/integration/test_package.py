@@ -149,6 +149,15 @@ def test_the_demonstrations_tables(command: Command, tmp_path: Path) -> None:
     assert (tmp_path / "new" / "curves.csv").read_bytes() == demo.table_path("curves").read_bytes()
 
 
+def test_the_demonstration_replaces_no_table_of_the_user(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "source.csv").write_text("my,own\n1,2\n", encoding="utf-8")
+    rejected(command("demo", "--tables", "-o", tmp_path), "would-overwrite", "source.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["source.csv"]
+    assert (tmp_path / "source.csv").read_text(encoding="utf-8") == "my,own\n1,2\n"
+    assert command("demo", "--tables", "-o", tmp_path / "new").status == 0
+    assert command("demo", "--tables", "-o", tmp_path / "new").status == 0  # its own tables are written again
+
+
 def test_the_measured_losses_are_there() -> None:
     runs = bayeslaw.read_runs(demo.table_path())
     assert {"N", "D", "r", "ptpp", "loss", "domain", "run"} <= set(runs.frame)

@@ -339,7 +339,7 @@ def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: 
     with fails("faulty-table", "base_loss"):
         bayeslaw.update(stack_of_source(), MORE.drop(columns="base_loss"))
     with fails("only-base-checkpoints", "from-base-source"):
-        bayeslaw.update(stack_of_source(), MORE.head(1).assign(D=0.0))
+        bayeslaw.update(stack_of_source(), MORE.head(1).assign(D=0.0, loss=MORE["base_loss"]))
     few = {**members, "plateau-source": stand_in_fit("plateau-source", OF_SOURCE, draws=100)}
     with fails("too-few-draws", 400, 200, kind=FitError):
         bayeslaw.update(Stack(few, weights), MORE)

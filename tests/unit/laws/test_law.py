@@ -109,6 +109,7 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
         (9, changed('"N**alpha"', "3")),
     ],
     "not-numbers": [(33, changed("E = 1.5", 'E = "1.5"'))],
+    "unknown-domain": [(4, changed('source = "here"', 'source = "here"\ndomain = "web"'))],
     "not-positive": [(4, changed('source = "here"', 'source = "here"\nhuber_delta = -1'))],
     "huge-number": [
         (None, changed("[1e4, 1e13]", f"[1, 1{'0' * 400}]")),
@@ -242,6 +243,8 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 def test_an_unknown_law_is_refused_with_the_nearest_name() -> None:
     with fails("unknown-law", "'chinchila'", "Did you mean 'chinchilla'?", *law_names(), kind=CardError):
         load_law("chinchila")
+    with fails("several-laws", "not 2", "plateau-target, transfer-target", kind=CardError):
+        load_law("plateau-target,transfer-target")
     with fails("unknown-law", "'../models/chinchilla'"):
         load_law("../models/chinchilla")
 

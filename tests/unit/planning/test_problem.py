@@ -226,6 +226,18 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
     assert "FAR outside: N by" in beyond
 
 
+def test_a_law_of_one_domain_is_not_taken_for_the_other() -> None:
+    fits = {
+        domain: posterior(law, scattered(oracles.typical(law), SIZE, 5, 0.004))
+        for domain, law in ((d, law_named(f"transfer-{d}")) for d in ("source", "target"))
+    }
+    problem: dict[str, Any] = PROBLEM | {"max_loss": 2.2, "base_loss": 2.35}
+    with fails("law-of-another-domain", "transfer-target", "as source, a source", "exchange"):
+        plan(fits["target"], fits["source"], SMALL, **problem)
+    with fails("law-of-another-domain", "transfer-source", "as the target"):
+        plan(fits["source"], fits["source"], SMALL, **problem)
+
+
 @pytest.mark.slow
 def test_the_domains_of_a_joint_fit_are_named_by_levels() -> None:
     law = law_named("transfer-target")
