@@ -28,6 +28,7 @@ from bayeslaw.data.query import where
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
 FIRST = 6  # rows that a notebook shows
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
 EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
 
 
@@ -321,6 +322,8 @@ def _text_table(path: Path, separator: str) -> pd.DataFrame:
     if b"\0" in path.read_bytes():  # UTF-16, which may pass for UTF-8
         raise ValueError("it holds NUL bytes: save it as UTF-8 text")
     frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
+    if len(frame.columns) == 1 and (other := next((s for s in ";\t" if s in frame.columns[0] and s != separator), "")):
+        raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells")
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("its rows have more cells than its header has names (commas inside numbers?)")
     return frame

@@ -210,6 +210,9 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     }.get(name, ("", f"unit: {covariate.unit}"))
     below, above = values < low, values > high
     asked = above if name == "r" else below & (values > 0)
+    if name == "ptpp":
+        faults += cell_faults(frame, name, above, f"{outside}: is it the number of tokens?", "divide by N", code)
+        above &= False
     usual = values[(values >= low) & (values <= high)].median()  # 31 beside 3.1e7 is in millions
     if name in ("N", "D") and usual > LEAST_USUAL:
         millions = asked & (values * 10**7.5 > usual)

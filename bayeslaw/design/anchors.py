@@ -286,6 +286,12 @@ class Anchors:
         })  # fmt: skip
 
 
+FROM_NEW_RUNS = (
+    "errors of the laws grow with the distance from the runs at hand; a fit with the bought runs counts it from these, so that its "
+    "intervals may come out narrower than predicted"
+)
+
+
 def anchors(
     fits: Posterior | Sequence[Posterior],
     candidates: Runs | pd.DataFrame | str | Path,
@@ -378,6 +384,8 @@ def anchors(
         market = Market(pool, ensemble, goal.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
     notes = (*pool.notes, *(() if learned or sd is not None else _misfits(members)))
+    if learned and any(m.errors is not None and m.errors.walk.exact for f in forecasts for m in f.members):
+        notes = (*notes, FROM_NEW_RUNS)
     return Anchors(market, tuple(bought), tuple(when), goal, ci_prob, seed, projected, notes)
 
 

@@ -56,7 +56,7 @@ REFUSED_TABLES: dict[str, tuple[Content, str]] = {
     "thousands separators": (TABLE.replace("1e8", "100,000,000"), "unreadable-table"),
     "quoted thousands separators": (table("1e8", '"100,000,000"'), "not-a-number"),
     "decimal commas": ("N,D,loss\n1e8,1e9,3,5\n1e8,2e9,3,4\n", "unreadable-table"),
-    "semicolons": (TABLE.replace(",", ";"), "missing-column"),
+    "semicolons": (TABLE.replace(",", ";"), "unreadable-table"),
     "percent sign": (table("3.5", "350%"), "not-a-number"),
     "unit in a cell": (table("1e8", "100M"), "not-a-number"),
     "typographic minus": (table("3.5", "−3.5"), "not-a-number"),

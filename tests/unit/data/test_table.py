@@ -412,3 +412,16 @@ def test_small_tokens_beside_tokens_in_billions_are_in_billions_too() -> None:
     problems = [fault.problem for fault in found if fault.column == "D"]
     assert len(problems) == 2
     assert all(problem.endswith("is it in billions?") for problem in problems)
+
+
+def test_other_separators_are_named(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("run;N;D;loss\na;1e8;1e9;3.1\n", encoding="utf-8")
+    with fails("unreadable-table", "runs.csv", "semicolons", "commas"):
+        read_runs(tmp_path / "runs.csv")
+
+
+def test_tokens_are_no_tokens_per_parameter() -> None:
+    law = load_law("transfer-target")
+    table = oracles.table(law).assign(ptpp=lambda t: t["ptpp"] * t["N"])
+    found = check(read_runs(table), law)
+    assert any(fault.column == "ptpp" and "number of tokens" in fault.problem for fault in found)
