@@ -13,7 +13,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.stack import Stack, check_weights, require_one_outcome
 from bayeslaw.inference.fit import fit
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import DOMAINS, load_law
 from bayeslaw.laws.law import Law
 
 
@@ -57,6 +57,10 @@ def fit_stack(
     if len(names) < 2 or len({*names}) < len(names):
         problem = f"A stack is fitted of two or more laws, each named once; these are {', '.join(names) or 'none'}."
         raise BayeslawError(problem, code="laws-of-a-stack")
+    of = {domain: ", ".join(law.name for law in loaded if law.domain == domain) for domain in DOMAINS}
+    if all(of.values()):
+        shown = ", and ".join(f"{of[domain]} those of the {domain}" for domain in DOMAINS)
+        raise BayeslawError(f"A stack is of laws of the same losses: {shown}.", code="laws-of-two-domains")
     given = np.ones(len(names)) / len(names) if weights is None else np.array(weights, dtype=np.float64)
     if given.size != len(names):
         raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")

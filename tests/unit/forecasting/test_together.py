@@ -49,6 +49,8 @@ def test_faults_are_found_before_anything_is_fitted(monkeypatch: pytest.MonkeyPa
         fit_stack(["chinchilla", "chinchilla"], TABLE)
     with fails("unknown-law", "nowhere", kind=CardError):
         fit_stack(["chinchilla", "nowhere"], TABLE)
+    with fails("laws-of-two-domains", "from-base-source those of the source", "plateau-target those of the target"):
+        fit_stack(["from-base-source", "plateau-target"], TABLE)
     with fails("missing-weights", 1, 2):
         fit_stack(["chinchilla", "kaplan"], TABLE, weights=[1])
     with fails("wrong-weights"):
