@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from bayeslaw.core import html
@@ -22,6 +23,7 @@ from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "model", "spread", "rows")
 LEFT_OUT = ["base_rows_left_out", "seen_rows_left_out", "sample"]  # held-out parts have neither, by `_unseen`
+NARROW = 0.05  # by which a stack's 90% intervals hold less than they should before a note says so
 SCORED_TWICE = "The stack's weights were fitted to the rows that it is scored on here: its scores are too good."
 
 
@@ -162,4 +164,18 @@ def comparison_of(work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.
     """
     scores = pd.concat(work.scores, ignore_index=True)
     scores = scores[[*(c for c in HEAD if c in scores), *(c for c in scores if c not in HEAD)]]
-    return Comparison(scores, weights, pd.DataFrame(densities), tuple(work.notes), stack)
+    return Comparison(scores, weights, pd.DataFrame(densities), (*work.notes, *_narrow_stack(scores)), stack)
+
+
+def _narrow_stack(scores: pd.DataFrame) -> list[str]:
+    """Return a note if the stack's intervals hold too little, and clearly less than those of every law by itself."""
+    if "cover_eti90" not in scores:
+        return []
+    held = scores.groupby("fit")["cover_eti90"]
+    of_stack, least = held.mean().get("stack", np.nan), held.min().get("posterior", np.nan)
+    if not (of_stack < 0.9 - NARROW and of_stack < least - NARROW):
+        return []
+    return [
+        f"The stack's 90% intervals hold {of_stack:.0%} of what was left out, those of its laws by themselves {least:.0%} or more: "
+        "nothing in it allows for what its laws miss alike. State a discrepancy with its forecasts, or take one law."
+    ]

@@ -1,0 +1,32 @@
+"""What a comparison says of its stack."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bayeslaw.evaluation.comparison import comparison_of
+from bayeslaw.forecasting.stack import Stack
+from tests.fixed import line_fit
+
+
+def notes(first: float, second: float, stack: float) -> tuple[str, ...]:
+    """Of a comparison whose laws' and whose stack's 90% intervals hold these shares."""
+    scores = pd.DataFrame({"fit": ["posterior", "posterior", "stack"], "cover_eti90": [first, second, stack]})
+    work: Any = SimpleNamespace(scores=[scores], notes=["another note"])
+    return comparison_of(work, pd.DataFrame(), {}, Stack.of({"a": line_fit(size=400)}, {"a": 1.0})).notes
+
+
+def test_a_stack_that_holds_less_than_every_one_of_its_laws_is_noted() -> None:
+    other, narrow = notes(0.89, 0.96, 0.75)
+    assert other == "another note"
+    assert "hold 75%" in narrow
+    assert "89% or more" in narrow
+
+
+@pytest.mark.parametrize("shares", [(0.89, 0.96, 0.86), (0.6, 0.96, 0.7), (0.89, 0.96, float("nan"))])
+def test_other_stacks_are_not(shares: tuple[float, float, float]) -> None:
+    assert notes(*shares) == ("another note",)
