@@ -68,7 +68,9 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
     faults += of_mixture
     for name, covariate in law.measured.items():
         if name in frame:
-            faults += _check_covariate(frame[~base], covariate) if not (percentages and name in law.shares) else []
+            # A base checkpoint has no replay share, and without D nobody knows which rows are of one.
+            adapted = frame.dropna(subset=[name]) if name == "r" and "D" not in frame else frame[~base]
+            faults += _check_covariate(adapted, covariate) if not (percentages and name in law.shares) else []
             values = frame.loc[~base, name].dropna().unique()
             if purpose == "fit" and len(values) < covariate.at_least and not only_base:
                 shown = ", ".join(f"{v:g}" for v in values)
@@ -172,6 +174,7 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
         faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
     wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
+    missing = [c for c in missing if c != BASE_LOSS or "D" in frame]  # without D nobody knows which rows are base checkpoints
     suggestion = advice(given, [c for c in missing if c != BASE_LOSS]) if {*missing} - {BASE_LOSS} else ""
     if {*law.shares} & {*missing}:
         suggestion = f"Name the columns of your mixture's shares by --shares, such as --shares web,code. {suggestion}"

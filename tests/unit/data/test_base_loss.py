@@ -137,3 +137,11 @@ def test_base_losses_have_units_of_losses() -> None:
     np.testing.assert_allclose(read.frame["base_loss"], AGREED["base_loss"] * np.log(2))
     with fails("unknown-unit", "'M' is no unit of base_loss", "perplexity"):
         bayeslaw.read_runs(raw, columns={"base_loss": "base_ppl:M"})
+
+
+def test_without_tokens_nothing_is_said_of_base_checkpoints() -> None:
+    found = bayeslaw.data.check(
+        bayeslaw.read_runs(ROWS.rename(columns={"D": "tokens_seen"})), bayeslaw.load_law("from-base-source")
+    )
+    assert [(fault.row, fault.column) for fault in found] == [(None, "D")]
+    assert "tokens_seen" in found[0].suggestion
