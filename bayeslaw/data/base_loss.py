@@ -14,8 +14,8 @@ from bayeslaw.core.errors import Fault
 
 BASE_LOSS = "base_loss"
 MODEL = ("N", "ptpp", "seed")  # tell checkpoints apart where no column names them
-SAME = 0.005  # relative difference above which two losses of a checkpoint are not two evaluations of it
-MOST_FALL = 2.0  # base loss over a loss after adaptation, above which one of them is in another unit
+SAME = 0.02  # relative difference above which two losses are not evaluations of one checkpoint, unless their errors are larger
+MOST_FALL = 2.0  # base loss over a loss of the source after adaptation, above which one of them is in another unit
 
 
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
@@ -34,29 +34,33 @@ def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.join(losses, on=keys)
 
 
-def base_loss_faults(frame: pd.DataFrame) -> Iterator[Fault]:
+def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
     """Find base losses that contradict each other, or the losses after adaptation.
 
     Parameters
     ----------
     frame : DataFrame
         As `with_base_loss` returns it; without numbers in D, loss or base_loss there are no faults.
+    of_source : bool
+        Whether the losses are of the source domain, which adaptation does not halve.
     """
     if any(name not in frame or frame[name].dtype.kind not in "fiu" for name in ("D", "loss", BASE_LOSS)):
         return
     base, loss = frame[BASE_LOSS], frame["loss"]
     known = np.isfinite(base) & (base > 0) & np.isfinite(loss) & (loss > 0)
     start, ratio = known & (frame["D"] == 0), base.where(known) / loss
-    own = "give each checkpoint one base loss, and tell checkpoints apart by a column checkpoint"
-    for row in frame.index[start & (abs(ratio - 1) > SAME)]:
+    errors = pd.to_numeric(frame["loss_se"], errors="coerce").fillna(0.0) if "loss_se" in frame else 0.0
+    for row in frame.index[start & (abs(base - loss) > np.maximum(SAME * loss, 3 * errors))]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and the base loss of its checkpoint {base[row]:.5g}"
+        own = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out this row"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, own, "contradicting-base-losses")
-    if "checkpoint" in frame:
-        for key, values in base[known].groupby([frame[name] for name in _with_domain(frame, ["checkpoint"])]):
-            if (low := values.min()) * (1 + 2 * SAME) < (high := values.max()):
-                problem = f"checkpoint {str(key[0])!r} has base losses from {low:.5g} to {high:.5g}"
-                yield Fault(int(values.index[0]), BASE_LOSS, f"{low:g}", problem, own, "contradicting-base-losses")
-    for row in frame.index[known & ~start & (ratio > MOST_FALL)]:
+    if "run" in frame:
+        first = base[known].groupby([frame[name] for name in _with_domain(frame, ["run"])]).transform("first")
+        for row in first.index[abs(base[first.index] / first - 1) > SAME]:
+            problem = f"base_loss {base[row]:.5g} is another than in the first row of its run, {first[row]:.5g}"
+            own = "a run adapts one checkpoint: correct the wrong one, or give each run its own name"
+            yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, own, "contradicting-base-losses")
+    for row in frame.index[known & ~start & (ratio > MOST_FALL) & of_source]:
         problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
         unit = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, unit, "base-loss-in-another-unit")

@@ -79,7 +79,7 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
     if with_loss and BASE_LOSS in law.covariates:
-        faults += base_loss_faults(frame)
+        faults += base_loss_faults(frame, of_source=law.one_domain == "source")
     if purpose == "fit" and runs.duplicates == "refuse":
         faults += repeat_faults(runs.frame, law)
     if with_loss and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
@@ -214,8 +214,10 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     below, above = values < low, values > high
     asked = above if name == "r" else below & (values > 0)
     if name == "ptpp":
-        faults += cell_faults(frame, name, above, f"{outside}: is it the number of tokens?", "divide by N", code)
-        above &= False
+        per_parameter = values / (frame["N"] if "N" in frame and frame["N"].dtype.kind in "fiu" else np.nan)
+        tokens = above & (per_parameter >= low) & (per_parameter <= high)
+        faults += cell_faults(frame, name, tokens, f"{outside}: is it the number of tokens?", "divide by N", code)
+        above &= ~tokens
     usual = values[(values >= low) & (values <= high)].median()  # 31 beside 3.1e7 is in millions
     if name in ("N", "D") and usual > LEAST_USUAL:
         millions = asked & (values * 10**7.5 > usual)

@@ -208,7 +208,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     misspelt = bool({*card} - {*TOP})  # the misspelt key may be the one that is missing
     texts = {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
     note = faults.of(_text, card, "note", default="")
-    domain = faults.of(_domain, card.get("domain", ""))
+    domain = faults.of(_domain, card["domain"]) if "domain" in card else ""
     # A table of covariates, parameters or expressions of which some have a fault can't say which names are known or in use.
     whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (by_key, "parameters"), (let, "let"))]
     if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
@@ -279,7 +279,7 @@ def _references(given: object) -> tuple[Reference, ...]:
 
 
 def _domain(domain: Any) -> str:
-    if domain not in ("", *DOMAINS):
+    if domain not in DOMAINS:
         message = f"`domain` must be {' or '.join(DOMAINS)}, whose losses a law of adaptations describes, not {domain!r}."
         raise LocatedError(message, "", "domain", code="unknown-domain")
     return str(domain)

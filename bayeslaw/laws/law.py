@@ -430,6 +430,12 @@ class Law:
         names = tuple(name for name in self.measured if name.endswith("_cpt")) or tuple({"D"} & self.measured.keys())
         return names if all(self.covariates[name].support[0] <= 0 for name in names) else ()
 
+    @property
+    def one_domain(self) -> str:
+        """The `domain` whose losses it describes, '' where a column tells domains apart."""
+        named = any(column == "domain" or {"source", "target"} & {*values} for column, values in self.levels.items())
+        return "" if named else self.domain
+
     @cached_property
     def idle_at_base(self) -> frozenset[str]:
         """Covariates on which the loss does not depend at the `onset`, such as the replay share of the adaptation."""

@@ -18,6 +18,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import in_nats
 from bayeslaw.data.base_loss import BASE_LOSS, MODEL
+from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
@@ -37,7 +38,7 @@ class BaseLoss:
 
 
 def base_losses(
-    sources: Sequence[DomainLoss], given: str | float | Mapping[str, str | float] | None, seed: int
+    sources: Sequence[DomainLoss], given: str | float | Mapping[str, str | float] | None, seed: int, start: float | None = None
 ) -> dict[str, BaseLoss]:
     """The base loss of each source.
 
@@ -45,6 +46,8 @@ def base_losses(
     ----------
     sources, given, seed
         As in `base_loss`; one for all sources or a mapping with one for each is given.
+    start : float, optional
+        The base loss among the settings of the plan: it is taken where a law starts at it and no other is given.
     """
     names = [source.name for source in sources]
     stated = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
@@ -53,7 +56,9 @@ def base_losses(
             raise BayeslawError(
                 f"base-loss names {name!r}; the sources with a limit are {', '.join(names) or 'none'}.", code="unknown-source"
             )
-    return {source.name: base_loss(source, stated.get(source.name), seed + i) for i, source in enumerate(sources)}
+    at_start = {source.name: start for source in sources if BASE_LOSS in source.settings and start is not None}
+    chosen = {name: stated.get(name) or at_start.get(name) for name in names}
+    return {source.name: base_loss(source, chosen[source.name], seed + i) for i, source in enumerate(sources)}
 
 
 def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, Any], given: Any) -> dict[str, float]:
@@ -86,8 +91,9 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     if stated is not None:
         return {BASE_LOSS: stated}
     for frame in (fit.observed.base for fit in fits if BASE_LOSS in fit.observed.base):
-        model = [name for name in MODEL if name in settings and name in frame]
-        same = np.all([np.isclose(frame[name].astype(float), settings[name], rtol=SAME, atol=0.0) for name in model], axis=0)
+        same = np.ones(len(frame), dtype=bool)
+        for column in (column for column in MODEL if column in settings and column in frame):
+            same &= np.isclose(frame[column].astype(float), settings[column], rtol=SAME, atol=0.0)
         if same.any():
             return {BASE_LOSS: float(frame.loc[same, BASE_LOSS].mean())}
     raise BayeslawError(
@@ -122,9 +128,6 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
         shown = f"{value:g}" + (f" ± {error:g}" if error else "")
         stated = f"base loss of {domain.name} {shown} {domain.unit}, as stated"
         return BaseLoss(math.log(value) + error / value * normal, "stated", stated)
-    if not text and (start := domain.settings.get(BASE_LOSS)) is not None:
-        note = f"base loss of {domain.name} {start:.4g} {domain.unit}, at which its law starts"
-        return BaseLoss(np.full(domain.size, math.log(start)), "stated", note)
     if text != "law":
         logs, variances = _measured(domain)
         if logs.size:
@@ -179,14 +182,16 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
     Copies of one evaluation, which every run of a branch may log, count once. Known errors are added to the noise of a logged
     loss; where the noise differs by group and a row's group isn't known, to the largest noise.
     """
-    frame, checkpoints, fit = _base_rows(domain)
-    member = domain.member_draws[0]
+    frame, checkpoints, number = _base_rows(domain)
+    fit, member = members(domain.posterior)[number][0], domain.member_draws[number]
     none = np.empty(0), np.empty((0, 1))
     if not len(frame) or "loss" not in frame:
         return none
     covariates = complete(frame, member.law)
     same = np.ones(len(frame), dtype=bool)
     for name, value in member.constants.items():
+        if name == BASE_LOSS:
+            continue
         if name not in covariates:
             return none
         same &= np.isclose(covariates[name].to_numpy(dtype=np.float64), value, rtol=SAME, atol=0.0)
@@ -204,25 +209,31 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
     return np.log(loss), variances
 
 
-def _base_rows(domain: DomainLoss) -> tuple[pd.DataFrame, pd.DataFrame, Fit | PointFit]:
-    """Rows with D = 0 in the domain's first fit (or kept beside it), with `checkpoint` and `group` (of noise) of each, and the fit.
+def _base_rows(domain: DomainLoss) -> tuple[pd.DataFrame, pd.DataFrame, int]:
+    """Rows with D = 0 of the domain's first fit that has some, with `checkpoint` and `group` (of noise) of each, and its number.
 
     A group that isn't known is -1. Without a column that tells checkpoints apart, a model has one.
     """
-    fit = members(domain.posterior)[0][0]
-    observed, frame = fit.observed, fit.observed.base
+    found = [_base_rows_of(fit.observed) for fit, _ in members(domain.posterior)]
+    number = next((i for i, (frame, _) in enumerate(found) if len(frame)), 0)
+    return *found[number], number
+
+
+def _base_rows_of(observed: Observations) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows with D = 0 of one fit, and `checkpoint` and `group` of each."""
+    frame = observed.base
     if "D" in observed.covariates and (at_base := observed.covariates["D"] == 0).any():
         columns = {k: v[at_base] for k, v in observed.covariates.items()}
         frame = pd.DataFrame(columns).assign(loss=observed.outcomes[at_base])
         if observed.se.size:
             frame["loss_se"] = observed.se[at_base] * frame["loss"]
         run = observed.run[at_base]
-        return frame, pd.DataFrame({"checkpoint": observed.checkpoint[run], "group": observed.group[run]}), fit
+        return frame, pd.DataFrame({"checkpoint": observed.checkpoint[run], "group": observed.group[run]})
     checkpoint = next((c for c in ("checkpoint", "seed") if c in frame), None)
     column, names = observed.group_column, pd.Index(observed.group_names)
     group = names.get_indexer(pd.Index(frame[column].astype(str))) if column in frame else np.full(len(frame), -1)
     checkpoints = {"checkpoint": frame[checkpoint] if checkpoint else 0, "group": group}
-    return frame, pd.DataFrame(checkpoints, index=frame.index), fit
+    return frame, pd.DataFrame(checkpoints, index=frame.index)
 
 
 def _models_with_base(domain: DomainLoss) -> str:

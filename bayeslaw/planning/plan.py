@@ -197,7 +197,7 @@ def plan(
     for level in (confidence, *levels):
         check_confidence(level, solver.draws.size)
     own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
-    base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed)
+    base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed, model.get(BASE_LOSS))
     own = tuple(s.starting_at(np.exp(base[s.name].log)) if s.name in base else s for s in own)
     limited = price.uncertain_budgets(n, budgets)
     problem = PlanProblem(own, aimed, base, limits, loss, box, minimise, price, model, limited)
@@ -499,6 +499,7 @@ def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointF
         if isinstance(budget.loss, WholeLifeCost)
     )
     base = base_losses([s for s in losses if s.name in stated], stated, 0)
+    losses = [s.starting_at(np.exp(base[s.name].log)) if s.name in base else s for s in losses]
     return replace(problem.with_losses(losses, base), budgets=budgets)
 
 

@@ -603,9 +603,9 @@ def domain_losses(
 
 
 def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None:
-    """Refuse laws of the source for the target's losses, and the other way round, but in fits whose parameters vary by a column."""
+    """Refuse laws of the source for the target's losses, and the other way round."""
     for fit, _ in members(posterior):
-        if fit.law.domain not in ("", role) and not fit.law.levels:
+        if fit.law.one_domain not in ("", role):
             given = "as the target" if role == "target" else f"as {name}, a source"
             message = f"{fit.law.name} describes losses of the {fit.law.domain}, and is given {given}: exchange source and target."
             raise BayeslawError(message, code="law-of-another-domain")

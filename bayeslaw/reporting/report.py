@@ -124,7 +124,7 @@ def report(
     options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}
-    of = {fit.law.domain: label for label, fit in singles.items() if fit.law.domain and not fit.law.levels}
+    of = {fit.law.one_domain: label for label, fit in singles.items() if fit.law.one_domain}
     if measured is not None and len(of) > 1:
         told = " and ".join(f"{label} describes losses of the {domain}" for domain, label in of.items())
         raise BayeslawError(f"{told}: report each by itself with the losses measured there.", code="measured-on-one-domain")

@@ -76,9 +76,9 @@ def test_base_rows_are_kept_beside_a_law_that_starts_at_their_losses() -> None:
     assert len(observed.base) == 2
 
 
-def faults_of(table: pd.DataFrame) -> list[tuple[int | None, str]]:
+def faults_of(table: pd.DataFrame, of_source: bool = True) -> list[tuple[int | None, str]]:
     numbered = with_base_loss(table).reset_index(drop=True)
-    return [(fault.row, fault.problem) for fault in base_loss_faults(numbered)]
+    return [(fault.row, fault.problem) for fault in base_loss_faults(numbered, of_source)]
 
 
 AGREED = ROWS.assign(base_loss=[3.0, 2.5, 3.0, 3.0, 2.5, 2.6])
@@ -86,28 +86,26 @@ AGREED = ROWS.assign(base_loss=[3.0, 2.5, 3.0, 3.0, 2.5, 2.6])
 
 def test_base_losses_that_agree_are_sound() -> None:
     assert faults_of(ROWS) == faults_of(AGREED) == []
-    again = ROWS.head(1).assign(run="again", loss=3.02)  # another evaluation, .7% off
+    again = ROWS.head(1).assign(run="again", loss=3.05)  # another seed or evaluation
     assert faults_of(pd.concat([ROWS, again])) == []
+    known = ROWS.head(1).assign(run="again", loss=3.2, loss_se=0.1)
+    assert faults_of(pd.concat([ROWS.assign(loss_se=0.1), known])) == []
+    assert faults_of(AGREED[2:].assign(base_loss=[3.0, 3.0, 2.5, 2.6], domain=["source", "target", "source", "source"])) == []
 
 
+OTHER = pd.concat([ROWS, ROWS.head(1).assign(run="other", loss=3.2)])
 CONTRADICTING = {
-    "rows at D = 0": (
-        pd.concat([ROWS, ROWS.head(1).assign(run="other", loss=3.2)]),
-        "loss at D = 0 is 3, and the base loss of its",
-    ),
-    "the column": (
-        AGREED.assign(base_loss=AGREED["base_loss"] + 0.1),
-        "loss at D = 0 is 3, and the base loss of its checkpoint 3.1",
-    ),
-    "runs": (AGREED[2:].assign(base_loss=[3.0, 3.1, 2.5, 2.6]), "checkpoint 'a' has base losses from 3 to 3.1"),
+    "rows at D = 0": (OTHER, 0, "the loss at D = 0 is 3, and the base loss of its checkpoint 3.1"),
+    "the column": (AGREED.assign(base_loss=AGREED["base_loss"] + 0.1), 0, "the loss at D = 0 is 3, and the base loss of its"),
+    "a run": (AGREED[2:].assign(base_loss=[3.0, 3.1, 2.5, 2.6]), 1, "base_loss 3.1 is another than in the first row of its run, 3"),
 }
 
 
 @pytest.mark.parametrize("name", CONTRADICTING)
 def test_base_losses_that_contradict_are_named(name: str) -> None:
-    table, words = CONTRADICTING[name]
+    table, where, words = CONTRADICTING[name]
     row, problem = faults_of(table)[0]
-    assert row == 0
+    assert row == where
     assert words in problem
     runs = bayeslaw.read_runs(table.dropna(subset=["base_loss"]) if "base_loss" in table else table)
     with fails("contradicting-base-losses", words, kind=TableError):
@@ -118,6 +116,7 @@ def test_base_losses_that_may_be_perplexities_are_asked_about() -> None:
     table = AGREED[2:].assign(base_loss=np.exp(AGREED["base_loss"] / 1.5))
     with fails("base-loss-in-another-unit", "base_loss 7.38906 is 2.3 times", ":perplexity", kind=TableError):
         Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(table))
+    assert faults_of(table, of_source=False) == []  # a domain that is learnt may start far above
 
 
 def test_base_losses_have_units_of_losses() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.planning.base_loss import BaseLoss, base_loss, start_of
+from bayeslaw.planning.base_loss import BaseLoss, base_loss, base_losses, start_of
 from bayeslaw.planning.domain_loss import domain_loss
 from bayeslaw.planning.plan import plan
 from bayeslaw.posterior.fit import Fit
@@ -120,7 +120,8 @@ def starting(*losses: float) -> Fit:
     """A fit of from-base-source whose table has rows with D = 0 of the model `START`."""
     law = law_named("from-base-source")
     table = oracles.table(law)
-    base = pd.DataFrame({"run": "base", "D": 0.0, "r": np.nan, "loss": losses, "base_loss": losses} | START)
+    runs = [f"base {i}" for i in range(len(losses))]
+    base = pd.DataFrame({"run": runs, "D": 0.0, "r": np.nan, "loss": losses, "base_loss": losses} | START)
     draws = scattered(oracles.typical(law), SIZE, 1, 0.004)
     return posterior(law, draws, frame=pd.concat([table, base], ignore_index=True), seed=1)
 
@@ -150,8 +151,19 @@ def test_other_laws_need_no_start_and_an_unknown_one_is_asked_for() -> None:
 
 def test_forgetting_is_counted_from_where_the_law_starts() -> None:
     fit, corners = starting(2.9), pd.DataFrame([{"D": 1e8, "r": 0.3}, {"D": 1e9, "r": 0.3}])
-    base = base_loss(domain_loss("source", fit, START | {"base_loss": 2.6}, {}, corners), None, 0)
-    np.testing.assert_allclose(np.exp(base.log), 2.6)
+    source = domain_loss("source", fit, START | {"base_loss": 2.6}, {}, corners)
+    np.testing.assert_allclose(np.exp(base_losses([source], None, 0, 2.6)["source"].log), 2.6)
+    base = base_losses([source], None, 0)["source"]  # measured at D = 0, with the noise of a logged loss
+    assert base.kind == "measured"
+    assert np.exp(base.log.mean()) == pytest.approx(2.9, rel=1e-3)
+
+
+def test_several_measured_base_rows_count_for_a_law_that_starts_at_their_mean() -> None:
+    corners = pd.DataFrame([{"D": 1e8, "r": 0.3}, {"D": 1e9, "r": 0.3}])
+    source = domain_loss("source", starting(2.89, 2.91), START | {"base_loss": 2.9}, {}, corners)
+    base = base_loss(source, "measured", 0)
+    assert np.exp(base.log.mean()) == pytest.approx(2.9, rel=1e-3)
+    assert sd(base) == pytest.approx(0.01 / 2.9, rel=0.1)
 
 
 @pytest.mark.slow
