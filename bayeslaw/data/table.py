@@ -20,7 +20,7 @@ import pandas as pd
 from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import short_lines
-from bayeslaw.core.units import NATS, PERPLEXITY, RATIOS, convert, convert_table, unit_of
+from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, named, numeric, resolve
 from bayeslaw.data.query import where
@@ -261,13 +261,11 @@ def read_table(
     if unread and strict:
         raise TableError(unread, name)
     if of_base := in_units.get(BASE_LOSS):
-        to = in_units.get("loss") or unit_of(frame, name)
-        ratios = {ratio: frame[ratio] for ratio in RATIOS.values() if ratio in frame}
-        frame = frame.assign(base_loss=convert(frame[BASE_LOSS], to, frm=of_base, **ratios))
+        frame = _base_in_unit(frame, renamed[BASE_LOSS], of_base, in_units.get("loss") or unit_of(frame, name), name)
         conversions.append(f"base_loss = {renamed[BASE_LOSS]}, in {of_base}")
     if of_loss := in_units.get("loss"):
-        frame, conversion = _in_unit(frame, renamed["loss"], of_loss, name)
-        conversions.append(conversion)
+        frame, conversion = _in_unit(frame, renamed, of_loss, name)
+        conversions.append(conversion + ", and base_loss likewise" * (not of_base and BASE_LOSS in frame and of_loss == PERPLEXITY))
     unit_of(frame, name)
     originals = {their: _numbers(raw[their]) if frame[ours].dtype.kind in "fiu" else frame[ours] for ours, their in renamed.items()}
     if "D" not in frame and {"atpp", "N"} <= set(frame):
@@ -321,9 +319,11 @@ def _parquet(path: Path) -> pd.DataFrame:
 def _text_table(path: Path, separator: str) -> pd.DataFrame:
     if b"\0" in path.read_bytes():  # UTF-16, which may pass for UTF-8
         raise ValueError("it holds NUL bytes: save it as UTF-8 text")
-    frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
-    if len(frame.columns) == 1 and (other := next((s for s in ";\t" if s in frame.columns[0] and s != separator), "")):
+    with path.open(encoding="utf-8-sig") as file:
+        header = file.readline()
+    if separator not in header and (other := next((s for s in SEPARATORS if s in header), "")):
         raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells")
+    frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("its rows have more cells than its header has names (commas inside numbers?)")
     return frame
@@ -407,19 +407,34 @@ def _given(
     return given, in_units
 
 
-def _in_unit(frame: pd.DataFrame, column: str, of: str, name: str) -> tuple[pd.DataFrame, str]:
+def _in_unit(frame: pd.DataFrame, renamed: Mapping[str, str], of: str, name: str) -> tuple[pd.DataFrame, str]:
     """Return the table with losses in the unit that the user gives, perplexities as their logarithm, and the conversion."""
+    column = renamed["loss"]
     if "unit" in frame and unit_of(frame, name) != of:
         message = f"{name} has losses in {unit_of(frame, name)} by its column unit, and you give {of}: leave {of} out."
         raise BayeslawError(message, code="two-units")
     if of != PERPLEXITY:
         return frame.assign(unit=of), f"loss = {column}, in {of}"
-    low = frame["loss"] < 1
-    if shown := [(int(row), f"{value:g}") for row, value in zip(frame.index[low], frame["loss"][low].to_numpy(), strict=True)]:
+    _check_perplexities(frame["loss"], column, name)
+    if BASE_LOSS in frame:
+        _check_perplexities(frame[BASE_LOSS], renamed.get(BASE_LOSS, BASE_LOSS), name)
+    return convert_table(frame.assign(unit=of), NATS, name=name), f"loss = log({column}), in {NATS}"
+
+
+def _base_in_unit(frame: pd.DataFrame, column: str, of: str, to: str, name: str) -> pd.DataFrame:
+    """Return the table with base losses, of which the user gives the unit, in the unit of its losses."""
+    if of == PERPLEXITY:
+        _check_perplexities(frame[BASE_LOSS], column, name)
+    alone = frame.drop(columns=[BASE_LOSS, "loss_se"], errors="ignore").assign(loss=frame[BASE_LOSS], unit=of)
+    return frame.assign(base_loss=convert_table(alone, to, name=name)["loss"])
+
+
+def _check_perplexities(values: pd.Series, column: str, name: str) -> None:
+    """Refuse perplexities below 1, by row."""
+    low = values < 1
+    if shown := [(int(row), f"{value:g}") for row, value in zip(values.index[low], values[low].to_numpy(), strict=True)]:
         advice = "a perplexity is 1 or more: are these losses in nats/token?"
         raise TableError([Fault(r, column, v, f"perplexity {v} is below 1", advice, "perplexity-below-1") for r, v in shown], name)
-    likewise = ", and base_loss likewise" if BASE_LOSS in frame else ""
-    return convert_table(frame.assign(unit=of), NATS, name=name), f"loss = log({column}), in {NATS}{likewise}"
 
 
 def _numbers(cells: pd.Series) -> pd.Series:

@@ -134,6 +134,14 @@ def test_base_losses_have_units_of_losses() -> None:
     assert any("base_loss likewise" in text for text in read.conversions)
     read = bayeslaw.read_runs(AGREED, columns={"base_loss": "base_loss:bits/token"})
     np.testing.assert_allclose(read.frame["base_loss"], AGREED["base_loss"] * np.log(2))
+    own = {"base_loss": "base_loss:nats", "loss": "loss:perplexity"}
+    read = bayeslaw.read_runs(AGREED.assign(loss=np.exp(AGREED["loss"])), columns=own)
+    np.testing.assert_allclose(read.frame["base_loss"], AGREED["base_loss"])
+    assert not any("likewise" in text for text in read.conversions)
+    with fails("perplexity-below-1", "base_ppl", "row 2", kind=TableError):
+        bayeslaw.read_runs(raw.assign(base_ppl=[20.0, 0.5, 20, 20, 12, 13]), columns={"base_loss": "base_ppl:perplexity"})
+    with fails("not-numbers", "bytes_per_token"):
+        bayeslaw.read_runs(raw.assign(bytes_per_token="four"), columns={"base_loss": "base_ppl:bits/byte"})
     with fails("unknown-unit", "'M' is no unit of base_loss", "perplexity"):
         bayeslaw.read_runs(raw, columns={"base_loss": "base_ppl:M"})
 

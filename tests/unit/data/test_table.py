@@ -418,6 +418,12 @@ def test_other_separators_are_named(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("run;N;D;loss\na;1e8;1e9;3.1\n", encoding="utf-8")
     with fails("unreadable-table", "runs.csv", "semicolons", "commas"):
         read_runs(tmp_path / "runs.csv")
+    (tmp_path / "runs.csv").write_text("run;N;loss\na;1e8;3,1\nb;1,5e8;3,1\n", encoding="utf-8")
+    with fails("unreadable-table", "semicolons"):
+        read_runs(tmp_path / "runs.csv")
+    (tmp_path / "runs.tsv").write_text("run,N,D,loss\na,1e8,1e9,3.1\n", encoding="utf-8")
+    with fails("unreadable-table", "runs.tsv", "commas", "tabs"):
+        read_runs(tmp_path / "runs.tsv")
 
 
 def test_tokens_are_no_tokens_per_parameter() -> None:
@@ -425,3 +431,5 @@ def test_tokens_are_no_tokens_per_parameter() -> None:
     table = oracles.table(law).assign(ptpp=lambda t: t["ptpp"] * t["N"])
     found = check(read_runs(table), law)
     assert any(fault.column == "ptpp" and "number of tokens" in fault.problem for fault in found)
+    found = check(read_runs(oracles.table(law).assign(ptpp=2e5)), law)  # too few to be tokens of such models
+    assert not any("number of tokens" in fault.problem for fault in found)

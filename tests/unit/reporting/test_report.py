@@ -245,13 +245,13 @@ def test_fits_of_other_losses_are_not_compared(sound_fit: Fit, ptpp_fit: Fit) ->
     assert len(notes) == 1
 
 
-@pytest.mark.slow
 def test_measured_losses_are_of_one_domain(sound_fit: Fit, small_fit: Fit, held: Runs) -> None:
     source, target = (replace(fit, law=replace(fit.law, domain=d)) for fit, d in ((sound_fit, "source"), (small_fit, "target")))
     with fails("measured-on-one-domain", "S describes losses of the source", "T describes losses of the target"):
         report({"S": source, "T": target}, measured=held)
 
 
+@pytest.mark.slow
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
     tables = made.facts["comparison"]["tables"]
     (table,) = [t for t in tables if t["caption"] == "Scores on the 12 losses of held.csv"]
