@@ -69,7 +69,8 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
     for name, covariate in law.measured.items():
         if name in frame:
             # A base checkpoint has no replay share, and without D nobody knows which rows are of one.
-            adapted = frame.dropna(subset=[name]) if name == "r" and "D" not in frame else frame[~base]
+            unknown = name == "r" and "D" in law.covariates and "D" not in frame
+            adapted = frame.dropna(subset=[name]) if unknown else frame[~base]
             faults += _check_covariate(adapted, covariate) if not (percentages and name in law.shares) else []
             values = frame.loc[~base, name].dropna().unique()
             if purpose == "fit" and len(values) < covariate.at_least and not only_base:
