@@ -33,6 +33,7 @@ FITTED = {
 }
 """Laws and stacks that are fitted to tables of a law."""
 BASES = "transfer-source"
+"""The law whose losses at D = 0 are the base losses."""
 SIZES, STAGES, TARGET = (2.4e8, 5e8, 1.2e9, 2.8e9), (15, 31), {"N": 8.1e9, "D": 20 * 8.1e9, "ptpp": 279.0}
 
 

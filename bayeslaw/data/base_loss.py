@@ -14,8 +14,12 @@ from bayeslaw.core.errors import Fault
 
 BASE_LOSS = "base_loss"
 MODEL = ("N", "ptpp", "seed")  # tell checkpoints apart where no column names them
-SAME = 0.02  # relative difference above which two losses are not evaluations of one checkpoint, unless their errors are larger
-MOST_FALL = 4.0  # base loss over a loss of the source after adaptation, above which one of them is in another unit
+# Relative difference above which two losses are not of one checkpoint, unless their known errors explain it: four times as much
+# as losses of seeds differ by on tinycpt.
+SPREAD = 0.02
+MOST_FALL = (
+    4.0  # base loss over a loss of the source above which it is asked about: perplexities of losses above 2.2 nats are higher
+)
 
 
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
@@ -50,20 +54,20 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
     known = np.isfinite(base) & (base > 0) & np.isfinite(loss) & (loss > 0)
     start, ratio = known & (frame["D"] == 0), base.where(known) / loss
     errors = pd.to_numeric(frame["loss_se"], errors="coerce").fillna(0.0) if "loss_se" in frame else 0.0
-    for row in frame.index[start & (abs(base - loss) > np.maximum(SAME * loss, 3 * errors))]:
+    for row in frame.index[start & (abs(base - loss) > np.maximum(SPREAD * loss, 3 * errors))]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and the base loss of its checkpoint {base[row]:.5g}"
-        own = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out this row"
-        yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, own, "contradicting-base-losses")
+        suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out this row"
+        yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
     if "run" in frame:
         first = base[known].groupby([frame[name] for name in _with_domain(frame, ["run"])]).transform("first")
-        for row in first.index[abs(base[first.index] / first - 1) > SAME]:
+        for row in first.index[abs(base[first.index] / first - 1) > SPREAD]:
             problem = f"base_loss {base[row]:.5g} is another than in the first row of its run, {first[row]:.5g}"
-            own = "a run adapts one checkpoint: correct the wrong one, or give each run its own name"
-            yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, own, "contradicting-base-losses")
+            suggestion = "a run adapts one checkpoint: correct the wrong one, or give each run its own name"
+            yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
     for row in frame.index[known & ~start & (ratio > MOST_FALL) & of_source]:
         problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
-        unit = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
-        yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, unit, "base-loss-in-another-unit")
+        suggestion = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
+        yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "base-loss-in-another-unit")
 
 
 def _with_domain(frame: pd.DataFrame, names: list[str]) -> list[str]:

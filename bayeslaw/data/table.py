@@ -265,7 +265,8 @@ def read_table(
         conversions.append(f"base_loss = {renamed[BASE_LOSS]}, in {of_base}")
     if of_loss := in_units.get("loss"):
         frame, conversion = _in_unit(frame, renamed, of_loss, name)
-        conversions.append(conversion + ", and base_loss likewise" * (not of_base and BASE_LOSS in frame and of_loss == PERPLEXITY))
+        likewise = of_loss == PERPLEXITY and BASE_LOSS in frame and not of_base
+        conversions.append(f"{conversion}, and base_loss likewise" if likewise else conversion)
     unit_of(frame, name)
     originals = {their: _numbers(raw[their]) if frame[ours].dtype.kind in "fiu" else frame[ours] for ours, their in renamed.items()}
     if "D" not in frame and {"atpp", "N"} <= set(frame):
@@ -317,10 +318,10 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 
 def _text_table(path: Path, separator: str) -> pd.DataFrame:
-    if b"\0" in path.read_bytes():  # UTF-16, which may pass for UTF-8
+    content = path.read_bytes()
+    if b"\0" in content:  # UTF-16, which may pass for UTF-8
         raise ValueError("it holds NUL bytes: save it as UTF-8 text")
-    with path.open(encoding="utf-8-sig") as file:
-        header = file.readline()
+    header = content.partition(b"\n")[0].decode("utf-8-sig")
     if separator not in header and (other := next((s for s in SEPARATORS if s in header), "")):
         raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells")
     frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)

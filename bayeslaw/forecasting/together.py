@@ -57,10 +57,12 @@ def fit_stack(
     if len(names) < 2 or len({*names}) < len(names):
         problem = f"A stack is fitted of two or more laws, each named once; these are {', '.join(names) or 'none'}."
         raise BayeslawError(problem, code="laws-of-a-stack")
-    of = {domain: ", ".join(law.name for law in loaded if law.domain == domain) for domain in DOMAINS}
-    if all(of.values()):
-        shown = ", and ".join(f"{of[domain]} those of the {domain}" for domain in DOMAINS)
-        raise BayeslawError(f"A stack is of laws of the same losses: {shown}.", code="laws-of-two-domains")
+    by_domain = {domain: ", ".join(law.name for law in loaded if law.domain == domain) for domain in DOMAINS}
+    if all(by_domain.values()):
+        shown = ", and ".join(f"{laws_of} those of the {domain}" for domain, laws_of in by_domain.items())
+        raise BayeslawError(
+            f"The laws of a stack describe the same losses: {shown}. Fit each by itself.", code="laws-of-two-domains"
+        )
     given = np.ones(len(names)) / len(names) if weights is None else np.array(weights, dtype=np.float64)
     if given.size != len(names):
         raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")

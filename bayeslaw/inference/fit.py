@@ -185,7 +185,7 @@ def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations,
 
 
 def _info(law: Law, runs: Runs, observed: Observations, noise: Noise, seed: int) -> dict[str, Any]:
-    """What a file says of law, data, noise and versions."""
+    """Return what a file says of law, data, noise and versions."""
     info: dict[str, Any] = {
         "bayeslaw_format": FORMAT,
         "card": law.card,

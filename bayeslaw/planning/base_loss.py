@@ -57,8 +57,8 @@ def base_losses(
                 f"base-loss names {name!r}; the sources with a limit are {', '.join(names) or 'none'}.", code="unknown-source"
             )
     at_start = {source.name: start for source in sources if BASE_LOSS in source.settings and start is not None}
-    chosen = {name: stated.get(name) or at_start.get(name) for name in names}
-    return {source.name: base_loss(source, chosen[source.name], seed + i) for i, source in enumerate(sources)}
+    chosen = at_start | {name: value for name, value in stated.items() if value not in (None, "")}
+    return {source.name: base_loss(source, chosen.get(source.name), seed + i) for i, source in enumerate(sources)}
 
 
 def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, Any], given: Any) -> dict[str, float]:
@@ -81,7 +81,8 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     fits = [fit for fit, _ in members(posterior)]
     if not any(BASE_LOSS in fit.law.covariates for fit in fits):
         return {}
-    text = str((given.get(name) if isinstance(given, Mapping) else given) or "").strip()
+    own = given.get(name) if isinstance(given, Mapping) else given
+    text = "" if own is None else str(own).strip()
     stated = _stated(text, posterior.unit)[0] if text not in ("", "measured", "law") else None
     if (start := settings.get(BASE_LOSS)) is not None:
         if stated is not None and not math.isclose(stated, start, rel_tol=SAME):
@@ -190,7 +191,7 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
     covariates = complete(frame, member.law)
     same = np.ones(len(frame), dtype=bool)
     for name, value in member.constants.items():
-        if name == BASE_LOSS:
+        if name == BASE_LOSS:  # the law starts at the mean of these rows
             continue
         if name not in covariates:
             return none
@@ -214,9 +215,9 @@ def _base_rows(domain: DomainLoss) -> tuple[pd.DataFrame, pd.DataFrame, int]:
 
     A group that isn't known is -1. Without a column that tells checkpoints apart, a model has one.
     """
-    found = [_base_rows_of(fit.observed) for fit, _ in members(domain.posterior)]
-    number = next((i for i, (frame, _) in enumerate(found) if len(frame)), 0)
-    return *found[number], number
+    by_member = [_base_rows_of(fit.observed) for fit, _ in members(domain.posterior)]
+    number = next((i for i, (frame, _) in enumerate(by_member) if len(frame)), 0)
+    return *by_member[number], number
 
 
 def _base_rows_of(observed: Observations) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -124,10 +124,10 @@ def report(
     options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}
-    of = {fit.law.one_domain: label for label, fit in singles.items() if fit.law.one_domain}
-    if measured is not None and len(of) > 1:
-        told = " and ".join(f"{label} describes losses of the {domain}" for domain, label in of.items())
-        raise BayeslawError(f"{told}: report each by itself with the losses measured there.", code="measured-on-one-domain")
+    by_domain = {fit.law.one_domain: label for label, fit in singles.items() if fit.law.one_domain}
+    if measured is not None and len(by_domain) > 1:
+        domains = " and ".join(f"{label} describes losses of the {domain}" for domain, label in by_domain.items())
+        raise BayeslawError(f"{domains}: report each by itself with the losses measured there.", code="measured-on-one-domain")
     interval = f"{ci_prob * 100:g}% {INTERVAL}"
     pictures: dict[str, Picture] = {}
     facts: Facts = {

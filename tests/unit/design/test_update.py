@@ -298,6 +298,13 @@ OF_SOURCE = oracles.table(bayeslaw.load_law("from-base-source"), runs=8)
 MORE = OF_SOURCE.head(5).assign(N=2e7, ptpp=62.0, run="new")
 
 
+def test_anchors_say_that_errors_will_count_from_the_bought_runs() -> None:
+    alone, targets = stack_of_source().members["from-base-source"], MORE.tail(1)[["N", "D", "r", "ptpp", "base_loss"]]
+    far = targets.assign(ptpp=500.0)
+    notes = {d: bayeslaw.anchors(alone, MORE, far, budget=1e30, discrepancy=d).notes for d in (None, "none")}
+    assert [any("counts it from these" in note for note in notes[d]) for d in (None, "none")] == [True, False]
+
+
 @cache
 def stack_of_source() -> Stack:
     """A stack of two laws, of which only the second describes base checkpoints."""
