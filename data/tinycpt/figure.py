@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from sweeps import TINYCPT, TINYCPT2
+from sweeps import TINYCPT, TINYCPT2, TINYCPT3
 
 STYLES = {0.0: (0, (1, 3)), 0.05: ":", 0.1: "-.", 0.2: "--", 0.25: "--", 0.5: "-", 1.0: (0, (8, 2))}
 BASE_AT = 0.3  # tokens per parameter: where a logarithmic axis shows D = 0
@@ -88,5 +88,6 @@ if __name__ == "__main__":
         (here, "runs", "Python source", "C++ headers"),
         (here, "runs-docs", "Python source", "English documentation"),
         (TINYCPT2.folder, "runs", "C and C++ source", "English manuals"),
+        (TINYCPT3.folder, "runs", "Rust source", "Python source"),
     ):
         draw(pd.read_csv(folder / f"{name}.csv"), {"source": source, "target": target}, folder / f"{name}.png")

@@ -20,7 +20,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ PEAK, WARMUP = 4e-3, 100
 DECAY_SHARE, DECAY_TO = 0.15, 0.1
 ADAPT_RATE = 2e-3
 CHUNK = 2_000
+WINDOWS_TOGETHER = 2_048  # windows of all runs that are trained at a time on an accelerator
 
 
 class Data(NamedTuple):
@@ -160,6 +161,48 @@ def losses(data: Data, state: tf.State, target: str = "target") -> dict[str, flo
     return {domain: float(tf.validate(state.weights, data.validation[corpus])) for domain, corpus in corpora_of.items()}
 
 
+def stacked(states: Sequence[tf.State]) -> tf.State:
+    """Return states of one size as one, along a new first axis."""
+    together: tf.State = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    return together
+
+
+def advance_together(
+    data: Data,
+    model: Model,
+    states: tf.State,
+    begin: int,
+    rates: NDArray[np.float32],
+    r: Sequence[float],
+    seeds: Sequence[int],
+    target: str,
+) -> tf.State:
+    """Do as `advance` does for several runs, each with its replay share and seed; a single one goes through `advance`."""
+    if len(r) == 1:
+        alone: tf.State = jax.tree.map(lambda leaf: leaf[0], states)
+        return stacked([advance(data, model, alone, begin, rates, r[0], seeds[0], target)[0]])
+    for at in range(0, rates.size, CHUNK):
+        steps = min(CHUNK, rates.size - at)
+        starts = np.zeros((len(r), CHUNK, model.batch), np.int32)
+        for run, (share, seed) in enumerate(zip(r, seeds, strict=True)):
+            starts[run, :steps] = mixed_starts(data, model, begin + at, steps, share, seed, target)
+        padded = np.zeros((len(r), CHUNK), np.float32)
+        padded[:, :steps] = rates[at : at + steps]
+        states, _ = tf.train_together(data.corpus, states, jnp.asarray(starts), jnp.asarray(padded), steps)
+    return states
+
+
+def losses_together(data: Data, states: tf.State, target: str) -> list[dict[str, float]]:
+    """Return the `losses` of each of several runs."""
+    if states.updates.size == 1:
+        return [losses(data, jax.tree.map(lambda leaf: leaf[0], states), target)]
+    measured = {
+        domain: np.asarray(tf.validate_together(states.weights, data.validation[corpus]))
+        for domain, corpus in (("source", "source"), ("target", target))
+    }
+    return [{domain: float(of[run]) for domain, of in measured.items()} for run in range(states.updates.size)]
+
+
 def write(path: Path, content: bytes | str) -> None:
     """Write under a temporary name, then rename: a killed run leaves no half file."""
     temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
@@ -199,13 +242,25 @@ def checkpoints(data: Data, model: Model, part: Part, cache: Path) -> Iterable[t
         else:
             state, _ = advance(data, model, state, at, trunk_rates(model, at, branch), 1.0, model.seed)
             save_state(trunk_path, state)
-        at = branch
+        at, trunk = branch, state
         for base in [Base(model, ptpp, anneal) for anneal in part.anneals]:
             path = cache / f"checkpoint-{base.name}.npz"
             if not path.exists():
                 rates = np.linspace(PEAK, base.rate, end - branch, dtype=np.float32)
-                save_state(path, advance(data, model, state, branch, rates, 1.0, model.seed)[0])
-            yield base, load_state(path, state)
+                save_state(path, advance(data, model, trunk, branch, rates, 1.0, model.seed)[0])
+            reached = load_state(path, trunk)
+            yield base, reached
+            if base.anneal == "constant":  # the trunk itself at the end of its stage: it goes on from here
+                at, state = end, reached
+
+
+class Run(NamedTuple):
+    """One adaptation: a checkpoint with its weights, the replay share and the name of the run."""
+
+    base: Base
+    weights: tf.Weights
+    r: float
+    name: str
 
 
 def head(base: Base) -> dict[str, Any]:
@@ -221,20 +276,21 @@ def base_rows(data: Data, base: Base, state: tf.State, target: str) -> list[dict
     return [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, target).items()]
 
 
-def adaptation_rows(
-    data: Data, base: Base, state: tf.State, r: float, name: str, sweep: Sweep, target: str
-) -> list[dict[str, Any]]:
-    """Adapt one checkpoint at one replay share; one row per domain and logged step."""
-    model, seed = base.model, zlib.crc32(name.encode())
-    state, begin, rows = tf.fresh(state.weights), 0, []
+def adaptation_rows(data: Data, runs: Sequence[Run], sweep: Sweep, target: str) -> dict[str, list[dict[str, Any]]]:
+    """Adapt checkpoints of one size, together where there are several; {run: one row per domain and logged step}."""
+    model, begin = runs[0].base.model, 0
+    rows: dict[str, list[dict[str, Any]]] = {run.name: [] for run in runs}
+    seeds = [zlib.crc32(run.name.encode()) for run in runs]
+    state = stacked([tf.fresh(run.weights) for run in runs])
     for atpp in ATPP:
         end = model.steps(atpp)
         rates = (ADAPT_RATE * np.minimum(1.0, (np.arange(begin, end) + 1) / sweep.adaptation_warmup)).astype(np.float32)
-        state, _ = advance(data, model, state, begin, rates, r, seed, target)
+        state = advance_together(data, model, state, begin, rates, [run.r for run in runs], seeds, target)
         begin = end
         D = end * model.batch * tf.CONTEXT
-        row = head(base) | {"run": name, "r": r, "step": end, "D": D, "lr": ADAPT_RATE, "flops": 6 * model.N * D}
-        rows += [row | {"domain": domain, "loss": loss} for domain, loss in losses(data, state, target).items()]
+        for run, of_domain in zip(runs, losses_together(data, state, target), strict=True):
+            row = head(run.base) | {"run": run.name, "r": run.r, "step": end, "D": D, "lr": ADAPT_RATE, "flops": 6 * model.N * D}
+            rows[run.name] += [row | {"domain": domain, "loss": loss} for domain, loss in of_domain.items()]
     return rows
 
 
@@ -260,18 +316,22 @@ def generate(sweep: Sweep, part: Part, data: Data) -> None:
         paths = {key: sweep.cache / f"rows-{name}.json" for key, name in names.items()}
         if all(path.exists() for path in paths.values()):
             continue
+        waiting: list[Run] = []
         for base, state in checkpoints(data, model, part, sweep.cache):
-            for r in (None, *part.replay):
-                name, path = names[base, r], paths[base, r]
-                if path.exists():
-                    continue
-                start = time.perf_counter()
-                if r is None:
-                    rows = base_rows(data, base, state, target)
-                else:
-                    rows = adaptation_rows(data, base, state, r, name, sweep, target)
-                write(path, json.dumps(rows))
-                print(f"{path.stem}  {time.perf_counter() - start:.1f} s", flush=True)
+            if not paths[base, None].exists():
+                write(paths[base, None], json.dumps(base_rows(data, base, state, target)))
+            waiting += [Run(base, state.weights, r, names[base, r]) for r in part.replay if not paths[base, r].exists()]
+        size = together(model)
+        for group in (waiting[i : i + size] for i in range(0, len(waiting), size)):
+            start = time.perf_counter()
+            for name, rows in adaptation_rows(data, group, sweep, target).items():
+                write(sweep.cache / f"rows-{name}.json", json.dumps(rows))
+            print(f"{', '.join(run.name for run in group)}  {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def together(model: Model) -> int:
+    """Return how many runs of a model to train at a time: one on a processor, on an accelerator what fills and fits it."""
+    return 1 if jax.default_backend() == "cpu" else max(1, WINDOWS_TOGETHER // model.batch)
 
 
 def assemble(sweep: Sweep, shift: str) -> int:

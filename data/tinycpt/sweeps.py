@@ -108,4 +108,40 @@ TINYCPT2 = Sweep(
     adaptation_warmup=2,
     validation_windows=1_024,
 )
-SWEEPS = {sweep.name: sweep for sweep in (TINYCPT, TINYCPT2)}
+RUST = {
+    "ruff": "0.17.6",
+    "uv": "0.13.9",
+    "polars-runtime-32": "2.1.0",
+    "nautilus_trader": "1.231.0",
+    "pyrefly": "1.4.1",
+    "ty": "0.0.107",
+    "qiskit": "2.6.2",
+    "deltalake": "1.6.6",
+    "daft": "0.7.26",
+    "hf_xet": "1.8.0",
+    "sqruff": "0.44.0",
+    "foxglove_sdk": "0.30.3",
+    "tokenizers": "0.23.3",
+    "cryptography": "50.0.2",
+    "rustworkx": "0.18.1",
+}
+TINYCPT3 = Sweep(
+    name="tinycpt3",
+    corpora={
+        "source": Corpus(RUST, r"\.rs$", True, 300_000),
+        "target": Corpus({"homeassistant": "2026.11.0", "scikit_learn": "1.9.1"}, r"\.py$", True, 300_000),
+    },
+    shifts={"python": "target"},
+    depths=dict.fromkeys((24, 32, 48, 64, 96, 128, 192, 256), 3),
+    grid=(
+        Part((24, 32, 48, 64), (0,), (10, 40, 160, 640), REPLAY, "python", BOTH),
+        Part((96, 128), (0,), (10, 40, 160), REPLAY, "python", BOTH),
+        Part((192,), (0,), (10, 40), REPLAY, "python", BOTH),
+        Part((256,), (0,), (10, 40), (0.05, 0.2, 0.5), "python"),
+        Part((32, 48, 64), (1,), (10, 40, 160), REPLAY, "python", BOTH),
+        Part((96,), (1,), (10, 40), REPLAY, "python", BOTH),
+    ),
+    adaptation_warmup=2,
+    validation_windows=1_024,
+)
+SWEEPS = {sweep.name: sweep for sweep in (TINYCPT, TINYCPT2, TINYCPT3)}

@@ -122,3 +122,6 @@ def _validate(weights: Weights, windows: jax.Array) -> jax.Array:
 
 train: Callable[..., tuple[State, jax.Array]] = jax.jit(_train)
 validate: Callable[[Weights, jax.Array], jax.Array] = jax.jit(_validate)
+# The same for several runs of one size, stacked along the first axis of states, starts and rates.
+train_together: Callable[..., tuple[State, jax.Array]] = jax.jit(jax.vmap(_train, in_axes=(None, 0, 0, 0, None)))
+validate_together: Callable[[Weights, jax.Array], jax.Array] = jax.jit(jax.vmap(_validate, in_axes=(0, None)))
