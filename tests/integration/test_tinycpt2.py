@@ -138,7 +138,8 @@ def test_the_smallest_size_comes_out_again(table: pd.DataFrame, tmp_path: Path) 
     names = make.pieces(TINYCPT2, part, model)
     for base, state in make.checkpoints(data, model, part, tmp_path):
         rows = make.base_rows(data, base, state, "target")
-        rows += make.adaptation_rows(data, base, state, 0.2, names[base, 0.2], TINYCPT2, "target")
+        name = names[base, 0.2]
+        rows += make.adaptation_rows(data, [make.Run(base, state.weights, 0.2, name)], TINYCPT2, "target")[name]
         again = pd.DataFrame(rows).merge(table, on=["run", "D", "domain"], suffixes=("", "_table"))
         assert len(again) == 26
         assert np.allclose(again["loss"], again["loss_table"], rtol=2e-3)
