@@ -77,7 +77,8 @@ def test_losses_behave_as_the_readme_says(table: pd.DataFrame) -> None:
     runs = ends.reset_index().merge(table[["run", "N", "seed", "ptpp", "anneal", "r"]].drop_duplicates())
     target, source = (runs[runs["domain"] == domain] for domain in ("target", "source"))
     assert (target["last"] < target["first"]).all()
-    for losses, along, above in ((target, "N", 0.0), (target, "ptpp", 0), (source, "N", 5e-4), (source, "ptpp", 0), (source, "r", 0)):
+    pairs = [(target, "N", 0.0), (target, "ptpp", 0.0), (source, "N", 5e-4), (source, "ptpp", 0.0), (source, "r", 0.0)]
+    for losses, along, above in pairs:
         others = [c for c in ("N", "ptpp", "anneal", "r") if c != along]
         lines = losses[losses["seed"] == 0].pivot_table(index=others, columns=along, values="last")
         assert not (np.log(lines).diff(axis=1) > above).any(axis=None)
