@@ -2,13 +2,14 @@
 
     BAYESLAW_SHARED_DATA=… python benchmarks/cpt.py        # prints the report kept in benchmarks/results/cpt.md
 
-The laws of LAWS are fitted at their defaults to each sweep's stages up to 31 tokens per parameter, to all but its two largest
-sizes (the largest, if there are three), or to both, and forecast settled rows (two adaptation tokens per parameter on) of the rest,
-each by itself and in stacks with equal weights. Delphi has seven bases, of which size and stage grow together; the two largest are
+The laws of LAWS are fitted at their defaults to each sweep's two earliest stages, to all but its two largest sizes (the largest, if
+there are three), or to both, and forecast settled rows (two adaptation tokens per parameter on) of the rest, each by itself and in
+stacks with equal weights. From tables whose sizes span a factor of 50 the larger half is forecast too, on a logarithmic scale
+(far sizes), also together with the later stages. Delphi has seven bases, of which size and stage grow together; the two largest are
 forecast. Which laws are stacked, and `noise.walk.WEIGHTS`, by which the size of errors beyond the runs is multiplied along sizes
 and stages, are also chosen on all sweeps but the one that is scored, all in turn. Point fits, and the published law of
 the domain for the sizes that its card is for, stand beside. Where a sweep has annealed checkpoints and others, the recommended
-laws are also fitted to both kinds at once.
+laws are also fitted to both kinds at once. They are fitted with noise `normal-drift` as well, where runs have several rows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bayeslaw.noise import walk as walks
 
 SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (0.0, 0.5, 1.0, 1.5, 2.0) for p in (0.0, 0.5, 0.75, 1.0)}
-SETTLED, LATEST = 2.0, 31
+SETTLED, WIDE = 2.0, 50.0
 LAWS: dict[str, list[tuple[str, ...]]] = {
     "source": [
         ("from-base-source",), ("from-base-source", "plateau-source"), ("from-base-source", "transfer-source"),
@@ -42,7 +43,7 @@ LAWS: dict[str, list[tuple[str, ...]]] = {
     ],
 }  # fmt: skip
 """Laws and stacks of each domain, the recommended ones first and published laws that are not of PUBLISHED last."""
-BASE_ROWS = ", with base rows"
+BASE_ROWS, DRIFT = ", with base rows", ", normal-drift"
 BY_KIND = {"from-base-source": {"J": "anneal"}}
 """Parameters that differ by the kind of checkpoint where both kinds are fitted at once: the loss of an annealed one rises as soon
 as the learning rate does. Laws that start from nothing measured see no such difference in adaptations."""
@@ -68,7 +69,7 @@ class Case(NamedTuple):
 
 def toys() -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Sweep, name and rows of every table of small models, seed 0."""
-    for sweep in ("tinycpt", "tinycpt2"):
+    for sweep in ("tinycpt", "tinycpt2", "tinycpt3"):
         for path in sorted((ROOT / "data" / sweep).glob("runs*.csv")):
             rows = bayeslaw.read_runs(path, "seed == 0").frame
             rows = rows[(rows["D"] == 0) | (rows["r"] < 1) & ((rows["r"] > 0) | (sweep != "tinycpt"))]
@@ -81,10 +82,14 @@ def cases() -> Iterator[Case]:
     """Every table, domain and split."""
     for sweep, name, table in toys():
         for domain, rows in table.groupby("domain"):
-            sizes, started = np.sort(rows["N"].unique()), rows["D"] > 0
+            sizes, stages, started = np.sort(rows["N"].unique()), np.sort(rows["ptpp"].unique()), rows["D"] > 0
             large = rows["N"] >= sizes[-2 if len(sizes) > 3 else -1]
-            late = rows["ptpp"] > LATEST
-            splits = {"stages": (~late, late), "sizes": (~large, large), "both": (~late & ~large, late & large)}
+            late = rows["ptpp"] > stages[1]
+            splits = {"stages": (~late, late), "sizes": (~large, large)}
+            if sizes[-1] > WIDE * sizes[0]:
+                large = rows["N"] > np.sqrt(sizes[0] * sizes[-1])
+                splits["far sizes"] = (~large, large)
+            splits["both"] = (~late & ~large, late & large)
             for split, (seen, held) in splits.items():
                 settled = rows.loc[held & (rows["D"] >= SETTLED * rows["N"]), COLUMNS]
                 if len(settled):  # the largest sizes may have fewer stages
@@ -124,13 +129,16 @@ def work(case: Case) -> list[dict[str, Any]]:
     if len(case.base):
         with_base = pd.concat([case.base, case.seen])
         posteriors[shown(best) + BASE_ROWS] = together({name: bayeslaw.fit(name, with_base, **options) for name in best})
+    if case.seen["run"].duplicated().any():
+        drifting = {name: bayeslaw.fit(name, case.seen, noise="normal-drift", **options) for name in best}
+        posteriors[shown(best) + DRIFT] = together(drifting)
     loss, some, rows = case.held["loss"].to_numpy(), case.held.drop(columns="loss"), list[dict[str, Any]]()
     about: dict[str, Any] = {"sweep": case.sweep, "name": case.name, "domain": case.domain, "split": case.split, "case": case.title}
     for laws, posterior in posteriors.items():
         head = about | {"laws": laws, "passed": posterior.passed, "fitted": len(case.seen)}
         rows.append(head | {"spread": "default"} | scores(loss, posterior.forecast(some, force=True).predictive))
         rows.append(head | {"spread": "run"} | scores(loss, posterior.forecast(some, discrepancy="none", force=True).predictive))
-        for key, weights in CANDIDATES.items() if isinstance(posterior, bayeslaw.Fit) else ():
+        for key, weights in CANDIDATES.items() if len(laws.split(" + ")) == 1 and "," not in laws else ():
             with patch.object(walks, "WEIGHTS", weights):
                 extrapolated = posterior.forecast(some, force=True).predictive
             rows.append(head | {"spread": str(key)} | scores(loss, extrapolated))
@@ -246,7 +254,7 @@ def both_kinds(pooled: pd.DataFrame, rows: pd.DataFrame) -> str:
 
 def every_law(rows: pd.DataFrame) -> str:
     """Errors of every law and stack, and how often its 90% intervals hold by default, case by case."""
-    some = rows[(rows["spread"] == "default") & ~rows["laws"].str.endswith(BASE_ROWS)]
+    some = rows[(rows["spread"] == "default") & ~rows["laws"].str.contains(",")]
     body = []
     for title, part in some.groupby("case", sort=False):
         cells = {
@@ -285,6 +293,24 @@ def by_sweep(rows: pd.DataFrame) -> str:
     )
 
 
+def along_runs(rows: pd.DataFrame) -> str:
+    """Means over the cases of a sweep and domain of the recommended laws with both noises."""
+    body = []
+    columns = ["error", "50%", "90%", "width", "crps"]
+    for domain, candidates in LAWS.items():
+        best = shown(candidates[0])
+        some = rows[(rows["domain"] == domain) & (rows["spread"] == "default") & rows["laws"].isin([best, best + DRIFT])]
+        means: Any = some.groupby(["sweep", "laws"], sort=False)[columns].mean()
+        for sweep in dict.fromkeys(some.loc[some["laws"] == best + DRIFT, "sweep"]):
+            cells = {"domain": domain, "sweep": sweep}
+            for laws, name in ((best, "normal"), (best + DRIFT, "normal-drift")):
+                of = means.loc[(sweep, laws)]
+                cells |= {f"error, {name}": percent(of["error"], 2), f"CRPS, {name}": percent(of["crps"], 2)}
+                cells |= {f"in {p}, {name}": percent(of[p]) for p in ("50%", "90%")}
+            body.append(cells)
+    return markdown_table(body)
+
+
 def main() -> None:
     every = list(cases())
     with ProcessPoolExecutor(2) as pool:
@@ -296,12 +322,17 @@ def main() -> None:
     package = tuple(walks.WEIGHTS[name] for name in ("N", "ptpp"))
     print(f"# Continual pre-training on every measured sweep\n\n{banner('cpt')}\n")
     print("The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view; the `plateau-` laws,")
-    print("`from-base-source` and the stacks on all tables of both sweeps, held-out rows included.\n")
+    print("`from-base-source` and the stacks on all tables of tinycpt and tinycpt2, held-out rows included. tinycpt3 was trained when")
+    print("laws, priors, noise, stacks and widths were fixed (commit 5cc8331): nothing was chosen on it.\n")
     print(f"## The recommended laws: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
     print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them. The")
     print("width is also given over that of the intervals of the `transfer-` law of the domain, taken for exact (`run`).\n")
     print(recommended(rows) + "\n")
     print(f"Means over the cases of a sweep:\n\n{by_sweep(rows)}\n")
+    print("## Run effects that change along a run\n")
+    print("The recommended laws with the default noise and with `normal-drift`, in means over cases. The default was not chosen by")
+    print("this table.\n")
+    print(along_runs(rows) + "\n")
     print("## Both kinds of checkpoint in one fit\n")
     print("The laws above, fitted to annealed checkpoints and to those at a constant rate together (`--by J=anneal` for the law")
     print("with a measured base loss), beside their fits to one kind. Nothing was chosen by this table.\n")
