@@ -132,7 +132,7 @@ references: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group references
 	$(PY) benchmarks/references.py
 
-# Trains the models that the tables of data/tinycpt and data/tinycpt2 do not have yet; needs JAX. Hours.
+# Trains the models that the tables of data/tinycpt and data/tinycpt2 do not have yet; needs JAX. Hours. For tinycpt3 see its README.
 tinycpt: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tinycpt]"
 	$(PY) data/tinycpt/make.py

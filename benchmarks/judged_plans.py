@@ -2,8 +2,8 @@
 
     python benchmarks/judged_plans.py        # prints the report kept in benchmarks/results/judged_plans.md
 
-Laws are fitted at their defaults, as in benchmarks/cpt.py, to the stages up to 31 tokens per parameter, or to all but the two
-largest sizes (the largest, if there are three). Each other checkpoint with a measured base loss and measured adaptations is planned
+Laws are fitted at their defaults, as in benchmarks/cpt.py, to the two earliest stages, or to all but the two largest sizes (the
+largest, if there are three). Each other checkpoint with a measured base loss and measured adaptations is planned
 for: the fewest tokens with which source and target loss stay under their limits, at confidence 50, 80 and 90%. Limits follow from
 the posterior: at each place of `PLACES` they are the QUANTILE quantiles of source and target loss in the default forecast. A limit
 of the source counts from the checkpoint's own measured base loss. Plans search the tokens and replay that were measured.
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from cpt import COLUMNS, LATEST, LAWS, shown, together, toys
+from cpt import COLUMNS, LAWS, shown, together, toys
 from plan_cases import interpolated
 from scipy.stats import binom
 from tables import banner, markdown_table
@@ -73,8 +73,8 @@ def splits() -> Iterator[Split]:
     """Every table, with its later stages and with its largest sizes held out."""
     for sweep, name, table in toys():
         rows, bases = table[table["D"] > 0], table[(table["D"] == 0) & (table["domain"] == "source")]
-        sizes = np.sort(rows["N"].unique())
-        for split, held in {"stages": rows["ptpp"] > LATEST, "sizes": rows["N"] >= sizes[-2 if len(sizes) > 3 else -1]}.items():
+        sizes, stages = np.sort(rows["N"].unique()), np.sort(rows["ptpp"].unique())
+        for split, held in {"stages": rows["ptpp"] > stages[1], "sizes": rows["N"] >= sizes[-2 if len(sizes) > 3 else -1]}.items():
             yield Split(sweep, name, split, rows[~held], rows[held], bases)
 
 
