@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 from typer.main import get_command
 
+from bayeslaw.core.executors import available_cores
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import card_folder, law_names, load_law
 from bayeslaw.laws.law import Law
@@ -36,6 +39,25 @@ def pytest_collection_finish() -> None:
     """Leave what was imported out of garbage collections: they took an eighth of the unit tests' time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread() -> Iterator[None]:
+    """Linear algebra in one thread, here and in processes that tests start: there is a worker of the tests for each core.
+
+    Threads of several workers wait for one another in loops: a singular value decomposition of 177 rows took 63 ms of processor
+    time in place of 2. Tests that compare processes or executors use `all_blas_threads`.
+    """
+    with threadpool_limits(1, "blas"), patch.dict(os.environ, OPENBLAS_NUM_THREADS="1"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def all_blas_threads() -> Iterator[None]:
+    """Linear algebra in as many threads as a user has: sums by several threads have other last digits than those of workers."""
+    with threadpool_limits(available_cores(), "blas"), patch.dict(os.environ):
+        os.environ.pop("OPENBLAS_NUM_THREADS", None)
+        yield
 
 
 @pytest.fixture(params=law_names())

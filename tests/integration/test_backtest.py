@@ -19,7 +19,7 @@ from tests.fixed import without_sampling
 from tests.twins import TRUTHS, simulate
 
 # Worker processes don't know kept draws: there all fits are sampled again.
-pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("kept_draws")]
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("kept_draws", "all_blas_threads")]
 CUTS: dict[str, Any] = {"cuts": 2, "seed": 3, "options": {"chains": 2}, "progress": False}
 
 

@@ -349,6 +349,7 @@ def test_the_console_script_ends_with_status_2_and_words(folder: Path) -> None:
     assert snapshot(folder) == before
 
 
+@pytest.mark.usefixtures("all_blas_threads")
 def test_a_fit_of_one_process_forecasts_the_same_bits_in_another(folder: Path, sound_fit: Fit) -> None:
     code = (
         "import bayeslaw; f = bayeslaw.load_fit('fit.nc'); at = bayeslaw.grid(f.law, {'N': '1e7:1e11:5', 'D': '1e8:1e12:5'});"

@@ -27,6 +27,7 @@ from bayeslaw.laws.card import card_folder, load_law
 from tests import items, oracles
 from tests.errors import fails
 
+pytestmark = pytest.mark.usefixtures("all_blas_threads")
 QUICK: dict[str, Any] = {"draws": 100, "tune": 100, "chains": 2}
 
 

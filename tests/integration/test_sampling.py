@@ -24,6 +24,7 @@ from tests import oracles
 from tests.commands import Command, rejected
 from tests.fixed import loaded_fit
 
+pytestmark = pytest.mark.usefixtures("all_blas_threads")
 LAW = load_law("chinchilla")
 TABLE = oracles.table(LAW, runs=8)
 

@@ -19,6 +19,8 @@ from tests.commands import Command, refused, rejected
 from tests.domains import BY, VALUES, two_domains
 from tests.fixed import loaded_fit
 
+SHORT = ("--draws", "100", "--tune", "100", "--chains", "2", "--discrepancy", "none")  # where only names and words are asserted
+
 
 def five_tasks() -> tuple[pd.DataFrame, dict[str, float]]:
     """Thirty models that each answer five tasks, with an effect of .06 logits for each model, and the truth."""
@@ -74,7 +76,7 @@ def test_a_point_fit_has_a_value_for_each_domain() -> None:
 def test_commands_fit_and_forecast_each_domain(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     two_domains().to_csv("two.csv", index=False)
-    law = ("fit", "chinchilla", "two.csv", "-o", "two.nc", "-q", "--noise", "normal", "--draws", "300", "--tune", "200")
+    law = ("fit", "chinchilla", "two.csv", "-o", "two.nc", "-q", "--noise", "normal", *SHORT)
     done = command(*law, "--by", "E=domain", "--noise-by", "domain")
     assert done.status == 0, done.err
     assert "for each of 2 groups (web, code (py))" in done.out
@@ -95,7 +97,7 @@ def test_show_lists_the_first_of_many_values(command: Command, tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     frame = pd.concat([two_domains(noise=0.01).head(8).assign(domain=f"d{i}") for i in range(14)], ignore_index=True)
     frame.drop(columns="run", errors="ignore").to_csv("many.csv", index=False)
-    law = ("fit", "chinchilla", "many.csv", "-o", "many.nc", "-q", "--noise", "normal-no-run", "--draws", "100", "--tune", "100")
+    law = ("fit", "chinchilla", "many.csv", "-o", "many.nc", "-q", "--noise", "normal-no-run", *SHORT)
     command(*law, "--by", "E=domain")
     short, whole = command("show", "many.nc", "--force").out, command("show", "many.nc", "--force", "--all").out
     assert "E_d4 " in short

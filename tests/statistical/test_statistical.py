@@ -82,7 +82,8 @@ def test_the_parameters_of_a_card_are_recovered(name: str, kept_folder: Path) ->
 
 
 def test_intervals_of_all_cards_hold_as_often_as_they_say(kept_folder: Path) -> None:
-    inside = [held for name in CARDS for held in recovery(name, kept_folder)["inside"]]
+    # From the last card on: a worker that fits them one by one for the test above begins with the first, and neither fits all.
+    inside = [held for name in reversed(CARDS) for held in recovery(name, kept_folder)["inside"]]
     assert set(TRUTHS) == set(bayeslaw.law_names())
     # Parameters of one fit are correlated, so the binomial band is taken at its 0.1% end.
     assert sum(inside) >= binom.ppf(0.001, len(inside), 0.95)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import arviz_stats as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,6 +115,28 @@ def test_diagnostics_name_every_parameter(draws: dict[str, Array]) -> None:
     assert list(table.index) == ["a", "b"]
     assert list(table.columns) == ["r_hat", "ess_bulk", "ess_tail"]
     assert (table["ess_bulk"] > 3000).all()
+
+
+@pytest.mark.parametrize(("chains", "count"), [(4, 300), (2, 201), (1, 300), (4, 9), (4, 7), (2, 3)])
+def test_diagnostics_are_arvizs_to_the_last_digit(chains: int, count: int, rng: np.random.Generator) -> None:
+    """Also of slow chains, heavy tails, chains that differ, equal draws, draws that never moved, and one that is not a number."""
+    plain = rng.standard_normal((chains, count))
+    draws = {
+        "plain": plain,
+        "slow": np.cumsum(plain, axis=1),
+        "heavy": np.exp(3 * plain),
+        "apart": plain + np.arange(chains)[:, None],
+        "rounded": np.round(plain, 1),
+        "two values": np.where(plain > 0, 1.0, 0.0),
+        "still": np.ones((chains, count)),
+    }
+    for extra in ({}, {"nan": np.where(np.arange(count) == 1, np.nan, plain)}):
+        given = draws | extra
+        data = xr.Dataset({name: (("chain", "draw"), values) for name, values in given.items()})
+        with np.errstate(all="ignore"):
+            parts = [az.rhat(data), az.ess(data), az.ess(data, method="tail", prob=(0.05, 0.95))]
+        expected = {k: [float(v[name]) for name in given] for k, v in zip(("r_hat", "ess_bulk", "ess_tail"), parts, strict=True)}
+        pd.testing.assert_frame_equal(diagnostics(given), pd.DataFrame(expected, index=list(given)), check_exact=True)
 
 
 def test_overlap(rng: np.random.Generator) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import arviz_stats as az
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import stats
 
 from bayeslaw.laws.card import load_law
@@ -47,6 +49,16 @@ def test_sensitivities_of_a_normal_mean(rng: np.random.Generator) -> None:
         "vague, noise": "", "conflict, noise": "prior of the noise", "all prior, noise": "prior of the noise",
     }  # fmt: skip
     assert rows["vague"]["prior_sensitivity"] < 0.01 < SENSITIVE < rows["vague"]["likelihood_sensitivity"]
+
+
+def test_sensitivities_are_arvizs_to_the_last_digit(rng: np.random.Generator) -> None:
+    theta, other, log_density = rng.standard_normal((3, 4, 250)) * np.array([1.0, 0.1, 3.0])[:, None, None]
+    posterior = xr.Dataset({name: (("chain", "draw"), values) for name, values in {"theta": theta, "other": other}.items()})
+    tree = xr.DataTree.from_dict({"posterior": posterior, "log_prior": xr.Dataset({"all": (("chain", "draw"), log_density)})})
+    expected = az.psense(tree, group="prior")
+    found = power_scaling({"theta": theta, "other": other}, log_density, theta, other)["prior_sensitivity"]
+    assert found.tolist() == [float(expected["theta"]), float(expected["other"])]
+    assert power_scaling({"theta": theta}, theta, log_density, other)["noise_prior_sensitivity"]["theta"] == found["theta"]
 
 
 @pytest.mark.slow
