@@ -62,11 +62,13 @@ def older(root: Path = ROOT) -> list[Older]:
     found = []
     with (root / "benchmarks" / "tables.toml").open("rb") as file:
         about = tomllib.load(file)
+    same = about.pop("same", {})
     for path in sorted((root / "benchmarks" / "results").glob("*.md")):
         entry, head = about.get(path.stem, {}), COMMIT.search(path.read_text())
         made = head[1] if head else ""
-        change = git(root, "log", "-1", "--format=%h %as %s", "--", *entry.get("measures", ()))
-        if not made or not entry or not change:
+        changes = (git(root, "log", "--no-merges", "--format=%h %as %s", "--", *entry.get("measures", ())) or "").splitlines()
+        change = next((line for line in changes if not line.startswith(tuple(same))), "") if entry else ""
+        if not made or not change:
             found.append(Older(path.stem, made or "no commit", change or "nothing known of what it measures"))
         elif not _contains(root, made, last := change.split()[0]):
             because = entry.get("because", "") if _contains(root, entry.get("through", ""), last) else ""

@@ -17,6 +17,7 @@ RESULTS = tables.ROOT / "benchmarks" / "results"
 
 def test_every_table_names_its_commit_and_what_it_measures() -> None:
     about = tomllib.loads((tables.ROOT / "benchmarks" / "tables.toml").read_text())
+    assert all(about.pop("same").values())
     for path in RESULTS.glob("*.md"):
         assert path.stem in about
         assert tables.COMMIT.search(path.read_text()), path.stem
@@ -54,8 +55,14 @@ def test_a_table_older_than_what_it_measures_is_listed(tmp_path: Path) -> None:
     reason = about + f'through = "{change}"\nbecause = "Draws are the same."\n'
     commit(tmp_path, "benchmarks/tables.toml", reason, "Why it holds")
     assert [t.because for t in tables.older(tmp_path)] == ["Draws are the same."]
-    commit(tmp_path, "package/engine.py", "3", "An engine with other draws")  # of which the reason says nothing
+    other = commit(tmp_path, "package/engine.py", "3", "An engine with other draws")  # of which the reason says nothing
     assert [t.because for t in tables.older(tmp_path)] == [""]
+    words = f'[same]\n{other} = "Words."\n\n'
+    commit(tmp_path, "benchmarks/tables.toml", words + reason, "A change that moves no number")
+    assert [t.because for t in tables.older(tmp_path)] == ["Draws are the same."]
+    both = f'[same]\n{other} = "Words."\n{change} = "Words."\n\n'
+    commit(tmp_path, "benchmarks/tables.toml", both + about, "Two such changes")
+    assert tables.older(tmp_path) == []
 
 
 @pytest.mark.parametrize("head", ["`python`, 2026-11-23", "`python`, commit 0123456, 2026-11-23"])
