@@ -45,8 +45,8 @@ def pytest_collection_finish() -> None:
 def one_blas_thread() -> Iterator[None]:
     """Linear algebra in one thread, here and in processes that tests start: there is a worker of the tests for each core.
 
-    Threads of several workers wait for one another in loops: a singular value decomposition of 177 rows took 63 ms of processor
-    time in place of 2. Tests that compare processes or executors use `all_blas_threads`.
+    Threads of several workers wait for one another in loops, and take many times the processor time. Tests that compare processes
+    or executors use `all_blas_threads`.
     """
     with threadpool_limits(1, "blas"), patch.dict(os.environ, OPENBLAS_NUM_THREADS="1"):
         yield

@@ -17,9 +17,8 @@ MODEL = ("N", "ptpp", "seed")  # tell checkpoints apart where no column names th
 # Relative difference above which two losses are not of one checkpoint, unless their known errors explain it: four times as much
 # as losses of seeds differ by on tinycpt.
 SPREAD = 0.02
-MOST_FALL = (
-    4.0  # base loss over a loss of the source above which it is asked about: perplexities of losses above 2.2 nats are higher
-)
+# Base loss over a loss of the source above which it is asked about: perplexities of losses above 2.2 nats are higher.
+MOST_FALL = 4.0
 
 
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
