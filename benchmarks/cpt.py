@@ -78,16 +78,21 @@ def toys() -> Iterator[tuple[str, str, pd.DataFrame]]:
                 yield sweep, f"{sweep} {kind}", rows[kinds == kind]
 
 
+def held_out(rows: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
+    """Rows of the stages after the two earliest; and of the two largest sizes, or of the largest, if there are three."""
+    sizes, stages = np.sort(rows["N"].unique()), np.sort(rows["ptpp"].unique())
+    return rows["ptpp"] > stages[1], rows["N"] >= sizes[-2 if len(sizes) > 3 else -1]
+
+
 def cases() -> Iterator[Case]:
     """Every table, domain and split."""
     for sweep, name, table in toys():
         for domain, rows in table.groupby("domain"):
-            sizes, stages, started = np.sort(rows["N"].unique()), np.sort(rows["ptpp"].unique()), rows["D"] > 0
-            large = rows["N"] >= sizes[-2 if len(sizes) > 3 else -1]
-            late = rows["ptpp"] > stages[1]
+            late, large, started = *held_out(rows), rows["D"] > 0
             splits = {"stages": (~late, late), "sizes": (~large, large)}
-            if sizes[-1] > WIDE * sizes[0]:
-                large = rows["N"] > np.sqrt(sizes[0] * sizes[-1])
+            smallest, largest = rows["N"].min(), rows["N"].max()
+            if largest > WIDE * smallest:
+                large = rows["N"] > np.sqrt(smallest * largest)
                 splits["far sizes"] = (~large, large)
             splits["both"] = (~late & ~large, late & large)
             for split, (seen, held) in splits.items():
@@ -138,7 +143,7 @@ def work(case: Case) -> list[dict[str, Any]]:
         head = about | {"laws": laws, "passed": posterior.passed, "fitted": len(case.seen)}
         rows.append(head | {"spread": "default"} | scores(loss, posterior.forecast(some, force=True).predictive))
         rows.append(head | {"spread": "run"} | scores(loss, posterior.forecast(some, discrepancy="none", force=True).predictive))
-        for key, weights in CANDIDATES.items() if len(laws.split(" + ")) == 1 and "," not in laws else ():
+        for key, weights in CANDIDATES.items() if laws in fits else ():
             with patch.object(walks, "WEIGHTS", weights):
                 extrapolated = posterior.forecast(some, force=True).predictive
             rows.append(head | {"spread": str(key)} | scores(loss, extrapolated))

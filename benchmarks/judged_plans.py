@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from cpt import COLUMNS, LAWS, shown, together, toys
+from cpt import COLUMNS, LAWS, held_out, shown, together, toys
 from plan_cases import interpolated
 from scipy.stats import binom
 from tables import banner, markdown_table
@@ -73,8 +73,7 @@ def splits() -> Iterator[Split]:
     """Every table, with its later stages and with its largest sizes held out."""
     for sweep, name, table in toys():
         rows, bases = table[table["D"] > 0], table[(table["D"] == 0) & (table["domain"] == "source")]
-        sizes, stages = np.sort(rows["N"].unique()), np.sort(rows["ptpp"].unique())
-        for split, held in {"stages": rows["ptpp"] > stages[1], "sizes": rows["N"] >= sizes[-2 if len(sizes) > 3 else -1]}.items():
+        for split, held in zip(("stages", "sizes"), held_out(rows), strict=True):
             yield Split(sweep, name, split, rows[~held], rows[held], bases)
 
 
