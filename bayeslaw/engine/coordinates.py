@@ -393,7 +393,7 @@ class Coordinates:
             else:
                 of[name] = of[name] - functions["log"](height)
             total = total + on.over_settings(constrain(priors[name], of[name], functions), column) * share
-        if law.floor:
+        if law.floor and self.by_spread | self.by_mean:
             column = law.column_of.get(law.floor, "")
             of = found.by_level if column else found.single
             rest = on.mean(total, column)

@@ -44,6 +44,7 @@ DIRECTIONS = ("compute", "N", "D", "ptpp", "step")
 IN_WORDS = {"ptpp": "PTPP", "step": "steps"}
 FROM_ZERO = ("compute", "D", "step")  # directions in which a run begins at 0, where base checkpoints lie
 SAME = 0.1  # e-folds within which values count as one: sizes of models in a group of equal compute differ by such amounts
+LEAST_VALUES = 3  # in a direction: two to fit and one to forecast
 MOST_CUTS = 100
 MOST_ROWS = 2_000  # rows scored beyond one cut
 BINS = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, math.inf))  # e-folds beyond a cut, the upper end included
@@ -320,7 +321,7 @@ def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> l
         As in `backtest` and `direction`.
     """
     ends, needed = group_ends(along[along > 0].to_numpy()), 2 * len(law.parameters)
-    if len(ends) < 3:
+    if len(ends) < LEAST_VALUES:
         shown = ", ".join(f"{value:.3g}" for value in ends) or "none"
         raise BayeslawError(
             f"{runs.name}: {by} has {counted(len(ends), 'value')} farther apart than {SAME:.0%} ({shown}), and a backtest needs at "

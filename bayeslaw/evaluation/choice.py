@@ -27,7 +27,7 @@ from bayeslaw.core.errors import Fault, TableError
 from bayeslaw.core.text import significant
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
-from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, direction, group_ends
+from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.law import Covariate, Law
@@ -130,7 +130,8 @@ def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:
     """Find the direction in which targets leave the runs, and how far.
 
     It is compute if N times D exceeds that of all runs, else N or D, or where the laws have PTPP or steps and more e-folds of them
-    are asked for, these.
+    are asked for, these. Directions of which the runs have fewer than three values, as two stages of pre-training, are passed over
+    where there is another, since no backtest goes along them.
 
     Parameters
     ----------
@@ -148,9 +149,10 @@ def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:
             compute = np.log(product.along(targets).to_numpy()) - np.log(product.along(runs).max())
         if compute.max() > ROUNDING:
             above = {name: up for name, up in above.items() if name not in ("N", "D")} | {"compute": compute}
-    by = max(above, key=lambda name: above[name].max(), default="")
-    if not by or above[by].max() <= ROUNDING:
-        by = ""
+    outward = sorted((name for name in above if above[name].max() > ROUNDING), key=lambda name: -above[name].max())
+    seen = {name: Question(name, np.zeros(0), 0, flops=flops).along(runs).to_numpy() for name in outward}
+    possible = [name for name in outward if len(group_ends(seen[name][seen[name] > 0])) >= LEAST_VALUES]
+    by = next(iter([*possible, *outward]), "")
     covered = {"compute": ("N", "D")}.get(by, (by,))
     outside = {name: np.maximum(down, 0 if name in covered else up).max() for name, (up, down) in ranges.items()}
     elsewhere = [

@@ -174,6 +174,28 @@ prior = { dist = "Normal", mu = 0, sigma = 0.01 }
     assert_true_gradient(density.function(), density.start())
 
 
+@pytest.mark.slow
+def test_a_floor_under_a_product_is_a_coordinate_itself() -> None:
+    """No term of the loss has a scale of its own, so that nothing says how far the floor lies below the losses."""
+    card = """
+name = "own"
+title = "a law"
+source = "here"
+loss = "E + (A/N**alpha + B/D**beta)*(1 + G*N/1e9)"
+[covariates]
+N = { unit = "parameters", support = [1e4, 1e13] }
+D = { unit = "tokens", support = [1, 1e15] }
+"""
+    prior = 'meaning = "any"\nprior = { dist = "LogNormal", mu = 0.1, sigma = 0.5 }\n'
+    law = parse_card(card + "".join(f"[parameters.{name}]\n{prior}" for name in ("E", "A", "alpha", "B", "beta", "G")))
+    columns = {"N": np.geomspace(1e6, 1e9, 8), "D": np.geomspace(1e8, 1e9, 8), "loss": np.linspace(3.5, 2.5, 8)}
+    density = Density.of(law, oracles.observed(law, columns), NOISES["normal-no-run"])
+    assert law.floor == "E"
+    assert not density.coordinates.scaled
+    assert_true_gradient(density.function(), density.start())
+    assert density.draws(np.zeros((1, density.size)))["E"].shape == (1,)
+
+
 def test_density_is_likelihood_times_prior_up_to_a_constant(rng: np.random.Generator) -> None:
     """For chinchilla, against SciPy alone: E and A come from x by the documented change, its Jacobian by differences."""
     law = load_law("chinchilla")

@@ -55,7 +55,7 @@ def asked(targets: Mapping[str, Any], runs: Mapping[str, Any] = RUNS, laws: Any 
     ],
 )
 def test_the_direction_in_which_targets_leave_the_runs(targets: dict[str, list[float]], by: str, reach: list[float]) -> None:
-    found = asked(targets)
+    found = asked(targets, {"N": [*RUNS["N"], 5e8], "D": [*RUNS["D"], 1e10]})
     assert (found.by, found.targets) == (by, len(targets["N"]))
     np.testing.assert_allclose(found.reach, reach)
     assert by in found.text
@@ -74,6 +74,15 @@ def test_stages_are_a_direction_and_shares_and_values_below_the_runs_are_none() 
     assert (share.by, set(share.elsewhere)) == ("", {"r by 0.30", "N by 0.69 e-folds"})
     assert "no backtest goes" in share.text
     assert asked(inside | {"ptpp": [400]}, runs, (CHINCHILLA,)).by == ""  # which does not depend on ptpp
+
+
+def test_a_direction_of_which_the_runs_have_two_values_is_passed_over() -> None:
+    runs = RUNS | {"r": [0.1, 0.2, 0.1, 0.2], "ptpp": [20, 20, 40, 40]}
+    target = {"N": [1e9], "D": [4e10], "r": [0.15], "ptpp": [400]}
+    found = asked(target, runs, (PTPP,))
+    assert (found.by, found.elsewhere) == ("compute", ("ptpp by 2.3 e-folds",))
+    np.testing.assert_allclose(found.reach, np.log(2))
+    assert asked(target, runs | {"ptpp": [10, 20, 40, 40]}, (PTPP,)).by == "ptpp"
 
 
 def test_runs_that_begin_at_zero_have_nothing_below_them() -> None:
