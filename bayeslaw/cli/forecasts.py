@@ -162,6 +162,7 @@ def score(
     discrepancy: options.Discrepancy = None,
     as_: options.As = "known",
     in_sample: options.InSample = False,
+    seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
     """Score a fit's forecasts on held-out rows: run by run, and error, bias, coverage, width and CRPS in one line each."""
@@ -169,7 +170,7 @@ def score(
     from bayeslaw.evaluation.scores import headlines, legend, sample_note, scored
 
     held, loaded = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)), bayeslaw.load_fit(fit)
-    result = scored(loaded, held, discrepancy=discrepancy, as_=as_, in_sample=in_sample, force=force, mean=mean)
+    result = scored(loaded, held, discrepancy=discrepancy, as_=as_, seed=seed, in_sample=in_sample, force=force, mean=mean)
     outcome = loaded.outcome
     table, answer = result.table, Answer()
     if note := sample_note(table, held.name):
