@@ -6,13 +6,13 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.evaluation.predictive import predictive_check
+from bayeslaw.evaluation.predictive import PredictiveCheck, predictive_check
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.outcome import Outcome
@@ -78,74 +78,104 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     ci_prob, force
         As in `report`.
     """
-    count = len(fit.draws)
-    percent = f"{ci_prob * 100:g}%"
-    mark = "" if fit.passed else " Sampling of this fit FAILED."
-    pictures, note, fan, outcome = {}, "", data_fan(fit, force), fit.law.outcome
+    named = _Named(label, f"{ci_prob * 100:g}%", "" if fit.passed else " Sampling of this fit FAILED.")
+    notes, pictures = list[str](), dict[str, Picture]()
+    fan = data_fan(fit, force)
     if isinstance(fan, str):
-        note = f"There is no picture of {label} against its data: {fan}"
+        notes.append(f"There is no picture of {label} against its data: {fan}")
     else:
-        curves, others = fan
-        x = forecast_axis(curves)
-        options: dict[str, Any] = {"ci_prob": ci_prob, "x": x, "unit": fit.covariates[x].unit}
-        few = f" Curves of {others} other settings are not drawn." if others else ""
-        pictures[f"fit{number}-data"] = Picture(
-            f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted {outcome.plural} as points."
-            f"{few}{mark}",
-            f"{outcome.heading} against {x} under {label}, a curve with its interval for each of some runs, beside the "
-            f"{outcome.plural} that they logged.",
-            (WIDTH, HEIGHT), lambda f: plot_forecast(curves, f.subplots(), **options),
-        )  # fmt: skip
+        pictures["data"] = _data_picture(fit, named, *fan, ci_prob)
     try:
-        check = predictive_check(fit)
+        pictures["predictions"] = _predictions_picture(fit, named, predictive_check(fit))
     except BayeslawError as error:
-        note += f"{' ' * bool(note)}There are no posterior predictive pictures of {label}: {error}"
-    else:
+        notes.append(f"There are no posterior predictive pictures of {label}: {error}")
+    pictures |= {"parameters": _parameters_picture(fit, named, ci_prob), "priors": _priors_picture(fit, named)}
+    if len(pairs := correlated_pairs(fit, PAIRS)):
+        pictures["pairs"] = _pairs_picture(fit, named, pairs)
+    return {f"fit{number}-{name}": picture for name, picture in pictures.items()}, " ".join(notes)
 
-        def predictions(figure: Figure) -> None:
-            above, below = figure.subplots(2, 1)
-            plot_predictive(check, above)
-            plot_loo_pit(check, below)
 
-        pictures[f"fit{number}-predictions"] = Picture(
-            f"Fitted {outcome.plural} of {label} within posterior predictive intervals of new runs, and LOO-PIT: the cumulative "
-            f"share of each {outcome.name}'s rank among predictions from the other runs.{mark}",
-            f"Above, deviations of fitted {outcome.plural} from predicted medians with bars of {label}. Below, a line that stays "
-            "in the grey band where predictions of left-out runs are calibrated.",
-            (WIDTH, 2 * HEIGHT), predictions,
-        )  # fmt: skip
-    pictures[f"fit{number}-parameters"] = Picture(
+class _Named(NamedTuple):
+    """What captions of a fit's pictures say: its name, the probability of intervals, and whether sampling failed."""
+
+    label: str
+    percent: str
+    mark: str
+
+
+def _data_picture(fit: Fit, named: _Named, curves: Forecast, others: int, ci_prob: float) -> Picture:
+    """Return the picture of curves through the data, of which `others` more settings are not drawn."""
+    (label, percent, mark), outcome, x = named, fit.law.outcome, forecast_axis(curves)
+    options: dict[str, Any] = {"ci_prob": ci_prob, "x": x, "unit": fit.covariates[x].unit}
+    few = f" Curves of {others} other settings are not drawn." if others else ""
+    return Picture(
+        f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted {outcome.plural} as points."
+        f"{few}{mark}",
+        f"{outcome.heading} against {x} under {label}, a curve with its interval for each of some runs, beside the "
+        f"{outcome.plural} that they logged.",
+        (WIDTH, HEIGHT), lambda f: plot_forecast(curves, f.subplots(), **options),
+    )  # fmt: skip
+
+
+def _predictions_picture(fit: Fit, named: _Named, check: PredictiveCheck) -> Picture:
+    """Return the picture of posterior predictive intervals and LOO-PIT."""
+    (label, _, mark), outcome = named, fit.law.outcome
+
+    def draw(figure: Figure) -> None:
+        above, below = figure.subplots(2, 1)
+        plot_predictive(check, above)
+        plot_loo_pit(check, below)
+
+    return Picture(
+        f"Fitted {outcome.plural} of {label} within posterior predictive intervals of new runs, and LOO-PIT: the cumulative "
+        f"share of each {outcome.name}'s rank among predictions from the other runs.{mark}",
+        f"Above, deviations of fitted {outcome.plural} from predicted medians with bars of {label}. Below, a line that stays "
+        "in the grey band where predictions of left-out runs are calibrated.",
+        (WIDTH, 2 * HEIGHT), draw,
+    )  # fmt: skip
+
+
+def _parameters_picture(fit: Fit, named: _Named, ci_prob: float) -> Picture:
+    """Return the picture of all parameters within their priors."""
+    label, percent, mark = named
+    return Picture(
         f"Parameters of {label} within their priors: median and {percent} {INTERVAL}; grey: that of the prior.{mark}",
         f"One row for each parameter of {label}, with its posterior interval on the scale of the prior. The table has the numbers.",
-        (WIDTH, 1.1 + 0.34 * count), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
+        (WIDTH, 1.1 + 0.34 * len(fit.draws)), lambda f: plot_parameters(fit, f.subplots(), ci_prob=ci_prob),
     )  # fmt: skip
-    names = list(fit.draws)[:DENSITIES]
+
+
+def _priors_picture(fit: Fit, named: _Named) -> Picture:
+    """Return the picture of prior and posterior densities of the first parameters."""
+    (label, _, mark), names, count = named, list(fit.draws)[:DENSITIES], len(fit.draws)
     rest = "" if count <= DENSITIES else f" These are the first {DENSITIES} of {count} parameters."
     prior = fit.prior_draws(PRIOR_DRAWS)
 
-    def densities(figure: Figure) -> None:
+    def draw(figure: Figure) -> None:
         for ax, name in zip(_grid(figure, len(names), 3), names, strict=True):
             plot_prior_posterior(fit, name, ax, prior=prior)
 
-    pictures[f"fit{number}-priors"] = Picture(
+    return Picture(
         f"Densities of the parameters of {label}, each scaled to its peak: prior dashed, posterior filled.{rest}{mark}",
         f"Small panels, one for each parameter of {label}: prior density as a dashed line, posterior density filled.",
-        (WIDTH, 0.3 + 1.65 * -(-len(names) // 3)), densities,
+        (WIDTH, 0.3 + 1.65 * -(-len(names) // 3)), draw,
     )  # fmt: skip
-    pairs = correlated_pairs(fit, PAIRS)
 
-    def scatters(figure: Figure) -> None:
+
+def _pairs_picture(fit: Fit, named: _Named, pairs: pd.DataFrame) -> Picture:
+    """Return the picture of the most strongly correlated pairs of parameters."""
+    label, _, mark = named
+
+    def draw(figure: Figure) -> None:
         for ax, pair in zip(_grid(figure, len(pairs), 2), pairs.itertuples(), strict=True):
             plot_pair(fit, str(pair.one), str(pair.other), ax)
 
-    if len(pairs):
-        pictures[f"fit{number}-pairs"] = Picture(
-            f"Posterior draws of the {len(pairs)} most strongly correlated pairs of the {count} parameters of {label}, "
-            f"{shown_draws(fit)}; diamonds: medians.{mark}",
-            f"Scatter plots of the pairs of parameters of {label} with the strongest rank correlation, as in the table.",
-            (WIDTH, 0.3 + 2.3 * -(-len(pairs) // 2)), scatters,
-        )  # fmt: skip
-    return pictures, note
+    return Picture(
+        f"Posterior draws of the {len(pairs)} most strongly correlated pairs of the {len(fit.draws)} parameters of {label}, "
+        f"{shown_draws(fit)}; diamonds: medians.{mark}",
+        f"Scatter plots of the pairs of parameters of {label} with the strongest rank correlation, as in the table.",
+        (WIDTH, 0.3 + 2.3 * -(-len(pairs) // 2)), draw,
+    )  # fmt: skip
 
 
 def _grid(figure: Figure, count: int, columns: int) -> list[Axes]:
