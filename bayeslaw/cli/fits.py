@@ -74,12 +74,13 @@ def fit(
 
 def _add_fits(answer: Answer, fitted: Fit | Stack) -> None:
     """Add to an answer what was fitted, the result of each check, and the verdicts."""
-    from bayeslaw.forecasting.stack import fits_of
+    from bayeslaw.forecasting.stack import errors_in_words, fits_of
 
     fits = fits_of(fitted)
     for member in fits.values():
         _add_fit(answer, member)
-    _add_learnt(answer, {name: member.learnt() for name, member in fits.items() if member.passed})
+    learnt = errors_in_words(fits)
+    _add_learnt(answer, {name: learnt[name] for name, member in fits.items() if member.passed})
     if isinstance(fitted, bayeslaw.Stack):
         answer.results |= {"laws": list(fitted.members), "weights": dict(fitted.weights)}
     else:
@@ -122,6 +123,7 @@ def show(
     """Show parameters with credible intervals, the checks, and which parameters the data did not inform."""
     from bayeslaw.core.intervals import interval_names
     from bayeslaw.core.text import plain, with_intervals
+    from bayeslaw.forecasting.stack import errors_in_words
     from bayeslaw.posterior.sensitivity import SENSITIVE
     from bayeslaw.reporting.latex import parameters_latex
 
@@ -164,7 +166,7 @@ def show(
     answer.say("", *map(str, loaded.checks))
     members = loaded.members if isinstance(loaded, bayeslaw.Stack) else {"": loaded}
     if not withheld:
-        _add_learnt(answer, {name: member.learnt(ci) for name, member in members.items()})
+        _add_learnt(answer, errors_in_words(members, ci))
     if sensitivity and not isinstance(loaded, bayeslaw.Stack):
         of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
         answer.say("", of, "")

@@ -95,18 +95,19 @@ def _prior(
         at = bayeslaw.read_runs(runs, where, columns=columns).frame
     else:
         at = bayeslaw.grid(law, options.pairs_of("--set", ranges, "NAME=VALUES, such as N=1e9 or D=1e9:1e12:30"))
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_prior(law, at, ax, x=x))
     law, name = with_levels(law, levels_of(law, at)), law.outcome.name
     outcomes = prior_outcomes(law, at)
+    impossible = float(np.mean(~law.outcome.possible(outcomes)))
+    if np.isnan(outcomes).all(axis=0).any():
+        problem = f"{law.name} is no number at some of these settings, whatever its parameters"
+        raise BayeslawError(f"{problem}: correct its formula, or ask for settings at which it has a value.", code="no-outcome")
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_prior(law, at, ax, x=x))
     low, middle, high = np.nanquantile(outcomes, [0.05, 0.5, 0.95])
-    answer.results["prior"] = {
-        "median": middle,
-        "eti90_lb": low,
-        "eti90_ub": high,
-        "impossible": np.mean(~law.outcome.possible(outcomes)),
-    }
+    answer.results["prior"] = {"median": middle, "eti90_lb": low, "eti90_ub": high, "impossible": impossible}
     answer.say(f"{law.outcome.plural} that the priors of {law.name} allow at {len(at):,} settings")
     answer.say(f"  median {middle:.4g}, 90% equal-tailed interval [{low:.4g}, {high:.4g}]")
+    if impossible:
+        answer.say(f"  {impossible:.2g} of what is drawn is no possible {name} (no number, or out of its bounds)")
     if name in at:
         measured = at[name].to_numpy(dtype=np.float64)
         outside = (measured < np.nanquantile(outcomes, 0.05, axis=0)) | (measured > np.nanquantile(outcomes, 0.95, axis=0))

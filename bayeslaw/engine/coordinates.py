@@ -175,6 +175,17 @@ def _that_vary(
     return tuple(found)
 
 
+def _may_not_vary(amplitude: str, term: Expression, law: Law, scope: Mapping[str, Any]) -> bool:
+    """Whether the term of an amplitude has one value over the settings where another parameter, of either sign, is 0."""
+    for name, parameter in law.in_formula.items():
+        low, high = parameter.prior.bounds
+        if name != amplitude and low < 0 < high:
+            values = np.asarray(term.evaluate(law.with_let({**scope, name: np.zeros((1, 1))})))
+            if np.std(values) <= 1e-9 * np.abs(values).mean():
+                return True
+    return False
+
+
 class Arrays:
     """Draws (S, 1) of single numbers, (S, levels) of the values of a column's levels, and (S, m) at settings."""
 
@@ -256,8 +267,9 @@ class Coordinates:
     levels : dict of str to int array (m,)
         The level of each column by which parameters differ at each setting.
     by_spread, by_mean : frozensets of str
-        Amplitudes whose term varies over the settings, and those whose term has one value there. An amplitude whose term is 0
-        there, such as annealing in runs without any, is in neither set and is a coordinate itself.
+        Amplitudes whose term varies over the settings, and those whose term has one value there, or would have where another
+        parameter is 0, as (N/1e9)^p does where p is 0: chains can't pass a value at which a coordinate is infinite. An amplitude
+        whose term is 0 there, such as annealing in runs without any, is in neither set and is a coordinate itself.
     softplus_scale : float
         Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
     apart : dict of str to array (levels,)
@@ -316,9 +328,9 @@ class Coordinates:
             column = law.column_of.get(name, "")
             centre = on.mean(values, column)
             spread = np.sqrt(on.mean((values - on.over_settings(centre, column)) ** 2, column))
-            if np.all(spread > 1e-9 * np.abs(centre)):
+            if np.all(spread > 1e-9 * np.abs(centre)) and not _may_not_vary(name, term, law, unit):
                 varying.add(name)
-            elif np.all(centre != 0):
+            elif np.all(centre != 0) and np.all(values * np.sign(centre.sum()) > 0):
                 constant.add(name)
         standard = {name for name, (first, *_) in law.members.items() if law.parameters[first].around and name != law.floor}
         standard = {n for n in standard if n not in law.amplitudes and law.in_formula[n].prior.on is None}

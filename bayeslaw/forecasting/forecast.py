@@ -39,7 +39,7 @@ from bayeslaw.forecasting.average import Averages, average
 from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import Posterior, with_error
+from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.walk import directions, logarithms
@@ -352,7 +352,7 @@ class Forecast:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
-        counted = self.error
+        counted = self.error or (DIFFER if len({id(member.fit) for member in self.members}) > 1 else "")
         counted = counted if self.discrepancy is None else "the stated discrepancy"
         texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted)
         product = f"outside: {' x '.join(directions(self.members[0].fit.law))}"  # no run has been as large in all of them

@@ -27,6 +27,7 @@ from bayeslaw.posterior.storage import read_tree, restore, write_tree
 FORMAT = 1
 TURNS = 6  # that the laws of a second stack take, and for every further one times as many
 LEAST = 1e-3  # smallest weight: a smaller one would be a few draws of some thousand, which changes no interval
+DIFFER = "what the stack's laws differ by"
 NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at which the optimiser counts as converged
 
 
@@ -247,9 +248,19 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     away = fit.extrapolation
     if away is None or away.discrepancy is None:
         return None
-    every = {id(other): other.extrapolation for other, _ in selections}.values()
-    usual = all(other is None or other.discrepancy is None or other.discrepancy.walk.exact for other in every)
-    return None if len(every) > 1 and usual else away
+    return None if differ_instead([fit for fit, _ in selections]) else away
+
+
+def differ_instead(fits: Iterable[Fit]) -> bool:
+    """Whether these are fits of several laws of which none has learnt an error: what they differ by takes its place."""
+    every = {id(fit): fit.extrapolation for fit in fits}.values()
+    return len(every) > 1 and all(away is None or away.discrepancy is None or away.discrepancy.walk.exact for away in every)
+
+
+def errors_in_words(fits: Mapping[str, Fit], ci_prob: float = 0.9) -> dict[str, str]:
+    """Return by name what error of its law each fit of a stack has learnt, or why none, as `Fit.learnt`."""
+    beyond = f"and beyond them {DIFFER} takes the place of an error" if differ_instead(fits.values()) else ""
+    return {name: fit.learnt(ci_prob, beyond) for name, fit in fits.items()}
 
 
 def require_one_outcome(laws: Iterable[Law]) -> None:

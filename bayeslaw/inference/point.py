@@ -212,11 +212,14 @@ class Problem:
                 return None
             import pytensor.tensor as pt
 
+            if law.outcome.kind == "count":  # measured shares may be 0 or 1, which have no logit
+                low, high = law.outcome.bounds
+                expected = low + (high - low) * pt.sigmoid(expected)
             size = abs(expected - measured)
             huber = pt.switch(size <= delta, 0.5 * size**2, delta * (size - 0.5 * delta))
             return list(x.values()), pt.sum(weights * huber), []
 
-        program = Program.of(write, observed.covariates, f"Huber loss; {coordinates.form}", law.indicators)
+        program = Program.of(write, observed.covariates, f"Huber loss of {law.outcome.kind}; {coordinates.form}", law.indicators)
         return cls(coordinates, tuple(law.parameters), program, observed)
 
     def objective(self, delta: float, weights: Array) -> Objective:

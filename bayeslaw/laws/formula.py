@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import keyword
 import operator
 import re
 import sys
@@ -89,7 +90,9 @@ class Expression:
             raise
         except (SyntaxError, UnicodeError) as error:
             problem = error.msg if isinstance(error, SyntaxError) else error
-            raise FormulaError(f"{text!r} is not a formula: {problem}.", code="not-a-formula") from None
+            words = [word for word in re.findall(r"\w+", text) if keyword.iskeyword(word)]
+            hint = f" {words[0]!r} is a word of Python and can't be a name: write {words[0][:3]}_, for example." if words else ""
+            raise FormulaError(f"{text!r} is not a formula: {problem}.{hint}", code="not-a-formula") from None
         except (RecursionError, MemoryError):
             raise FormulaError(f"{text!r} is not a formula: it is nested too deeply.", code="nested-too-deeply") from None
         return cls(text.strip(), tree)
@@ -172,6 +175,8 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
     else:
         known = f"names, numbers, + - * / ** and {', '.join(FUNCTIONS)}"
         hint = ""
+        if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool)):
+            hint = f" Nothing can be named {node.value}."
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
             hint = " A power is written a**b."
         elif isinstance(node, (ast.Compare, ast.IfExp, ast.BoolOp)):

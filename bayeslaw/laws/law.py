@@ -342,11 +342,29 @@ class Law:
         Returns
         -------
         dict of str to array (size,)
+
+        Raises
+        ------
+        BayeslawError
+            If the `on` of a prior is nowhere positive at the reference point.
         """
         draws = self._variables(size, rng)
         ones = {k: (np.ones(size) if self.parameters[k].prior.on else v) for k, v in draws.items()}
-        units = self.term_units(ones, at)
+        with np.errstate(all="ignore"):
+            units = self.term_units(ones, at)
+        self._check_units(units, at)
         return {name: values / units[name] if name in units else values for name, values in draws.items()}
+
+    def _check_units(self, units: Mapping[str, Any], at: Mapping[str, float]) -> None:
+        """Refuse a reference point at which the `on` of a prior is 0 or no number, or below 0 where its parameter is above."""
+        for name, unit in units.items():
+            prior, values = self.parameters[name].prior, np.asarray(unit)
+            usable = values > 0 if prior.support == "positive" else np.isfinite(values) & (values != 0)
+            if prior.on is not None and not usable.any():
+                where = ", ".join(f"{k} = {v:.4g}" for k, v in at.items())
+                problem = f"`on` of {name} in {self.name}, {prior.on.text!r}, is {values.flat[0]:.3g} at the runs' middle ({where})"
+                advice = f"so its prior says nothing of {name}: state one of {name} itself (--prior {name}=…, priors=…)"
+                raise BayeslawError(f"{problem}, {advice}, or take other runs.", code="on-not-positive")
 
     def _variables(self, size: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Return prior draws of the parameters, or of their terms at the reference point where priors have `on`."""
@@ -514,6 +532,12 @@ def _chosen(members: list[Any], code: NDArray[np.int64]) -> Any:
     return np.take_along_axis(stacked, code.reshape(1, *[1] * (axes - code.ndim), *code.shape), axis=0)[0]
 
 
+def _middle(covariate: Covariate) -> float:
+    """A value in the middle of a covariate's support, by its logarithm where it has one."""
+    low, high = covariate.support
+    return (low + high) / 2 if low < 0 else float(np.sqrt(max(low, 1e-3) * high))
+
+
 def check_on(law: Law) -> None:
     """Check each prior's `on`: known names, proportional to its parameter, and no other parameter whose prior has an `on`."""
     for fault in faults_of_on(law):
@@ -535,10 +559,11 @@ def faults_of_on(law: Law) -> list[LocatedError]:
             message = f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can."
             found.append(LocatedError(message, section, "prior", code="on-uses-on"))
             continue
-        at = {k: float(np.sqrt(max(c.support[0], 1e-3) * c.support[1])) for k, c in law.covariates.items()}
+        at = {name: _middle(covariate) for name, covariate in law.covariates.items()}
         draws = law._variables(1, np.random.default_rng(0))
         draws = {k: draws[members[0]] for k, members in law.members.items()} | draws | dict.fromkeys(relative, np.ones(1))
-        at_1, at_3 = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
+        with np.errstate(all="ignore"):
+            at_1, at_3 = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
         if not np.allclose(at_3, 3 * at_1, rtol=1e-9) or not np.all(at_1 > 0):
             message = f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not."
             found.append(LocatedError(message, section, "prior", code="on-not-proportional"))

@@ -334,16 +334,27 @@ class Fit(Verdicts):
         noise = replace(self.noise, student=self.noise.student and not self.noise.run_effect)
         return replace(self, tree=tree, noise=noise, discrepancy=learnt)
 
-    def learnt(self, ci_prob: float = 0.9) -> str:
-        """Say in a sentence how large the discrepancy is that was learnt, or why none was; empty for fits made without asking."""
+    def learnt(self, ci_prob: float = 0.9, beyond: str = "") -> str:
+        """Say in a sentence how large the discrepancy is that was learnt, or why none was; empty for fits made without asking.
+
+        Parameters
+        ----------
+        ci_prob : float
+        beyond : str
+            What the law is beyond the runs, in words, if it is fitted beside others and that is not what it is by itself.
+        """
         with_error = self.extrapolation
         if with_error is not None and with_error.discrepancy is not None and not with_error.discrepancy.walk.exact:
             median, low, high = (f"{100 * value:.2g}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
             interval = f"{ci_prob * 100:g}% equal-tailed interval {low} to {high}%"
             return f"Discrepancy learnt from the runs: the law errs by {median}% an e-fold away from the largest ({interval})."
         reason = self.info.get("discrepancy", {}).get("reason", "")
-        beyond = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"
-        return f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond}." if reason else ""
+        alone = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"
+        return (
+            f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond or alone}."
+            if reason
+            else ""
+        )
 
     @property
     def residual(self) -> NDArray[np.float64]:

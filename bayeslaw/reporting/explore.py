@@ -32,7 +32,7 @@ from bayeslaw.core.files import write_text
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.forecasting.forecast import member_entropy
-from bayeslaw.forecasting.stack import Posterior, fits_of, paired, with_error
+from bayeslaw.forecasting.stack import Posterior, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise.walk import INTERACTION, ROW_NOISE, directions, logarithms
@@ -341,6 +341,7 @@ def _rows(fit: Fit) -> dict[str, Any]:
 def _facts(posterior: Posterior, label: str) -> dict[str, Any]:
     """Return what the page says of a fit or stack in words and tables."""
     members = fits_of(posterior)
+    learnt = errors_in_words(members)
     return {
         "label": label, "passed": posterior.passed, "verdicts": posterior.verdicts, "failures": posterior.failures,
         "stack": posterior.name if len(members) > 1 else "",
@@ -349,7 +350,7 @@ def _facts(posterior: Posterior, label: str) -> dict[str, Any]:
                 "name": name, "title": fit.law.title, "source": fit.law.source, "note": fit.law.note, "mathml": fit.law.mathml,
                 "noise": fit.noise.text, "origin": fit.origin, "rows": int(fit.observed.response.size), "runs": fit.observed.runs,
                 "outcomes": fit.law.outcome.plural, "parameters": table(f"Parameters of {name}", _parameters(fit)),
-                "learnt": fit.learnt() if fit.passed else "",
+                "learnt": learnt[name] if fit.passed else "",
             }
             for name, fit in members.items()
         ],

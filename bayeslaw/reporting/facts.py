@@ -35,7 +35,7 @@ STACK_NOTE = (
 # --- one fit ---------------------------------------------------------------------------------------------------------
 
 
-def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob: float, shown: bool) -> Facts:
+def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob: float, shown: bool, learnt: str) -> Facts:
     """Return the contents of the section of one fit.
 
     Parameters
@@ -45,13 +45,15 @@ def fit_facts(fit: Fit, label: str, file: str | None, stack: str | None, ci_prob
         Its name in the report, the file it came from, and the stack that it is a member of; the last two may be None.
     ci_prob, shown
         The probability of its intervals, and whether they are shown or withheld.
+    learnt : str
+        What error of its law it has learnt, in words.
     """
     return {
         "label": label, "file": file, "stack": stack, "passed": fit.passed, "failures": fit.failures, "withheld": not shown,
         "sampling": fit.verdicts[0], "model": fit.verdicts[1], "concerns": [str(check) for check in fit.concerns],
         "law": _law(fit), "noise": fit.noise.text, "data": _data(fit), "checks": _checks(fit),
         "parameters": _parameters(fit, ci_prob, shown), "made": _made(fit, file, stack),
-        "discrepancy": fit.learnt(ci_prob) if shown else "",
+        "discrepancy": learnt if shown else "",
         "pairs": table("Parameters with the strongest posterior correlation", correlated_pairs(fit)),
     }  # fmt: skip
 

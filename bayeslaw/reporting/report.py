@@ -19,7 +19,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
-from bayeslaw.forecasting.stack import Posterior, Stack
+from bayeslaw.forecasting.stack import Posterior, Stack, errors_in_words, fits_of
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_names
@@ -135,10 +135,12 @@ def report(
         "ci_prob": ci_prob, "interval": interval, "discrepancy": None if discrepancy is None else str(discrepancy),
         "forced": force, "fits": [],
     }  # fmt: skip
+    several = [fits_of(posterior) for posterior in fits.values()]
+    learnt = {id(of[name]): text for of in several for name, text in errors_in_words(of, ci_prob).items()}
     for number, (label, (given, fit)) in enumerate(members.items(), 1):
         shown = fit.passed or force
         stack = None if isinstance(fits[given], Fit) else given
-        section = fit_facts(fit, label, (files or {}).get(given), stack, ci_prob, shown)
+        section = fit_facts(fit, label, (files or {}).get(given), stack, ci_prob, shown, learnt[id(fit)])
         section["methods"] = methods(section, interval, at is not None)
         own, note = fit_pictures(fit, label, number, ci_prob, force) if shown else ({}, "")
         facts["fits"].append(section | {"pictures": list(own), "note": note})
