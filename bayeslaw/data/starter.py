@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.text import SUFFIXES
 from bayeslaw.core.units import PERPLEXITY
 from bayeslaw.data.columns import TEXT, did_you_mean, has_meaning
 
@@ -43,6 +45,7 @@ _UNITS = {
     "trillion": "T", "pct": "%", "percent": "%",
 }  # fmt: skip
 _LOSS_UNITS = {"ppl": PERPLEXITY, "perplexity": PERPLEXITY, "bpb": "bits/byte", "bpc": "bits/character"}
+LEAST_RATIO = 0.01  # tokens per parameter below which a guessed unit of N is dropped
 _SMALLEST = 1e5  # of numbers of parameters and tokens; smaller ones are in another unit
 
 
@@ -71,7 +74,25 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
                 unit = "" if ours in TEXT["curves"] else _unit(ours, free.pop(column), values)
                 found[ours] = f"{column}:{unit}" if unit else column
                 break
+    column, _, unit = found.get("N", "").rpartition(":")
+    if (
+        column in frame
+        and not {*_words(column)} & _UNITS.keys()
+        and _tokens(frame, found) < LEAST_RATIO * _median(frame, column, unit)
+    ):
+        found["N"] = column  # by a unit that its numbers alone suggest, no model would have seen enough tokens
     return found
+
+
+def _tokens(frame: pd.DataFrame, found: Mapping[str, str]) -> float:
+    """Return the median number of tokens of a table, in the unit that was found; nan where it has none."""
+    column, _, unit = found.get("D", "D").partition(":")
+    return _median(frame, column, unit) if column in frame else math.nan
+
+
+def _median(frame: pd.DataFrame, column: str, unit: str) -> float:
+    values = _numbers(frame[column])
+    return float(np.median(values)) * SUFFIXES.get(unit.lower(), 1.0) if values.size else math.nan
 
 
 def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:

@@ -21,7 +21,7 @@ from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
-from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
+from bayeslaw.data.base_loss import BASE_LOSS, alike_domains, with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, named, numeric, resolve
 from bayeslaw.data.query import where
 
@@ -202,6 +202,8 @@ def read_runs(
         known = ", ".join(get_args(Duplicates))
         raise BayeslawError(f"duplicates must be one of {known}, not {duplicates!r}.", code="unknown-duplicates")
     runs = read_table(source, "runs", strict=strict, columns=columns)
+    if alike := [*alike_domains(runs.frame)]:  # before the condition too, which would leave out rows of one spelling
+        raise TableError(alike, runs.name)
     runs = replace(runs, frame=with_base_loss(runs.frame))  # before the condition, which may leave out rows at D = 0
     return replace(runs, duplicates=duplicates, sources=(replace(runs.sources[0], duplicates=duplicates),)).where(condition)
 

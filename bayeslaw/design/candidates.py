@@ -198,7 +198,7 @@ def _faults(
 ) -> Iterable[Fault]:
     """Faults of runs: rows at D = 0, two settings in one run, a setting logged twice, an evaluation after the run's end."""
     for row in frame.index[base_rows(frame, law)]:
-        problem = f"D = 0 is the base checkpoint, where {law.name} is infinite"
+        problem = f"D = 0 is the base checkpoint, which {law.name} does not describe"
         yield Fault(int(row), "D", "0", problem, "log the run at D > 0", "base-checkpoint")
     for column in SAME:
         if column not in frame or column not in law.covariates:

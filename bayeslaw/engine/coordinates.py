@@ -32,6 +32,7 @@ from bayeslaw.laws.prior import Prior
 # Scale of the softplus that keeps the floor positive, as a share of the smallest loss, or of the spread of other outcomes. It is
 # small because the mean loss, which the data determine to a few thousandths, is no longer a coordinate where the softplus curves:
 # with 0.05 fits took twice the gradients and diverged where floors near zero are likely.
+DRAWN = 64  # prior draws by which it is judged whether a term has one sign
 SOFTPLUS = 0.01
 ROWS = 12  # rows of the runs that represent a law of series
 
@@ -320,7 +321,8 @@ class Coordinates:
         new = cls(law, observed.at, settings, levels, frozenset(), frozenset(), softplus_scale)
         typical = {k: v[:, None] for k, v in law.sample_prior(1, observed.at, np.random.default_rng(0)).items()}
         on = Arrays(levels)
-        scope = new._at_settings(new._places(typical, on).formula, on) | settings
+        draws = {k: v[:, None] for k, v in law.sample_prior(DRAWN, observed.at, np.random.default_rng(1)).items()}
+        scope, several = (new._at_settings(new._places(x, on).formula, on) | settings for x in (typical, draws))
         varying, constant = set(), set()
         for name, term in law.amplitudes.items():
             unit = scope | {name: np.ones((1, 1))}  # the draw of a real amplitude may be close to 0
@@ -328,9 +330,12 @@ class Coordinates:
             column = law.column_of.get(name, "")
             centre = on.mean(values, column)
             spread = np.sqrt(on.mean((values - on.over_settings(centre, column)) ** 2, column))
-            if np.all(spread > 1e-9 * np.abs(centre)) and not _may_not_vary(name, term, law, unit):
-                varying.add(name)
-            elif np.all(centre != 0) and np.all(values * np.sign(centre.sum()) > 0):
+            if np.all(spread > 1e-9 * np.abs(centre)):
+                if not _may_not_vary(name, term, law, unit):
+                    varying.add(name)
+                elif len({*np.sign(np.asarray(term.evaluate(law.with_let(several | {name: 1.0})))).flat}) == 1:
+                    constant.add(name)
+            elif np.all(centre != 0):
                 constant.add(name)
         standard = {name for name, (first, *_) in law.members.items() if law.parameters[first].around and name != law.floor}
         standard = {n for n in standard if n not in law.amplitudes and law.in_formula[n].prior.on is None}

@@ -669,6 +669,6 @@ def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, .
 
 def _faults(runs: Runs, law: Law) -> list[Fault]:
     """Return the faults of settings for a law."""
-    at_base = ("D", "0", f"D = 0 is the base checkpoint, where {law.name} is infinite", "ask for D > 0", "infinite-at-base")
+    at_base = ("D", "0", f"D = 0 is the base checkpoint, which {law.name} does not describe", "ask for D > 0", "infinite-at-base")
     at_checkpoints = runs.frame.index[base_rows(runs.frame, law)]
     return check(runs, law, purpose="forecast") + [Fault(int(row), *at_base) for row in at_checkpoints]

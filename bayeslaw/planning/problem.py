@@ -629,6 +629,8 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
 
 def check_confidence(confidence: float, draws: int) -> None:
     """Refuse a confidence outside (0, 1) or beyond what so many searched draws resolve."""
+    if isinstance(confidence, str):
+        raise BayeslawError(f"A confidence is a number such as 0.9, not the text {confidence!r}.", code="not-a-number")
     if not 0 < confidence < 1:
         hint = f": write {confidence / 100:g} for {confidence:g}%" if 1 < confidence < 100 else ""
         raise BayeslawError(f"A confidence must lie between 0 and 1, not at {confidence:g}{hint}.", code="no-probability")

@@ -23,13 +23,16 @@ from numpy.typing import ArrayLike
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
+from bayeslaw.forecasting.forecast import outside
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.planning.allocation import optimum, stages
+from bayeslaw.posterior.diagnostics import Reach
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 ERROR, NOISE = 81, 83  # kinds of random numbers: errors of laws, noise of the next runs; the second recipe has the next number
+ROUNDING = 1e-9  # e-folds by which logarithms of equal values may differ
 REACH = 1_000.0  # by how many times more or less compute a recipe may need, as far as is searched
 STEP = 0.1  # e-folds of compute between points of a path; between them logs of losses are linear, to 1e-4 of the compute
 
@@ -64,6 +67,23 @@ class Recipe:
     def size(self) -> int:
         """Number of draws S."""
         return sum(law.size for law in self.laws)
+
+    @property
+    def outside(self) -> dict[str, str]:
+        """How far settings other than N and D lie outside the runs, in words by covariate; those that do."""
+        found = dict[str, str]()
+        for (fit, _), law in zip(self.fits, self.laws, strict=True):
+            own = {name: law.constants.get(name, values[0]) for name, values in fit.observed.covariates.items()}
+            distances = outside(fit, {name: np.array([float(value)]) for name, value in own.items()}).iloc[0]
+            reaches = {
+                name: Reach.of(fit.law.covariates[name], fit.observed.covariates[name]) for name in map(str, distances.index)
+            }
+            found |= {
+                name: reaches[name](d)
+                for name, d in zip(map(str, distances.index), distances, strict=True)
+                if name in law.constants and d > ROUNDING
+            }
+        return found
 
     def losses(self, n: Array, d: Array) -> Array:
         """Return the laws' losses (S, m), with their errors.

@@ -43,6 +43,7 @@ from bayeslaw.planning.domain_loss import check_passed
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
+RISING = 0.05  # share of draws and settings at which a loss rises with compute from which a note says so
 SURE = 0.9  # probability from which a recipe is said to be better; between it and its complement nobody can know yet
 FAR = 0.01  # e-folds of compute beyond the largest run from which a setting counts as outside
 
@@ -373,7 +374,7 @@ def versus(
         ways = "both at the settings given; where compute grows, it grows at their tokens per parameter"
     elif tokens_per_parameter is not None:
         ways = f"each at {tokens_per_parameter:g} tokens per parameter"
-    notes = _notes(first, second, paths, shared_error, erring, times)
+    notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*made.values()]), *_rising(recipes, paths, flops))
     return Versus(
         names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, ways, recipes, (first, second), on, spread,
         first.unit, shared_error, notes, failed,
@@ -596,6 +597,27 @@ def _notes(
             f"in {share} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
         )
     return tuple(notes)
+
+
+def _far(made: Sequence[tuple[Recipe, Recipe]]) -> list[str]:
+    """Return a note on settings other than compute that lie outside the runs, of which the column `outside` says nothing."""
+    names = [r.name for r in made[0]]
+    far = [{name: text for pair in made for name, text in pair[side].outside.items()} for side in (0, 1)]
+    texts = [", ".join(f"{name} by {text}" for name, text in of.items()) for of in far]
+    if texts[0] == texts[1]:
+        return [f"settings lie outside the runs of both: {texts[0]}; `outside` is of compute alone"] if texts[0] else []
+    return [f"settings lie outside the runs of {name}: {text}" for name, text in zip(names, texts, strict=True) if text]
+
+
+def _rising(recipes: tuple[Recipe, Recipe], paths: tuple[ComputePath, ComputePath], flops: Array) -> list[str]:
+    """Return a note where losses rise with compute, as forgetting does: no compute is then needed for another's loss."""
+    rising = dict[str, float]()
+    for of, found in zip(recipes, paths, strict=True):
+        at = np.minimum(found.at(np.log(flops)), found.log_c.size - 2)
+        rising[of.name] = float((found.loss[:, at + 1] > found.loss[:, at]).mean())
+    texts = [f"that of {name} in {share:.0%}" for name, share in rising.items() if share > RISING]
+    where = "of draws and settings, as forgetting does: `multiplier`, `never` and `wasted` say nothing there"
+    return [f"losses rise with compute, {' and '.join(texts)} {where}"] if texts else []
 
 
 def _outside(a: float, b: float) -> str:

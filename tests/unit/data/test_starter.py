@@ -248,3 +248,12 @@ def test_an_error_has_five_lines_at_most_and_groups_faults_of_one_cause() -> Non
     many = [Fault(row, f"column{column}", "x", "a problem", code="bad") for column in range(9) for row in (1, 2, 3)]
     assert len(str(TableError(many)).splitlines()) == 5
     assert str(TableError(many)).splitlines()[1].endswith("and 2 like it: rows 2–3")
+
+
+def test_a_unit_that_numbers_alone_suggest_must_leave_enough_tokens() -> None:
+    """Sizes of 9 to 330 thousand parameters look like millions, unless the table's tokens say otherwise."""
+    small = pd.DataFrame({"model_params": [9216.0, 36864.0, 331776.0], "adapt_tokens": [2e4, 4e5, 6e6]})
+    assert guesses(small, ["N", "D"]) == {"N": "model_params", "D": "adapt_tokens"}
+    usual = pd.DataFrame({"n_params": [70.0, 160.0, 410.0], "tokens": [1e9, 3e9, 5e9]})
+    assert guesses(usual, ["N", "D"]) == {"N": "n_params:M", "D": "tokens"}
+    assert guesses(small.rename(columns={"model_params": "params_M"}), ["N", "D"])["N"] == "params_M:M"

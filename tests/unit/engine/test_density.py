@@ -175,6 +175,27 @@ prior = { dist = "Normal", mu = 0, sigma = 0.01 }
 
 
 @pytest.mark.slow
+def test_a_term_that_an_exponent_of_either_sign_makes_constant_is_scaled_by_its_mean() -> None:
+    """Its spread over the runs is 0 where the exponent is, which no chain could pass."""
+    card = """
+name = "own"
+title = "a law"
+source = "here"
+loss = "E + A*(N/1e9)**p + B*(1 + k*log(N))"
+[covariates]
+N = { unit = "parameters", support = [1e4, 1e13] }
+"""
+    dists = {"E": "LogNormal", "A": "LogNormal", "p": "Normal", "B": "LogNormal", "k": "Normal"}
+    prior = 'meaning = "any"\nprior = {{ dist = "{}", mu = 0, sigma = 1 }}\n'
+    law = parse_card(card + "".join(f"[parameters.{name}]\n{prior.format(dist)}" for name, dist in dists.items()))
+    columns = {"N": np.geomspace(1e7, 1e10, 8), "loss": np.linspace(3.5, 2.5, 8)}
+    density = Density.of(law, oracles.observed(law, columns), NOISES["normal-no-run"])
+    assert not density.coordinates.by_spread
+    assert density.coordinates.by_mean == {"A"}  # the mean of B's term may be 0, so B is a coordinate itself
+    assert_true_gradient(density.function(), density.start() + 0.1)
+
+
+@pytest.mark.slow
 def test_a_floor_under_a_product_is_a_coordinate_itself() -> None:
     """No term of the loss has a scale of its own, so that nothing says how far the floor lies below the losses."""
     card = """

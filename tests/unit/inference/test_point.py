@@ -231,3 +231,13 @@ def test_a_point_fit_says_in_a_line_what_it_is() -> None:
     text = repr(point_fit("chinchilla", oracles.table(load_law("chinchilla"), runs=4), starts=2))
     assert text.startswith("<PointFit of chinchilla to 20 losses: alpha = 0.")
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.slow
+def test_shares_of_counted_items_are_fitted_as_shares() -> None:
+    """A measured share may be 0 or 1, so it is compared with the expected share and not with its logit."""
+    loss = np.linspace(2.0, 4.4, 40)
+    share = 0.25 + 0.65 / (1 + np.exp(-3 * (2.9 - loss)))
+    table = pd.DataFrame({"loss": loss, "accuracy": share, "items": 500.0, "chance": 0.25, "run": [f"r{i}" for i in range(40)]})
+    fit = point_fit("task-sigmoid", table, starts=10)
+    assert dict(fit.parameters) == pytest.approx({"L0": 2.9, "k": 3.0, "top": 0.9}, rel=1e-3)

@@ -254,6 +254,8 @@ def test_symbols_follow_from_names(name: str, symbol: str) -> None:
         ("E < 1", "not-allowed", "select(c, a, b)"),
         ("A if N else B", "not-allowed", "select(c, a, b)"),
         ("E and A", "not-allowed", "select(c, a, b)"),
+        ("E + A/N**lambda", "not-a-formula", "'lambda' is a word of Python"),
+        ("E + None", "not-allowed", "Nothing can be named None"),
     ],
 )
 def test_what_a_formula_cannot_have_is_refused_with_what_it_can(text: str, code: str, named: str) -> None:

@@ -31,6 +31,7 @@ SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
     ("changed", "code", "named"),
     [
         ({"confidence": 90}, "no-probability", ["0.9 for 90%"]),
+        ({"confidence": "90%"}, "not-a-number", ["'90%'"]),
         ({"levels": (0.5, 0.999)}, "confidence-not-resolved", ["0.999", "1,000", "0.99"]),
         ({"max_forgetting": "-100%"}, "impossible-forgetting", ["-100%"]),
         ({"max_forgetting": -2.0}, "impossible-forgetting", ["-2 nats/token", "1.548"]),

@@ -328,3 +328,16 @@ def test_pictures_have_what_the_table_has(along: Versus, of: Any) -> None:
     )
     assert "code" in ax.get_title()
     assert ax.get_legend() is not None
+
+
+def test_settings_outside_the_runs_and_losses_that_rise_with_compute_are_said() -> None:
+    law = law_named("transfer-source")
+    fit = posterior(law, scattered(oracles.typical(law) | {"S": 3.0}, 40, 1, 0.004), seed=1)
+    stages = fit.observed.covariates["ptpp"]
+    notes = " ".join(
+        versus(fit, None, {"N": 1e9, "D": 1e9, "ptpp": 10 * stages.max()}, settings_a={"r": 0.1}, settings_b={"r": 0.2}).notes
+    )
+    assert f"ptpp by {np.log(10):.2g} e-folds" in notes
+    inside = versus(fit, None, {"N": 1e9, "D": 1e9, "ptpp": stages.max()}, settings_a={"r": 0.1}, settings_b={"r": 0.2})
+    assert not any("outside" in note for note in inside.notes)
+    assert any("losses rise with compute" in note for note in inside.notes)
