@@ -198,10 +198,13 @@ class _Following:
     def end(self, curves: Curves) -> Answer:
         """Return what the run came to, beside what was last stated of it."""
         from bayeslaw.core.intervals import quantiles
+        from bayeslaw.dynamics.monitor import require_one_domain
 
         name = curves.run_names[0]
-        final, answer = float(curves.logged(name, self.asked["domain"])["loss"].iloc[-1]), Answer()
-        at = int(curves.logged(name, self.asked["domain"])["step"].max())
+        logged = curves.logged(name, self.asked["domain"])
+        require_one_domain(logged, name)
+        final, answer = float(logged["loss"].iloc[-1]), Answer()
+        at = int(logged["step"].max())
         of = "" if at == len(self.schedule) else f", the last that was logged before it, at step {at:,}"
         answer.say(f"{name} has ended at step {len(self.schedule):,} with a loss of {final:.4f}{of}")
         if self.logged > len(self.schedule):

@@ -446,17 +446,17 @@ def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str,
 
 
 def _check_finite(law: Law, observed: Observations, name: str) -> None:
-    """Refuse settings where the law has no possible value whatever its parameters, such as r = 0 under r**-gamma."""
+    """Refuse settings where the law has no possible value by any draw of its priors, such as r = 0 under r**-gamma."""
     draws = law.sample_prior(64, observed.at, np.random.default_rng(0))
-    faults, suggestion = [], "remove the row or use a law that is finite there"
+    suggestion = "remove the row, or use a law and priors that allow one there"
+    faults = []
     without = np.arange(observed.response.size)
     for few in ({name: column[:2] for name, column in draws.items()}, draws):  # almost all rows have a value by one of two
         values = law.predict(few, {name: column[without] for name, column in observed.covariates.items()})
         without = without[~law.outcome.possible(values).any(axis=0)]
     for i in without:
-        problem = f"{law.name} has no {law.outcome.words} value at " + ", ".join(
-            f"{k} = {v[i]:g}" for k, v in observed.covariates.items()
-        )
+        at = ", ".join(f"{k} = {v[i]:g}" for k, v in observed.covariates.items())
+        problem = f"by its priors, {law.name} has no {law.outcome.words} value at {at}"
         faults.append(Fault(int(observed.rows[i]), law.outcome.name, "", problem, suggestion, "no-finite-value"))
     if faults:
         raise TableError(faults, name)

@@ -269,6 +269,10 @@ def read_table(
         frame, conversion = _in_unit(frame, renamed, of_loss, name)
         likewise = of_loss == PERPLEXITY and BASE_LOSS in frame and not of_base
         conversions.append(f"{conversion}, and base_loss likewise" if likewise else conversion)
+        if of_loss == PERPLEXITY and "loss_se" in frame:
+            conversions.append(
+                f"loss_se = {renamed.get('loss_se', 'loss_se')} / {renamed['loss']}: errors are in the losses' own unit"
+            )
     unit_of(frame, name)
     originals = {their: _numbers(raw[their]) if frame[ours].dtype.kind in "fiu" else frame[ours] for ours, their in renamed.items()}
     if "D" not in frame and {"atpp", "N"} <= set(frame):

@@ -26,6 +26,7 @@ LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15'"
 SUM = 1e-3  # by which the shares of a mixture may miss 1
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
+AREAS = ("S1", "S2", "lr_peak")  # with which names of columns begin that come from learning-rate schedules
 
 
 def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
@@ -171,12 +172,19 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     whole = {s: members for s, members in law.series.items() if not {*members} & {*frame}}
     faults = []
     for series, members in whole.items():
-        problem, suggestion = f"columns {members[0]} to {members[-1]} are missing", "bayeslaw.schedules.changes.nodes computes them"
+        problem, suggestion = (
+            f"columns {members[0]} to {members[-1]} are missing",
+            "`bayeslaw dynamics areas --nodes` computes them",
+        )
         faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
     wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
     missing = [c for c in missing if c != BASE_LOSS or "D" in frame]  # without D nobody knows which rows are base checkpoints
-    suggestion = advice(given, [c for c in missing if c != BASE_LOSS]) if {*missing} - {BASE_LOSS} else ""
+    areas = [c for c in missing if c.startswith(AREAS)]
+    named = [c for c in missing if c != BASE_LOSS and c not in areas]
+    suggestion = advice(given, named) if named else ""
+    if areas:
+        suggestion = f"`bayeslaw dynamics areas` computes {', '.join(areas)} from curves and their schedules. {suggestion}".rstrip()
     if {*law.shares} & {*missing}:
         suggestion = f"Name the columns of your mixture's shares by --shares, such as --shares web,code. {suggestion}"
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"

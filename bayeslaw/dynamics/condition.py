@@ -126,10 +126,16 @@ def tempered(likelihood: Array) -> Array:
 
 
 def smoothed(log_weights: Array) -> tuple[Index, float]:
-    """Return draws resampled by Pareto-smoothed weights, int array (S,), and the Pareto shape k."""
+    """Return draws resampled by Pareto-smoothed weights, int array (S,), and the Pareto shape k.
+
+    Where the weights have no tail to smooth, because hardly a draw has any, they stay as they are and k is inf.
+    """
     from arviz_stats.base import array_stats
 
-    log_smooth, k = array_stats.psislw(-log_weights)
+    try:
+        log_smooth, k = array_stats.psislw(-log_weights)
+    except ValueError:  # all values of the tail are the same
+        log_smooth, k = log_weights, math.inf
     ends = np.cumsum(np.exp(log_smooth - log_smooth.max()))
     size = ends.size
     chosen = np.searchsorted(ends / ends[-1], (np.arange(size) + 0.5) / size)

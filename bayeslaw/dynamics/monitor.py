@@ -151,8 +151,8 @@ class Watch:
             )
         if not self.reliable:
             lines.append(
-                f"the run's losses change the fit too much for its draws to be weighted (Pareto k {self.pareto_k:.2f}): do not "
-                "rely on these intervals; fit the law again with this run among the runs"
+                f"the run's losses change the fit too much for its draws to be weighted (too few are near them, Pareto k "
+                f"{self.pareto_k:.2f}): do not rely on these intervals; fit the law again with this run among the runs"
             )
         return lines
 
@@ -220,6 +220,8 @@ def watch(
             code="nothing-ahead",
         )
     rows, notes = _usable(fit, rows)
+    if rows.empty:
+        notes.append("NO LOSS OF THE RUN IS USED: this is what the law says of the schedule alone, whatever the run has logged")
     steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
     count, some = len(rows), some_draws(fit)
     ahead = settings_ahead(fit, curves, run, schedule, steps)
@@ -304,7 +306,24 @@ def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFr
     """Return the rows of a run's losses, with nodes of the rate's changes if the law has them."""
     curves.logged(run, domain)  # which refuses a run without losses
     frame = curves.runs(domain, nodes=number_of_nodes(fit.measured)).frame
-    return frame[frame["run"] == run]
+    rows = frame[frame["run"] == run]
+    if "domain" not in fit.levels:
+        require_one_domain(rows, run)
+    return rows
+
+
+def require_one_domain(rows: pd.DataFrame, run: str) -> None:
+    """Refuse losses of several domains, which are not one curve.
+
+    Parameters
+    ----------
+    rows, run : DataFrame and str
+        The rows of a run, and its name.
+    """
+    domains = sorted(map(str, rows["domain"].dropna().unique())) if "domain" in rows else []
+    if len(domains) > 1:
+        problem = f"{run} has losses of {len(domains)} domains ({', '.join(domains)})"
+        raise BayeslawError(f"{problem}: name the one to follow (domain=…, --domain {domains[0]}).", code="several-domains")
 
 
 def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str]:

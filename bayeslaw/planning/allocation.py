@@ -39,6 +39,7 @@ POWERS = ("N_coefficient", "N_exponent", "D_coefficient", "D_exponent")
 GOLDEN = (math.sqrt(5) - 1) / 2
 PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])  # log N and log D of the terms' values
 SAME = 1e-8  # relative error within which a term is a product of powers
+ROUNDING = 1e-9  # relative difference of equal numbers
 MOST = 2_000  # values of compute
 SCRATCH = "scratch"
 
@@ -121,8 +122,8 @@ def allocate(
 ) -> Allocation:
     """Find the parameters and tokens of least loss at C = 6 N D.
 
-    If compute goes beyond that of the runs, the law is that of the posterior in which it has an error (`Fit.extrapolation`), and
-    the losses have that error. The optimum is the law's own.
+    If compute exceeds that of the runs, or the best N or D lies outside theirs, the law is that of the posterior in which it has
+    an error (`Fit.extrapolation`), and the losses have that error. The optimum is the law's own.
 
     Parameters
     ----------
@@ -161,10 +162,12 @@ def allocate(
         )
     whole_number("seed", seed, 0)
     flops = read_values(compute)
-    fits = _beyond(fit, float(flops.max()) if discrepancy == "learned" else 0.0)
-    pairs = [(own, {name: values[chosen] for name, values in own.draws.items()}) for own, chosen in fits]
-    laws = stages(fit, settings or {}, stage, pairs)
-    optima = [optimum(law, flops) for law in laws]
+    fits: list[tuple[Fit | PointFit, Index]] = [(fit, np.arange(1))] if isinstance(fit, PointFit) else [*fit.selections]
+    laws, optima = _optima(fit, fits, settings or {}, stage, flops)
+    away = _beyond(fits, optima, flops) if discrepancy == "learned" else fits
+    if any(other is not own for (other, _), (own, _) in zip(away, fits, strict=True)):
+        fits = away
+        laws, optima = _optima(fit, fits, settings or {}, stage, flops)
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
     parts = enumerate(zip(fits, laws, optima, strict=True))
     loss = loss * np.exp(np.concatenate([_errors(*own, law, o, (seed, number)) for number, (own, law, o) in parts]))
@@ -184,8 +187,8 @@ def allocate(
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
-            "since compute goes beyond that of the runs, all losses have the law's error as learnt (extrapolated), those of less "
-            "compute too, which are narrower if asked for alone; the optimum is the law's"
+            "since compute or the best N or D leaves the runs, all losses have the law's error as learnt (extrapolated), those of "
+            "other compute too, which are narrower if asked for alone; the optimum is the law's"
         )
     failed = not isinstance(fit, PointFit) and not fit.passed
     distinct, place = tuple(dict.fromkeys(notes)), stage or ""
@@ -197,15 +200,31 @@ def allocate(
     )
 
 
-def _beyond(posterior: Posterior | PointFit, most: float) -> list[tuple[Fit | PointFit, Index]]:
-    """The fits with the indices of their draws, those in which the law has an error where `most` FLOPs exceed those of the runs."""
-    if isinstance(posterior, PointFit):
-        return [(posterior, np.arange(1))]
+def _optima(
+    posterior: Posterior | PointFit, fits: Sequence[tuple[Fit | PointFit, Index]], settings: Mapping[str, Any], stage: str | None,
+    flops: Array,
+) -> tuple[list[LawDraws], list[dict[str, Any]]]:  # fmt: skip
+    """Return the laws of a posterior by draws of these fits, and their optima."""
+    pairs = [(own, {name: values[chosen] for name, values in own.draws.items()}) for own, chosen in fits]
+    laws = stages(posterior, settings, stage, pairs)
+    return laws, [optimum(law, flops) for law in laws]
+
+
+def _beyond(
+    fits: Sequence[tuple[Fit | PointFit, Index]], optima: Sequence[Mapping[str, Any]], flops: Array
+) -> list[tuple[Fit | PointFit, Index]]:
+    """The fits and their draws; with the error of the law where compute, or the best N or D, leaves the runs."""
+    best = {name: np.median(np.concatenate([o[name] for o in optima]), axis=0) for name in ("N", "D")}
     chosen: list[tuple[Fit | PointFit, Index]] = []
-    for fit, draws in posterior.selections:
-        seen, away = fit.observed.covariates, fit.extrapolation
-        beyond = {"N", "D"} <= {*seen} and most > FLOPS * float((seen["N"] * seen["D"]).max())
-        chosen.append((away if away is not None and beyond else fit, draws))
+    for fit, draws in fits:
+        seen, away = fit.observed.covariates, fit.extrapolation if isinstance(fit, Fit) else None
+        leaves = False
+        if {"N", "D"} <= {*seen}:
+            leaves = float(flops.max()) > FLOPS * float((seen["N"] * seen["D"]).max())
+            for name, values in best.items():
+                some = seen[name][seen[name] > 0]
+                leaves |= bool(values.max() > some.max() * (1 + ROUNDING) or values.min() < some.min() * (1 - ROUNDING))
+        chosen.append((away if away is not None and leaves else fit, draws))
     return chosen
 
 

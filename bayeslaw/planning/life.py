@@ -67,7 +67,7 @@ class WholeLife:
     menu : DataFrame
         With a menu of sizes: a row for each given value and size, with the probability that it is the best.
     N, D, loss, cost : arrays (S, n)
-        The optimum of each draw by itself, with its cost in `unit`.
+        The optimum of each draw by itself, with its cost in `unit`; inf in draws that reach a target loss at no size.
     costs : LifeCosts
     confidence, on, sizes, notes, name, failed, loss_unit
         As asked; the sizes of the menu (m,) or None; the law's name; whether checks failed; the unit of losses.
@@ -107,9 +107,13 @@ class WholeLife:
     extrapolated: bool
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """One row for each given value: medians and intervals of the draws' own best N, D, tokens_per_parameter, loss and cost."""
+        """One row for each given value: medians and intervals of the draws' own best N, D, tokens_per_parameter, loss and cost.
+
+        Draws that reach a target loss at no size count as infinite in all of them.
+        """
         table = pd.DataFrame({"budget" if self.budgeted else "target_loss": self.given})
-        shown = {"N": self.N, "D": self.D, "tokens_per_parameter": self.D / self.N, "loss": self.loss, self.unit: self.cost}
+        ratio = np.divide(self.D, self.N, out=np.full_like(self.D, np.inf), where=np.isfinite(self.N))
+        shown = {"N": self.N, "D": self.D, "tokens_per_parameter": ratio, "loss": self.loss, self.unit: self.cost}
         for name, draws in shown.items():
             table = table.assign(**columns(draws, ci_prob, name, method="nearest"))
         return table.assign(checks=checks_label(self.failed))
@@ -424,7 +428,7 @@ def _unreached(searches: Sequence[LifeSearch], loss: Array) -> tuple[str, ...]:
         return ()
     shares = [float((loss[:, i] > search.value * (1 + 1e-6)).mean()) for i, search in enumerate(searches)]
     return tuple(
-        f"{share:.1%} of the draws reach the loss {search.value:g} at no size; their own N and D are limits of the search"
+        f"{share:.1%} of the draws reach the loss {search.value:g} at no size; their own N, D and costs count as infinite"
         for share, search in zip(shares, searches, strict=True)
         if share > 0
     )

@@ -293,16 +293,19 @@ class LifeSearch:
         return np.asarray(kept)
 
     def each_draw(self) -> tuple[Array, Array, Array, Array]:
-        """N, D, loss and cost (S,) of the optimum of each draw by itself."""
+        """N, D, loss and cost (S,) of the optimum of each draw by itself; inf in draws that reach a target loss at no size."""
         every = np.arange(self.losses.size)
         if self.menu is not None:
             tables = [self.own(n) for n in self.menu.tolist()]
-            best = np.argmin([objective for _, objective in tables], axis=0)
-            n, d = self.menu[best], np.array([tokens for tokens, _ in tables])[best, every]
+            objectives = np.array([objective for _, objective in tables])
+            best = np.argmin(objectives, axis=0)
+            n, d, least = self.menu[best], np.array([tokens for tokens, _ in tables])[best, every], objectives[best, every]
         else:
             n = np.exp(least_along(lambda x: self.own(np.exp(x))[1], *self.span, every.size, SIZES))
-            d = self.own(n)[0]
-        return n, d, np.exp(self.losses.log(n, d, 0)), self.costs.total(self.unit, n, d)
+            d, least = self.own(n)
+        found = n, d, np.exp(self.losses.log(n, d, 0)), self.costs.total(self.unit, n, d)
+        never = np.isinf(least) & (not self.budgeted)
+        return tuple(np.where(never, np.inf, values) for values in found)  # type: ignore[return-value]
 
     def own(self, n: float | Array) -> tuple[Array, Array]:
         """Tokens (S,) of each draw at a size, or sizes (S,), and what is minimised: the log loss or log cost; inf where none is."""

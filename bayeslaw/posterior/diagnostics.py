@@ -193,7 +193,8 @@ def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of
         if chains > 1
         else "one chain only: R-hat needs two"
     )
-    checks = [Check(f"{prefix}r_hat", passed, text, "sampling", table[["r_hat"]], LONGER)]
+    advice = LONGER if chains > 1 else "Sample several chains, such as the usual four"
+    checks = [Check(f"{prefix}r_hat", passed, text, "sampling", table[["r_hat"]], advice)]
     for column, kind in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
         sizes = table[column].fillna(0.0)  # draws that never moved have no size
         worst, least = sizes.idxmin(), sizes.min()

@@ -43,17 +43,16 @@ def log_curves(
         If the log has several runs and `run` names none of them, has no steps, no loss after step 0, or none within the schedule.
     """
     frame = log.frame
+    if "step" not in frame:
+        problem = f"{log.name} has no column of steps, by which losses are placed on the schedule"
+        raise BayeslawError(f"{problem}: name it, such as --column step=COLUMN.", code="missing-column")
     names = list(map(str, frame["run"].unique()))
     if run is None and len(names) > 1:
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
-        raise BayeslawError(f"{log.name} has {len(names)} runs ({shown}): name one.", code="several-runs")
+        raise BayeslawError(f"{log.name} has {len(names)} runs ({shown}): name one (run=…, --run).", code="several-runs")
     name = names[0] if run is None else run
     if name not in names:
         raise BayeslawError(f"{log.name} has no run {name!r}.{nearest(name, names)}", code="unknown-run")
-    if "step" not in frame:
-        raise BayeslawError(
-            f"{log.name} has no column of steps, by which losses are placed on the schedule.", code="missing-column"
-        )
     own = frame[frame["run"] == name].sort_values("step", kind="stable")
     rows = own[own["loss"].notna() & (own["step"] > 0)]
     if rows.empty:

@@ -147,8 +147,8 @@ def test_settings_without_a_finite_loss_are_refused() -> None:
     table = {"r": [0.1, 0.0, 0.5, 0.0], "loss": [3.0, 3.5, 2.8, 3.6]}
     with faults(("no-finite-value", 2, "loss"), ("no-finite-value", 4, "loss")) as listed:
         oracles.observed(law, table)
-    suggestion = "remove the row or use a law that is finite there"
-    assert str(listed[0]) == f"barrier has no finite positive value at r = 0: {suggestion} (row 2, column loss)"
+    suggestion = "remove the row, or use a law and priors that allow one there"
+    assert str(listed[0]) == f"by its priors, barrier has no finite positive value at r = 0: {suggestion} (row 2, column loss)"
 
 
 def test_replay_share_0_is_allowed_where_the_law_is_finite() -> None:

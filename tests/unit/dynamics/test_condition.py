@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from bayeslaw.dynamics.condition import ALARM, LEAST, Scales, condition, left_band, tempered
+from bayeslaw.dynamics.condition import ALARM, LEAST, Scales, condition, left_band, smoothed, tempered
 from tests.oracles import Array
 
 POINT, RUN, LENGTH = 0.01, 0.02, 0.5
@@ -86,6 +86,12 @@ def test_a_run_far_from_the_fit_is_not_reliable_and_leaves_draws_enough() -> Non
     assert not condition(0.3 + LOGGED - levels(2_000)[:, None], TIME, np.ones(4, dtype=bool), scales(2_000), AHEAD,
                          np.random.default_rng(1)).reliable  # fmt: skip
     assert np.unique(far.chosen).size > LEAST / 2
+
+
+def test_weights_without_a_tail_to_smooth_stay_and_are_not_reliable() -> None:
+    chosen, k = smoothed(np.r_[np.full(1999, -800.0), 0.0])
+    assert k == np.inf
+    assert set(chosen) == {1999}
 
 
 def test_powers_leave_draws_effective() -> None:

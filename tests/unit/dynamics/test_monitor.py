@@ -178,6 +178,9 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
     assert len(both.logged("now", "web")) == len(both.logged("now")) == 19
     with fails("no-loss", "code"):
         watch(fit, both, "now", WHOLE, domain="code")
+    twice = pd.concat([table().assign(domain=domain) for domain in ("web", "code")]).sort_values(["run", "step"], kind="stable")
+    with fails("several-domains", "code, web", "--domain"):
+        watch(fit, read_curves(twice, warmup=100), "now", WHOLE)
     failed, curves = setting(passed=False)
     with fails("failed-checks", kind=FitError):
         watch(failed, curves, "now", WHOLE)
@@ -254,6 +257,9 @@ def test_losses_before_those_of_the_fit_and_too_many_are_left_out_with_a_note(mo
     curves = read_curves(early.sort_values(["run", "step"]), warmup=100)
     notes = " ".join(watch(fit, curves, "now", WHOLE).notes)
     assert "1 losses up to step 150" in notes
+    assert "NO LOSS OF THE RUN IS USED" not in notes
+    none = watch(fit, read_curves(table().query("run == 'now'").head(1).assign(step=150), warmup=100), "now", WHOLE)
+    assert "NO LOSS OF THE RUN IS USED" in " ".join(none.notes)
     monkeypatch.setattr("bayeslaw.dynamics.monitor.MOST_ROWS", 10)
     few = watch(fit, curves, "now", WHOLE)
     assert "10 of 19 losses" in " ".join(few.notes)

@@ -226,3 +226,18 @@ def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchill
     assert drawn == len(result.runs) or f"{len(result.runs) - drawn} of {len(result.runs)} fitted settings" in note
     with fails("too-many-lines"):
         plot_frontier([result] * 8, axes)
+
+
+def test_the_law_errs_where_the_best_size_leaves_the_runs_though_compute_does_not(chinchilla: Fit) -> None:
+    fit = replace(chinchilla, info={**chinchilla.info, "discrepancy": {"asked": "learned"}})
+    seen = fit.observed.covariates
+    most = float(6 * (seen["N"] * seen["D"]).max())
+    places = allocate(fit, f"{most / 1e6}:{most}:60", discrepancy="none")
+    best = np.median(places.N, axis=0), np.median(places.D, axis=0)
+    inside = np.all([(v >= seen[c].min()) & (v <= seen[c].max()) for c, v in zip("ND", best, strict=True)], axis=0)
+    assert inside.any()
+    assert not inside.all()
+    assert not allocate(fit, float(places.compute[inside][0])).extrapolated
+    wide = allocate(fit, float(places.compute[~inside][-1]))
+    assert wide.extrapolated
+    assert np.std(wide.loss) > np.std(allocate(fit, float(places.compute[~inside][-1]), discrepancy="none").loss)

@@ -351,7 +351,11 @@ def test_a_loss_that_only_some_draws_reach_is_infeasible_not_an_error(fit: Fit) 
     assert life.frontier["plan"].tolist()[-1] == "infeasible"
     most = losses(fit, life.searches[0].held_out, 1e13, 1e15)[:, 0] <= 1.71
     assert any(f"in at most {most.mean():.3f} of the held-out draws" in note for note in life.notes)
-    assert any("at no size" in note for note in life.notes)
+    never = np.isinf(life.cost[:, 0])
+    assert any(f"{never.mean():.1%} of the draws reach the loss 1.71 at no size" in note for note in life.notes)
+    for draws in (life.N, life.D, life.loss):  # else such draws would count as small and cheap
+        np.testing.assert_array_equal(np.isinf(draws[:, 0]), never)
+    assert not life.summary().isna().any(axis=None)
     plot_whole_life(life, Figure().subplots())
 
 
