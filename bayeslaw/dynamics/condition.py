@@ -135,6 +135,8 @@ def smoothed(log_weights: Array) -> tuple[Index, float]:
     try:
         log_smooth, k = array_stats.psislw(-log_weights)
     except ValueError:  # all values of the tail are the same
+        log_smooth, k = log_weights, math.nan
+    if math.isnan(k):
         log_smooth, k = log_weights, math.inf
     ends = np.cumsum(np.exp(log_smooth - log_smooth.max()))
     size = ends.size
