@@ -74,10 +74,10 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
             adapted = frame.dropna(subset=[name]) if unknown else frame[~base]
             faults += _check_covariate(adapted, covariate) if not (percentages and name in law.shares) else []
             values = frame.loc[~base, name].dropna().unique()
-            if purpose == "fit" and len(values) < covariate.at_least and not only_base:
+            if purpose == "fit" and 0 < len(values) < covariate.at_least and not only_base:
                 shown = ", ".join(f"{v:g}" for v in values)
                 needed = f"{law.name} needs at least {covariate.at_least} different ones"
-                problem = f"{name} has {len(values)} value(s) ({shown}) and {needed}"
+                problem = f"{name} has {len(values)} value{'s' * (len(values) > 1)} ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
     if with_loss and BASE_LOSS in law.covariates:

@@ -360,8 +360,8 @@ def anchors(
     whole_number("rounds", rounds, 1)
     whole_number("replicates", replicates, 1, MOST_REPLICATES)
     whole_number("seed", seed, 0)
-    if not (math.isfinite(budget) and budget > 0):
-        raise BayeslawError(f"The budget must be a positive number, not {budget}.", code="bad-budget")
+    if isinstance(budget, str) or not (math.isfinite(budget) and budget > 0):
+        raise BayeslawError(f"The budget must be a positive number, not {budget!r}.", code="bad-budget")
     sd, learned = read_choice(discrepancy)
     sizes = [sum(chosen.size for _, chosen in member.selections) for member in members]
     shown = " and ".join(f"{size} draws of {member.name}" for size, member in zip(sizes, members, strict=True))

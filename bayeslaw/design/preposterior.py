@@ -199,7 +199,10 @@ def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed
     ['a']
     """
     if choice.targets.kind not in ("latent", "extrapolated"):
-        problem = "A look-ahead simulates losses at settings, without a stated discrepancy; this choice has other targets."
+        problem = (
+            "The predicted reduction can't be checked by simulated losses for this choice: its targets are no losses at settings"
+        )
+        problem += ", or have a stated discrepancy. Leave out the check (nested, --nested) or the discrepancy."
         raise BayeslawError(problem, code="other-targets")
     fit = (fit.extrapolation or fit) if choice.targets.kind == "extrapolated" else fit
     shares = (1 - choice.picks["gain"].cumsum()).to_list()
