@@ -303,9 +303,10 @@ class LifeSearch:
         else:
             n = np.exp(least_along(lambda x: self.own(np.exp(x))[1], *self.span, every.size, SIZES))
             d, least = self.own(n)
-        found = n, d, np.exp(self.losses.log(n, d, 0)), self.costs.total(self.unit, n, d)
         never = np.isinf(least) & (not self.budgeted)
-        return tuple(np.where(never, np.inf, values) for values in found)  # type: ignore[return-value]
+        loss, cost = np.exp(self.losses.log(n, d, 0)), self.costs.total(self.unit, n, d)
+        n, d, loss, cost = (np.where(never, np.inf, values) for values in (n, d, loss, cost))
+        return n, d, loss, cost
 
     def own(self, n: float | Array) -> tuple[Array, Array]:
         """Tokens (S,) of each draw at a size, or sizes (S,), and what is minimised: the log loss or log cost; inf where none is."""
