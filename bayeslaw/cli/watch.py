@@ -202,7 +202,7 @@ class _Following:
 
         name = curves.run_names[0]
         logged = curves.logged(name, self.asked["domain"])
-        require_one_domain(logged, name)
+        require_one_domain(logged, name, self.fit.law)
         final, answer = float(logged["loss"].iloc[-1]), Answer()
         at = int(logged["step"].max())
         of = "" if at == len(self.schedule) else f", the last that was logged before it, at step {at:,}"

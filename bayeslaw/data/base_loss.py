@@ -5,7 +5,6 @@ Who adapts a checkpoint owns it, and can measure its losses before any adaptatio
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -68,21 +67,6 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
         suggestion = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "base-loss-in-another-unit")
-
-
-def alike_domains(frame: pd.DataFrame) -> Iterator[Fault]:
-    """Find domains whose names differ by case alone: a condition such as domain == 'source' would leave out some rows."""
-    if "domain" not in frame:
-        return
-    texts = frame["domain"].dropna().astype(str)
-    counts, usual = Counter(texts), dict[str, str]()
-    for text, _ in counts.most_common():
-        usual.setdefault(text.casefold(), text)
-    for text, count in counts.items():
-        if (other := usual[text.casefold()]) != text:
-            problem = f"rows of domain {text!r} ({count}) and of {other!r}"
-            row = int(texts.index[texts == text][0])
-            yield Fault(row, "domain", text, problem, f"write both alike, {other!r} if they are one", "alike-domains")
 
 
 def _with_domain(frame: pd.DataFrame, names: list[str]) -> list[str]:

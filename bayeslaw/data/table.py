@@ -7,7 +7,8 @@ import json
 import numbers
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from os import PathLike
@@ -21,7 +22,7 @@ from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
-from bayeslaw.data.base_loss import BASE_LOSS, alike_domains, with_base_loss
+from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, named, numeric, resolve
 from bayeslaw.data.query import where
 
@@ -202,10 +203,25 @@ def read_runs(
         known = ", ".join(get_args(Duplicates))
         raise BayeslawError(f"duplicates must be one of {known}, not {duplicates!r}.", code="unknown-duplicates")
     runs = read_table(source, "runs", strict=strict, columns=columns)
-    if alike := [*alike_domains(runs.frame)]:  # before the condition too, which would leave out rows of one spelling
+    if alike := [*_alike_domains(runs.frame)]:  # before the condition too, which would leave out rows of one spelling
         raise TableError(alike, runs.name)
     runs = replace(runs, frame=with_base_loss(runs.frame))  # before the condition, which may leave out rows at D = 0
     return replace(runs, duplicates=duplicates, sources=(replace(runs.sources[0], duplicates=duplicates),)).where(condition)
+
+
+def _alike_domains(frame: pd.DataFrame) -> Iterator[Fault]:
+    """Find domains whose names differ by case alone: a condition such as domain == 'source' would leave out some rows."""
+    if "domain" not in frame:
+        return
+    texts = frame["domain"].dropna().astype(str)
+    counts, usual = Counter(texts), dict[str, str]()
+    for text, _ in counts.most_common():
+        usual.setdefault(text.casefold(), text)
+    for text, count in counts.items():
+        if (other := usual[text.casefold()]) != text:
+            problem = f"rows of domain {text!r} ({count}) and of {other!r}"
+            row = int(texts.index[texts == text][0])
+            yield Fault(row, "domain", text, problem, f"write both alike, {other!r} if they are one", "alike-domains")
 
 
 def columns_of_each(sources: Sequence[str | Path | pd.DataFrame], columns: Mapping[str, str]) -> list[dict[str, str]]:

@@ -172,10 +172,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     whole = {s: members for s, members in law.series.items() if not {*members} & {*frame}}
     faults = []
     for series, members in whole.items():
-        problem, suggestion = (
-            f"columns {members[0]} to {members[-1]} are missing",
-            "`bayeslaw dynamics areas --nodes` computes them",
-        )
+        problem = f"columns {members[0]} to {members[-1]} are missing"
+        suggestion = "`bayeslaw dynamics areas --nodes` computes them"
         faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
     wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]

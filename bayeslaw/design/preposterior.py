@@ -200,9 +200,9 @@ def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed
     """
     if choice.targets.kind not in ("latent", "extrapolated"):
         problem = (
-            "The predicted reduction can't be checked by simulated losses for this choice: its targets are no losses at settings"
+            "The predicted reduction of a choice can't be checked where its targets are no losses, or have a stated discrepancy."
         )
-        problem += ", or have a stated discrepancy. Leave out the check (nested, --nested) or the discrepancy."
+        problem += " Leave out the check (nested, --nested) or the discrepancy."
         raise BayeslawError(problem, code="other-targets")
     fit = (fit.extrapolation or fit) if choice.targets.kind == "extrapolated" else fit
     shares = (1 - choice.picks["gain"].cumsum()).to_list()

@@ -22,11 +22,13 @@ from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curves import Curve, Curves
 from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import mixed_domains
 from bayeslaw.dynamics import change_errors
 from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
 from bayeslaw.dynamics.memory import memory_of
 from bayeslaw.forecasting.forecast import forecast, forecast_selections
 from bayeslaw.forecasting.stack import require_losses
+from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
@@ -307,21 +309,20 @@ def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFr
     curves.logged(run, domain)  # which refuses a run without losses
     frame = curves.runs(domain, nodes=number_of_nodes(fit.measured)).frame
     rows = frame[frame["run"] == run]
-    if "domain" not in fit.levels:
-        require_one_domain(rows, run)
+    require_one_domain(rows, run, fit.law)
     return rows
 
 
-def require_one_domain(rows: pd.DataFrame, run: str) -> None:
-    """Refuse losses of several domains, which are not one curve.
+def require_one_domain(rows: pd.DataFrame, run: str, law: Law) -> None:
+    """Refuse losses of several domains, which are not one curve unless the law's parameters vary by them.
 
     Parameters
     ----------
-    rows, run : DataFrame and str
-        The rows of a run, and its name.
+    rows, run, law : DataFrame, str and Law
+        The rows of a run, its name, and the law that is to describe them.
     """
-    domains = sorted(map(str, rows["domain"].dropna().unique())) if "domain" in rows else []
-    if len(domains) > 1:
+    if mixed_domains(rows, law):
+        domains = sorted(map(str, rows["domain"].dropna().unique()))
         problem = f"{run} has losses of {len(domains)} domains ({', '.join(domains)})"
         raise BayeslawError(f"{problem}: name the one to follow (domain=…, --domain {domains[0]}).", code="several-domains")
 

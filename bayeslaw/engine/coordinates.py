@@ -32,8 +32,8 @@ from bayeslaw.laws.prior import Prior
 # Scale of the softplus that keeps the floor positive, as a share of the smallest loss, or of the spread of other outcomes. It is
 # small because the mean loss, which the data determine to a few thousandths, is no longer a coordinate where the softplus curves:
 # with 0.05 fits took twice the gradients and diverged where floors near zero are likely.
-DRAWN = 64  # prior draws by which it is judged whether a term has one sign
 SOFTPLUS = 0.01
+DRAWN = 64  # prior draws by which it is judged whether a term has one sign
 ROWS = 12  # rows of the runs that represent a law of series
 
 Functions = Mapping[str, Callable[..., Any]]

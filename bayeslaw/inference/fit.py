@@ -132,8 +132,9 @@ def fit(
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
     checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
     if note := repeats_note(runs, law):
-        settled = runs.duplicates == "drop" and not same_in_other_runs(runs.frame, law)  # the text says which rows were left out
-        which = "`--where` chooses rows" if same_in_other_runs(runs.frame, law) else "`--duplicates drop`"
+        elsewhere = bool(same_in_other_runs(runs.frame, law))
+        settled = runs.duplicates == "drop" and not elsewhere  # the text says which rows were left out
+        which = "`--where` chooses rows" if elsewhere else "`--duplicates drop`"
         checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), f"Keep one row of each ({which})"))
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}

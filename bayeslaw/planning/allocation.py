@@ -39,7 +39,6 @@ POWERS = ("N_coefficient", "N_exponent", "D_coefficient", "D_exponent")
 GOLDEN = (math.sqrt(5) - 1) / 2
 PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])  # log N and log D of the terms' values
 SAME = 1e-8  # relative error within which a term is a product of powers
-ROUNDING = 1e-9  # relative difference of equal numbers
 MOST = 2_000  # values of compute
 SCRATCH = "scratch"
 
@@ -218,12 +217,10 @@ def _beyond(
     chosen: list[tuple[Fit | PointFit, Index]] = []
     for fit, draws in fits:
         seen, away = fit.observed.covariates, fit.extrapolation if isinstance(fit, Fit) else None
-        leaves = False
-        if {"N", "D"} <= {*seen}:
-            leaves = float(flops.max()) > FLOPS * float((seen["N"] * seen["D"]).max())
-            for name, values in best.items():
-                some = seen[name][seen[name] > 0]
-                leaves |= bool(values.max() > some.max() * (1 + ROUNDING) or values.min() < some.min() * (1 - ROUNDING))
+        leaves = {"N", "D"} <= {*seen} and (
+            flops.max() > FLOPS * (seen["N"] * seen["D"]).max()
+            or any(outside_note(name, values, seen[name]) for name, values in best.items())
+        )
         chosen.append((away if away is not None and leaves else fit, draws))
     return chosen
 

@@ -26,13 +26,12 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.forecasting.forecast import outside
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.planning.allocation import optimum, stages
-from bayeslaw.posterior.diagnostics import Reach
+from bayeslaw.posterior.diagnostics import Reach, extrapolation
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 ERROR, NOISE = 81, 83  # kinds of random numbers: errors of laws, noise of the next runs; the second recipe has the next number
-ROUNDING = 1e-9  # e-folds by which logarithms of equal values may differ
 REACH = 1_000.0  # by how many times more or less compute a recipe may need, as far as is searched
 STEP = 0.1  # e-folds of compute between points of a path; between them logs of losses are linear, to 1e-4 of the compute
 
@@ -69,21 +68,16 @@ class Recipe:
         return sum(law.size for law in self.laws)
 
     @property
-    def outside(self) -> dict[str, str]:
-        """How far settings other than N and D lie outside the runs, in words by covariate; those that do."""
-        found = dict[str, str]()
+    def outside(self) -> str:
+        """Where settings other than N and D lie, seen from the runs, in the words of `diagnostics.extrapolation`."""
+        distances, reach = dict[str, Any](), dict[str, Reach]()
         for (fit, _), law in zip(self.fits, self.laws, strict=True):
-            own = {name: law.constants.get(name, values[0]) for name, values in fit.observed.covariates.items()}
-            distances = outside(fit, {name: np.array([float(value)]) for name, value in own.items()}).iloc[0]
-            reaches = {
-                name: Reach.of(fit.law.covariates[name], fit.observed.covariates[name]) for name in map(str, distances.index)
-            }
-            found |= {
-                name: reaches[name](d)
-                for name, d in zip(map(str, distances.index), distances, strict=True)
-                if name in law.constants and d > ROUNDING
-            }
-        return found
+            seen = fit.observed.covariates
+            at = {name: np.array([float(law.constants.get(name, values[0]))]) for name, values in seen.items()}
+            own = outside(fit, at).filter([*law.constants])
+            distances |= dict(own)
+            reach |= {name: Reach.of(fit.law.covariates[name], seen[name]) for name in map(str, own)}
+        return extrapolation(pd.DataFrame(distances), reach)[0][0] if distances else "inside"
 
     def losses(self, n: Array, d: Array) -> Array:
         """Return the laws' losses (S, m), with their errors.

@@ -600,13 +600,9 @@ def _notes(
 
 
 def _far(made: Sequence[tuple[Recipe, Recipe]]) -> list[str]:
-    """Return a note on settings other than compute that lie outside the runs, of which the column `outside` says nothing."""
-    names = [r.name for r in made[0]]
-    far = [{name: text for pair in made for name, text in pair[side].outside.items()} for side in (0, 1)]
-    texts = [", ".join(f"{name} by {text}" for name, text in of.items()) for of in far]
-    if texts[0] == texts[1]:
-        return [f"settings lie outside the runs of both: {texts[0]}; `outside` is of compute alone"] if texts[0] else []
-    return [f"settings lie outside the runs of {name}: {text}" for name, text in zip(names, texts, strict=True) if text]
+    """Return notes on settings other than compute that lie outside the runs, of which the column `outside` says nothing."""
+    places = dict.fromkeys((r.name, r.outside) for pair in made for r in pair)
+    return [f"settings of {name}, besides compute, lie {place}" for name, place in places if place != "inside"]
 
 
 def _rising(recipes: tuple[Recipe, Recipe], paths: tuple[ComputePath, ComputePath], flops: Array) -> list[str]:

@@ -348,13 +348,10 @@ class Fit(Verdicts):
             median, low, high = (f"{100 * value:.2g}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
             interval = f"{ci_prob * 100:g}% equal-tailed interval {low} to {high}%"
             return f"Discrepancy learnt from the runs: the law errs by {median}% an e-fold away from the largest ({interval})."
-        reason = self.info.get("discrepancy", {}).get("reason", "")
+        if not (reason := self.info.get("discrepancy", {}).get("reason", "")):
+            return ""
         alone = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"
-        return (
-            f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond or alone}."
-            if reason
-            else ""
-        )
+        return f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond or alone}."
 
     @property
     def residual(self) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from bayeslaw.core.errors import TableError
 from bayeslaw.core.units import convert_table
 from bayeslaw.data.base_loss import base_loss_faults, with_base_loss
 from bayeslaw.data.observations import Observations
-from tests.errors import fails, faults
+from tests.errors import fails
 
 ROWS = pd.DataFrame(
     {
@@ -152,10 +152,3 @@ def test_without_tokens_nothing_is_said_of_base_checkpoints() -> None:
     )
     assert [(fault.row, fault.column) for fault in found] == [(None, "D")]
     assert "tokens_seen" in found[0].suggestion
-
-
-def test_domains_that_differ_by_case_are_refused_before_a_condition_leaves_some_out() -> None:
-    table = ROWS.assign(domain=["web", "web", "Web", "web", "WEB", "code"])
-    with faults(("alike-domains", 3, "domain"), ("alike-domains", 5, "domain")):
-        bayeslaw.read_runs(table, "domain == 'web'")
-    assert len(bayeslaw.read_runs(ROWS.assign(domain="web"), "domain == 'web'")) == len(ROWS)

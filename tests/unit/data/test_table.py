@@ -433,3 +433,10 @@ def test_tokens_are_no_tokens_per_parameter() -> None:
     assert any(fault.column == "ptpp" and "number of tokens" in fault.problem for fault in found)
     found = check(read_runs(oracles.table(law).assign(ptpp=2e5)), law)  # too few to be tokens of such models
     assert not any("number of tokens" in fault.problem for fault in found)
+
+
+def test_domains_that_differ_by_case_are_refused_before_a_condition_leaves_some_out() -> None:
+    rows = pd.DataFrame({"loss": [3.0, 2.9, 2.8], "domain": ["web", "Web", "web"]})
+    with faults(("alike-domains", 2, "domain")):
+        read_runs(rows, "domain == 'web'")
+    assert len(read_runs(rows.assign(domain=["web", "code", "web"]), "domain == 'web'")) == 2

@@ -13,6 +13,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import PRIORS, Noise
 from tests import oracles
+from tests.cards import POSITIVE, REAL, card
 
 NOISES = {
     "normal": Noise(student=False, run_effect=True),
@@ -177,17 +178,8 @@ prior = { dist = "Normal", mu = 0, sigma = 0.01 }
 @pytest.mark.slow
 def test_a_term_that_an_exponent_of_either_sign_makes_constant_is_scaled_by_its_mean() -> None:
     """Its spread over the runs is 0 where the exponent is, which no chain could pass."""
-    card = """
-name = "own"
-title = "a law"
-source = "here"
-loss = "E + A*(N/1e9)**p + B*(1 + k*log(N))"
-[covariates]
-N = { unit = "parameters", support = [1e4, 1e13] }
-"""
-    dists = {"E": "LogNormal", "A": "LogNormal", "p": "Normal", "B": "LogNormal", "k": "Normal"}
-    prior = 'meaning = "any"\nprior = {{ dist = "{}", mu = 0, sigma = 1 }}\n'
-    law = parse_card(card + "".join(f"[parameters.{name}]\n{prior.format(dist)}" for name, dist in dists.items()))
+    loss, of = "E + A*(N/1e9)**p + B*(1 + k*log(N))", {"N": (1e4, 1e13)}
+    law = parse_card(card(loss, of, E=POSITIVE, A=POSITIVE, p=REAL, B=POSITIVE, k=REAL))
     columns = {"N": np.geomspace(1e7, 1e10, 8), "loss": np.linspace(3.5, 2.5, 8)}
     density = Density.of(law, oracles.observed(law, columns), NOISES["normal-no-run"])
     assert not density.coordinates.by_spread
@@ -198,17 +190,8 @@ N = { unit = "parameters", support = [1e4, 1e13] }
 @pytest.mark.slow
 def test_a_floor_under_a_product_is_a_coordinate_itself() -> None:
     """No term of the loss has a scale of its own, so that nothing says how far the floor lies below the losses."""
-    card = """
-name = "own"
-title = "a law"
-source = "here"
-loss = "E + (A/N**alpha + B/D**beta)*(1 + G*N/1e9)"
-[covariates]
-N = { unit = "parameters", support = [1e4, 1e13] }
-D = { unit = "tokens", support = [1, 1e15] }
-"""
-    prior = 'meaning = "any"\nprior = { dist = "LogNormal", mu = 0.1, sigma = 0.5 }\n'
-    law = parse_card(card + "".join(f"[parameters.{name}]\n{prior}" for name in ("E", "A", "alpha", "B", "beta", "G")))
+    loss, of = "E + (A/N**alpha + B/D**beta)*(1 + G*N/1e9)", {"N": (1e4, 1e13), "D": (1, 1e15)}
+    law = parse_card(card(loss, of, **dict.fromkeys(("E", "A", "alpha", "B", "beta", "G"), POSITIVE)))
     columns = {"N": np.geomspace(1e6, 1e9, 8), "D": np.geomspace(1e8, 1e9, 8), "loss": np.linspace(3.5, 2.5, 8)}
     density = Density.of(law, oracles.observed(law, columns), NOISES["normal-no-run"])
     assert law.floor == "E"

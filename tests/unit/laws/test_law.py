@@ -11,6 +11,7 @@ import pytest
 from bayeslaw.core.errors import CardError
 from bayeslaw.laws.card import RESERVED, law_names, load_law, parse_card
 from bayeslaw.noise.noise import PRIORS
+from tests.cards import POSITIVE, card
 from tests.errors import fails
 
 CARD = """\
@@ -261,43 +262,15 @@ def test_names_of_the_noise_and_of_stored_columns_are_reserved() -> None:
     assert {"run_effect", "run_code", "row", "chain", "draw"} <= RESERVED
 
 
-@pytest.mark.parametrize(
-    ("term", "support", "at", "value"),
-    [("A*log(N/1e7)", "[1e4, 1e13]", 1e5, "-4.61"), ("A*N", "[0, 1e13]", 0.0, "0")],
-)
-def test_a_prior_on_a_term_needs_runs_at_which_the_term_is_positive(term: str, support: str, at: float, value: str) -> None:
-    law = parse_card(f"""
-name = "own"
-title = "a law"
-source = "here"
-loss = "E + {term}"
-[covariates]
-N = {{ unit = "parameters", support = {support} }}
-[parameters.E]
-meaning = "floor"
-prior = {{ dist = "LogNormal", mu = 0, sigma = 1 }}
-[parameters.A]
-meaning = "scale"
-prior = {{ dist = "LogNormal", mu = 0, sigma = 1, on = "{term}" }}
-""")
+@pytest.mark.parametrize(("term", "least", "at", "value"), [("A*log(N/1e7)", 1e4, 1e5, "-4.61"), ("A*N", 0, 0.0, "0")])
+def test_a_prior_on_a_term_needs_runs_at_which_the_term_is_positive(term: str, least: float, at: float, value: str) -> None:
+    law = parse_card(card(f"E + {term}", {"N": (least, 1e13)}, E=POSITIVE, A=f'{POSITIVE}, on = "{term}"'))
     with fails("on-not-positive", "A", repr(term), f"is {value} at"):
         law.sample_prior(3, {"N": at}, np.random.default_rng(0))
     assert (law.sample_prior(3, {"N": 1e9}, np.random.default_rng(0))["A"] > 0).all()
 
 
 def test_a_prior_on_a_term_may_have_a_covariate_below_zero() -> None:
-    card = """
-name = "own"
-title = "a law"
-source = "here"
-loss = "E + A*exp(w)"
-[covariates]
-w = { unit = "any", support = [-10, -0.5] }
-[parameters.E]
-meaning = "floor"
-prior = { dist = "LogNormal", mu = 0, sigma = 1 }
-[parameters.A]
-meaning = "scale"
-prior = { dist = "LogNormal", mu = 0, sigma = 1, on = "A*exp(w)" }
-"""
-    assert parse_card(card).parameters["A"].prior.on is not None
+    law = parse_card(card("E + A*exp(w)", {"w": (-10, -0.5)}, E=POSITIVE, A=f'{POSITIVE}, on = "A*exp(w)"'))
+    draws = law.sample_prior(3, {"w": -2.0}, np.random.default_rng(0)), law.sample_prior(3, {"w": 0.0}, np.random.default_rng(0))
+    np.testing.assert_allclose(draws[0]["A"] * np.exp(-2.0), draws[1]["A"])

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from bayeslaw.core.errors import FitError
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.allocation import allocate, numeric, powers_of, stages
+from bayeslaw.planning.domain_loss import NOTED
 from bayeslaw.plots.decisions import plot_frontier, plot_isoflops
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -234,10 +235,11 @@ def test_the_law_errs_where_the_best_size_leaves_the_runs_though_compute_does_no
     most = float(6 * (seen["N"] * seen["D"]).max())
     places = allocate(fit, f"{most / 1e6}:{most}:60", discrepancy="none")
     best = np.median(places.N, axis=0), np.median(places.D, axis=0)
-    inside = np.all([(v >= seen[c].min()) & (v <= seen[c].max()) for c, v in zip("ND", best, strict=True)], axis=0)
-    assert inside.any()
-    assert not inside.all()
-    assert not allocate(fit, float(places.compute[inside][0])).extrapolated
-    wide = allocate(fit, float(places.compute[~inside][-1]))
+    far = np.max(
+        [np.maximum(np.log(v / seen[c].max()), np.log(seen[c].min() / v)) for c, v in zip("ND", best, strict=True)], axis=0
+    )
+    assert not allocate(fit, float(places.compute[far < 0][0])).extrapolated
+    beyond = float(places.compute[far > NOTED][-1])
+    wide = allocate(fit, beyond)
     assert wide.extrapolated
-    assert np.std(wide.loss) > np.std(allocate(fit, float(places.compute[~inside][-1]), discrepancy="none").loss)
+    assert np.std(wide.loss) > np.std(allocate(fit, beyond, discrepancy="none").loss)
