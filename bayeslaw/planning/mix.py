@@ -33,7 +33,7 @@ from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
-RECOMMENDED, TODAY = "recommended", "today"
+RECOMMENDED, ATTAINABLE, TODAY = "recommended", "attainable", "today"
 SPREAD, KEPT = 1024, 8  # points of the simplex that are tried first, and how many the search goes on from
 ROUNDS, PROPOSALS, WIDEST, NARROWEST = 40, 96, 0.15, 5e-4  # steps around the best points, in shares
 SINGLE, TRIED = 40, 48  # draws whose own optimum is found, and points that each tries in a round
@@ -79,16 +79,17 @@ class Mix:
     attainable : dict of share to float
         `best` or, where there is none, the mixture at which most draws meet the limits.
     table : DataFrame
-        One row per mixture compared (`mixture`: 'recommended', 'today', or 'fitted 3', 'given 3'): its shares; the weighted loss's
-        mean, median and interval; `best_prob`, the probability over draws that it has the least weighted loss of these mixtures
-        (of those that meet the limits, where any does); `regret`, by how much its loss exceeds that of the mixture which is best
-        in the same draw, in the mean; `limits_prob`, the probability that it meets all limits; `feasible`; `checks`.
+        One row per mixture compared: its shares; the weighted loss's mean, median and interval; `best_prob`, the probability over
+        draws that it has the least weighted loss of these mixtures (of those that meet the limits, where any does); `regret`, by
+        how much its loss exceeds that of the mixture which is best in the same draw, in the mean; `limits_prob`, the probability
+        that it meets all limits; `feasible`; `checks`. `mixture` is 'recommended' ('attainable' where none meets the limits),
+        'today', or 'fitted 3', 'given 3'.
     optima : DataFrame
         The best mixture of each of some draws, shares as columns: how well the best shares are known. Regret is against these.
     losses : DataFrame
-        Losses of every domain at the recommended mixture and today's, with their interval and limit.
+        Losses of every domain at the recommended (or attainable) mixture and today's, with their interval and limit.
     gain : dict of str to float, or None
-        Of the recommended mixture over today's: `mean`, `median`, interval and `prob`, the probability that it is above 0.
+        Of that mixture over today's: `mean`, `median`, interval and `prob`, the probability that it is above 0.
     draws : DataFrame
         Weighted losses (S, mixtures) by the table's `mixture`.
     weights, limits, at, today : mappings
@@ -149,7 +150,7 @@ class Mix:
         lines = [f"{where + ': ' if where else ''}{over} of {of}{limits}; on {spread}{failure_suffix(self.forced)}"]
         rows = {str(k): v for k, v in self.table.set_index("mixture").to_dict(orient="index").items()}
         if self.best is None:
-            row = rows[RECOMMENDED]
+            row = rows[ATTAINABLE]
             lines.append(f"no mixture meets every limit with probability {self.confidence:g}")
             lines.append(f"highest probability: {row['limits_prob']:.3f} at {in_words(self.attainable)}")
             return lines
@@ -259,7 +260,8 @@ def mix(
     best, feasible = search.least(box, known, search.some, every) if among is None else search.choose(others, every)
     single = every[:: max(1, search.size // SINGLE)][:SINGLE]
     optima, own = search.each(box, np.vstack([known, best]), single) if among is None else search.choose_each(others, single)
-    compared = {RECOMMENDED: best} | ({} if now is None else {TODAY: now})
+    name = RECOMMENDED if feasible else ATTAINABLE
+    compared = {name: best} | ({} if now is None else {TODAY: now})
     compared |= {f"{label} {i + 1}": x for i, x in enumerate(others) if among is None or not np.array_equal(x, best)}
     found = dict(zip(shares, best.tolist(), strict=True))
     table, draws = search.compare(compared)
@@ -269,10 +271,10 @@ def mix(
     notes = _notes(best, shares, seen, box if among is None else None, bounds is None, domains, search)
     if among is not None:
         row = next(i for i, x in enumerate(others) if np.array_equal(x, best))
-        notes.append(f"the recommended mixture is number {row + 1} of the {len(others)} given")
+        notes.append(f"the {name} mixture is number {row + 1} of the {len(others)} given")
     return Mix(
         found if feasible else None, found, table.assign(checks=checks_label(forced)), search.by_domain(compared),
-        None if now is None else _gain(draws[TODAY].to_numpy() - draws[RECOMMENDED].to_numpy()),
+        None if now is None else _gain(draws[TODAY].to_numpy() - draws[name].to_numpy()),
         draws, pd.DataFrame(optima, single, list(shares)).rename_axis("draw"), chosen, upper, dict(at or {}), now_by_share,
         shares, {s: (float(box[0][i]), float(box[1][i])) for i, s in enumerate(shares)}, confidence, tail, on, domains[0].unit,
         tuple(notes), forced,
@@ -596,9 +598,9 @@ class _Search:
         return table, pd.DataFrame(total, columns=list(mixtures))
 
     def by_domain(self, mixtures: Mapping[str, Array]) -> pd.DataFrame:
-        """Losses of every domain at the recommended mixture and today's."""
+        """Losses of every domain at the recommended or attainable mixture and today's."""
         rows = []
-        for name in (n for n in (RECOMMENDED, TODAY) if n in mixtures):
+        for name in (n for n in (RECOMMENDED, ATTAINABLE, TODAY) if n in mixtures):
             columns = {s: mixtures[name][i : i + 1] for i, s in enumerate(self.shares)}
             for domain, weight in zip(self.domains, self.weights, strict=True):
                 loss = domain.losses(columns, np.arange(self.size))[:, 0]

@@ -114,6 +114,8 @@ def test_limits_that_no_mixture_meets_say_what_is_attainable(fits: dict[str, Fit
     assert found.best is None
     assert "no mixture" in found.lines()[1]
     assert sum(found.attainable.values()) == pytest.approx(1.0)
+    assert found.table["mixture"].iloc[0] == "attainable"
+    assert "recommended" not in {*found.table["mixture"], *found.losses["mixture"], *found.draws}
 
 
 @pytest.mark.slow
