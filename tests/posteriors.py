@@ -37,6 +37,7 @@ MODEL = {"N": 8.1e9, "ptpp": 279.0}
 PLACE = {k: np.array([v]) for k, v in (MODEL | {"D": 8.9 * 8.1e9, "r": 0.34}).items()}
 BASE = float(oracles.ptpp_floor(SOURCE, PLACE)[0]) / 1.02
 LIMIT = float(oracles.ptpp_gate_floor(TARGET, PLACE)[0])
+START = {"N": 1e7, "ptpp": 15.0}  # the first run of `oracles.table`, whose base loss is 3
 
 
 def scattered(values: Mapping[str, float], size: int, seed: int, scatter: float = SCATTER) -> dict[str, NDArray[np.float64]]:
@@ -92,3 +93,12 @@ def posterior(
         "sources": [asdict(Source("given", len(frame), seed=seed))],
     }
     return Fit(tree, law, noise, observed, checks, info)
+
+
+def starting(*losses: float, size: int = 2000) -> Fit:
+    """A fit of from-base-source whose table has rows with D = 0 of checkpoints base 0, base 1, … of the model `START`."""
+    law = law_named("from-base-source")
+    names = [f"base {i}" for i in range(len(losses))]
+    rows = {"run": names, "checkpoint": names, "D": 0.0, "r": np.nan, "loss": losses, "base_loss": losses}
+    table = pd.concat([oracles.table(law), pd.DataFrame(rows | START)], ignore_index=True)
+    return posterior(law, scattered(oracles.typical(law), size, 1, 0.004), frame=table, seed=1)

@@ -17,6 +17,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, check_error
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.laws.law import Law
 
 FLOPS = "flops"
@@ -151,6 +152,7 @@ def read_candidates(
     [1.2e+18, 1.2e+20]
     """
     runs = source if isinstance(source, Runs) else read_runs(source)
+    runs = replace(runs, frame=with_starts(fitted[0][0].name, [observed for _, observed in fitted], runs.frame))
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, purpose="forecast")))
     for outcome in {law.outcome for law, _ in fitted if law.outcome.error in runs.frame}:
         faults += check_error(runs.frame, outcome)

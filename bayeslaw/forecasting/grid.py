@@ -15,6 +15,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import number
 from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.laws.law import Law
 
 Setting = str | float | Sequence[float]
@@ -32,7 +33,7 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
         2e11, evenly in the logarithm for covariates that span decades); K, M, B and T stand for 1e3 to 1e12. Other usual names of
         covariates (params, tokens, params_b, …) are understood with their units. `atpp` may stand for D = atpp x N. Values of
         columns by which parameters vary are texts; so are those of a column by which the noise of a fit differs, which may be
-        left out.
+        left out, and a `base_loss` that the rows of a fit have for these checkpoints.
 
     Examples
     --------
@@ -64,6 +65,8 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
     facts = () if isinstance(law, Law) else law.outcome.facts  # fits know what was asked of their tasks: `facts.with_facts`
+    if not isinstance(law, Law):
+        frame = with_starts(law.name, [fit.observed for fit, _ in law.selections], frame)
     if missing := [name for name in wanted if name not in frame and name not in facts]:
         raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
     return frame

@@ -17,10 +17,11 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import in_nats
-from bayeslaw.data.base_loss import BASE_LOSS, MODEL
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.starts import base_loss_of, in_words, unknown_start
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss, as_number, members
 from bayeslaw.posterior.fit import Fit
@@ -71,16 +72,17 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     settings : mapping
         Of the plan. One that is among them is taken.
     given : text, float, mapping or None
-        As in `base_losses`. A stated loss is taken, and else the mean of the rows at D = 0 of this model beside the fit.
+        As in `base_losses`. A stated loss is taken, and else that of the model's checkpoint in the rows of the fit.
 
     Raises
     ------
     BayeslawError
-        If a stated loss is another than that among the settings, or none is known.
+        If a stated loss is another than that among the settings, none is known, or checkpoints of the model have several.
     """
     fits = [fit for fit, _ in members(posterior)]
     if not any(BASE_LOSS in fit.law.covariates for fit in fits):
         return {}
+    label = posterior.law.name if isinstance(posterior, PointFit) else posterior.name
     own = given.get(name) if isinstance(given, Mapping) else given
     text = "" if own is None else str(own).strip()
     stated = _stated(text, posterior.unit)[0] if text not in ("", "measured", "law") else None
@@ -91,17 +93,10 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         return {}
     if stated is not None:
         return {BASE_LOSS: stated}
-    for frame in (fit.observed.base for fit in fits if BASE_LOSS in fit.observed.base):
-        same = np.ones(len(frame), dtype=bool)
-        for column in (column for column in MODEL if column in settings and column in frame):
-            same &= np.isclose(frame[column].astype(float), settings[column], rtol=SAME, atol=0.0)
-        if same.any():
-            return {BASE_LOSS: float(frame.loc[same, BASE_LOSS].mean())}
-    raise BayeslawError(
-        f"{posterior.law.name if isinstance(posterior, PointFit) else posterior.name} starts at the measured loss of the base "
-        f"checkpoint, and no row with D = 0 is of this model: give that loss (--set {BASE_LOSS}=2.31).",
-        code="unknown-base-loss",
-    )
+    found = base_loss_of(label, [fit.observed for fit in fits], settings)
+    if found is None:
+        raise unknown_start(label, in_words(settings))
+    return {BASE_LOSS: found}
 
 
 def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseLoss:

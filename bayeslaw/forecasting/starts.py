@@ -1,0 +1,101 @@
+"""Measured losses of base checkpoints that a fit knows, for settings that leave them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.base_loss import BASE_LOSS, MODEL, SPREAD
+from bayeslaw.data.observations import Observations
+
+SAME = 1e-6  # relative difference up to which numbers of two models are the same
+NAMED = ("checkpoint", *MODEL)
+SHOWN = 3  # models that an error names
+
+
+def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame) -> pd.DataFrame:
+    """Return settings with the column `base_loss`, as the rows of a fit have it for the same checkpoints.
+
+    A table that has the column is returned as it is, and so is one for laws that do not have the covariate.
+
+    Parameters
+    ----------
+    name : str
+        Of the law or stack, in errors.
+    fitted : sequence of Observations
+        What each law is fitted to.
+    frame : DataFrame
+        Settings, unchecked.
+
+    Raises
+    ------
+    BayeslawError
+        If no row of the fits is of a model ('unknown-base-loss'), or several checkpoints with other losses are of it
+        ('several-base-losses').
+    """
+    names = [column for column in NAMED if column in frame]
+    if BASE_LOSS in frame or not names or not any(BASE_LOSS in observed.covariates for observed in fitted):
+        return frame
+    models = [*frame[names].itertuples(index=False, name=None)]
+    starts = {model: base_loss_of(name, fitted, dict(zip(names, model, strict=True))) for model in dict.fromkeys(models)}
+    if unknown := [in_words(dict(zip(names, model, strict=True))) for model, start in starts.items() if start is None]:
+        more = f"; and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        raise unknown_start(name, "; ".join(unknown[:SHOWN]) + more)
+    return frame.assign(**{BASE_LOSS: np.array([starts[model] for model in models], dtype=np.float64)})
+
+
+def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, Any]) -> float | None:
+    """Return the mean measured loss of the base checkpoint of a model; None where no row is of it.
+
+    Rows at D = 0 count before the column `base_loss` of other rows. A model is told by what it names of N, ptpp, seed and
+    checkpoint.
+    """
+    for frame in _measured(fitted):
+        same = np.ones(len(frame), dtype=bool)
+        for column in (column for column in NAMED if column in model and column in frame):
+            same &= _equal(frame[column], model[column])
+        if same.any():
+            losses = frame.loc[same, BASE_LOSS].astype(float)
+            if losses.max() > (1 + SPREAD) * losses.min():
+                problem = f"Checkpoints of {in_words(model)} have losses from {losses.min():.4g} to {losses.max():.4g} at D = 0"
+                advice = f"say which one {name} starts at by base_loss, or by the column checkpoint"
+                raise BayeslawError(f"{problem}: {advice}.", code="several-base-losses")
+            return float(losses.mean())
+    return None
+
+
+def unknown_start(name: str, models: str) -> BayeslawError:
+    """The error for models of which no row was measured before adaptation."""
+    return BayeslawError(
+        f"{name} starts at the measured loss of the base checkpoint, and no row with D = 0 is of this model ({models}): give that "
+        f"loss, --set {BASE_LOSS}=2.31 or a column {BASE_LOSS}. For a checkpoint that is not trained yet, give a forecast of it, "
+        "or use a law that does not need it.",
+        code="unknown-base-loss",
+    )
+
+
+def in_words(model: Mapping[str, Any]) -> str:
+    """A model in words: N = 1e+08, ptpp = 20."""
+    known = {column: model[column] for column in NAMED if column in model and pd.notna(model[column])}
+    return ", ".join(f"{k} = {v:.4g}" if isinstance(v, (int, float)) else f"{k} = {v}" for k, v in known.items())
+
+
+def _measured(fitted: Sequence[Observations]) -> Iterator[pd.DataFrame]:
+    """Yield tables with a column `base_loss` and what tells their models apart, rows at D = 0 first."""
+    yield from (observed.base for observed in fitted if BASE_LOSS in observed.base and len(observed.base))
+    for observed in fitted:
+        if BASE_LOSS in observed.covariates:
+            columns = {name: observed.covariates[name] for name in (*MODEL, BASE_LOSS) if name in observed.covariates}
+            yield pd.DataFrame(columns)
+
+
+def _equal(column: pd.Series, value: Any) -> Any:
+    if pd.isna(value):
+        return np.ones(len(column), dtype=bool)
+    if column.dtype.kind in "fiu" and isinstance(value, (int, float)):
+        return np.isclose(column.astype(float), value, rtol=SAME, atol=0.0)
+    return (column.astype(str) == str(value)).to_numpy()

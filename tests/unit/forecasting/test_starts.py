@@ -1,0 +1,61 @@
+"""Settings that leave out a base loss which the rows of the fit have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.design.candidates import grid_of_runs, read_candidates
+from bayeslaw.forecasting.starts import with_starts
+from tests import oracles
+from tests.errors import fails
+from tests.posteriors import START, starting
+
+AT: dict[str, Any] = START | {"D": [1e7, 1e8], "r": 0.25}
+UNKNOWN = START | {"ptpp": 31.5}
+
+
+def test_grids_and_tables_get_the_losses_of_the_checkpoints() -> None:
+    fit = starting(2.98, 3.02)
+    assert bayeslaw.grid(fit, AT)["base_loss"].tolist() == pytest.approx([3.0, 3.0])
+    table = pd.DataFrame([{**START, "D": 1e7, "r": 0.25}])
+    assert fit.forecast(table, force=True).settings["base_loss"].tolist() == pytest.approx([3.0])
+    runs = grid_of_runs(fit, {name: str(value).strip("[]") for name, value in AT.items()})
+    candidates = read_candidates([(fit.law, fit.observed)], runs.drop(columns="base_loss"))
+    assert candidates.rows["base_loss"].tolist() == pytest.approx([3.0, 3.0])
+
+
+def test_rows_at_no_tokens_count_before_the_column_of_others() -> None:
+    table = oracles.table(starting().law)
+    first = table[(table["N"] == START["N"]) & (table["ptpp"] == START["ptpp"])]
+    assert bayeslaw.grid(starting(), AT)["base_loss"].tolist() == pytest.approx([first["base_loss"].mean()] * 2)
+    assert bayeslaw.grid(starting(2.7), AT)["base_loss"].tolist() == [2.7, 2.7]
+
+
+def test_a_given_base_loss_stays() -> None:
+    assert bayeslaw.grid(starting(2.7), AT | {"base_loss": 2.6})["base_loss"].tolist() == [2.6, 2.6]
+
+
+def test_a_law_by_itself_knows_no_checkpoint() -> None:
+    with fails("missing-covariate", "base_loss"):
+        bayeslaw.grid(starting(2.7).law, AT)
+
+
+def test_unknown_checkpoints_are_named() -> None:
+    with fails("unknown-base-loss", "ptpp = 31.5", "a column base_loss"):
+        bayeslaw.grid(starting(2.7), AT | UNKNOWN)
+    fit = starting(2.7)
+    table = pd.DataFrame([UNKNOWN | {"N": 1e7 * 2**i} for i in range(5)] + [START])
+    with fails("unknown-base-loss", "N = 4e+07", "and 2 more"):
+        with_starts(fit.name, [fit.observed], table)
+
+
+def test_checkpoints_of_one_model_with_other_losses_are_told_apart_by_name() -> None:
+    fit = starting(2.5, 3.0)
+    with fails("several-base-losses", "2.5 to 3", "N = 1e+07"):
+        bayeslaw.grid(fit, AT)
+    named = pd.DataFrame([START | {"checkpoint": name} for name in ("base 1", "base 0")])
+    assert with_starts(fit.name, [fit.observed], named)["base_loss"].tolist() == [3.0, 2.5]
