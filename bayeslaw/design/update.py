@@ -35,6 +35,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
+from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.inference.fit import fit as make_fit
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws
 from bayeslaw.laws.outcome import Outcome
@@ -98,8 +99,8 @@ def update[P: Posterior](
     ----------
     fit : Fit or Stack
     new_runs : Runs, DataFrame or path
-        With the covariates of each law of a stack. Rows of a run that the fit knows by its name join that run; rows that are in
-        the fit already are refused.
+        With the covariates of each law of a stack; a `base_loss` that the fit's rows have may be left out. Rows of a run that the
+        fit knows by its name join that run; rows that are in the fit already are refused.
     targets : Runs, DataFrame or path, optional
         Settings at which intervals of the loss are shown before and after.
     seed : int, optional
@@ -120,6 +121,7 @@ def update[P: Posterior](
     >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv", progress=False).fit
     """
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
+    new = replace(new, frame=with_starts(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
     tasks = {name: refit_task(member, join_runs(member, new), seed) for name, member in fits_of(fit).items()}
     settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
     before = None if settings is None else forecast(fit, settings, force=force)

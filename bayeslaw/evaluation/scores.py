@@ -23,6 +23,7 @@ from bayeslaw.forecasting.average import average
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.posterior.diagnostics import checks_label
@@ -259,6 +260,7 @@ def scored(
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
+    runs = replace(runs, frame=with_starts(members[0].law.name, [member.observed for member in members], runs.frame))
     for member in members:
         runs = runs if isinstance(member, PointFit) else with_facts(member, runs)
     outcome = members[0].law.outcome

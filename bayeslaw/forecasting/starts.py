@@ -18,9 +18,10 @@ SHOWN = 3  # models that an error names
 
 
 def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame) -> pd.DataFrame:
-    """Return settings with the column `base_loss`, as the rows of a fit have it for the same checkpoints.
+    """Return settings or rows with the column `base_loss`, as the rows of a fit have it for the same checkpoints.
 
-    A table that has the column is returned as it is, and so is one for laws that do not have the covariate.
+    In a table that has the column only empty cells are filled, and those of checkpoints that the fit does not know stay empty.
+    For laws without the covariate the table is returned as it is.
 
     Parameters
     ----------
@@ -29,23 +30,27 @@ def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame) 
     fitted : sequence of Observations
         What each law is fitted to.
     frame : DataFrame
-        Settings, unchecked.
+        Settings or rows, unchecked.
 
     Raises
     ------
     BayeslawError
-        If no row of the fits is of a model ('unknown-base-loss'), or several checkpoints with other losses are of it
-        ('several-base-losses').
+        If there is no such column and no row of the fits is of a model ('unknown-base-loss'), or checkpoints with different losses
+        are of it ('several-base-losses').
     """
     names = [column for column in NAMED if column in frame]
-    if BASE_LOSS in frame or not names or not any(BASE_LOSS in observed.covariates for observed in fitted):
+    given = frame[BASE_LOSS] if BASE_LOSS in frame else pd.Series(np.nan, frame.index)
+    empty = given.isna()
+    if not names or not empty.any() or not any(BASE_LOSS in observed.covariates for observed in fitted):
         return frame
-    models = [*frame[names].itertuples(index=False, name=None)]
+    models = [*frame.loc[empty, names].itertuples(index=False, name=None)]
     starts = {model: base_loss_of(name, fitted, dict(zip(names, model, strict=True))) for model in dict.fromkeys(models)}
-    if unknown := [in_words(dict(zip(names, model, strict=True))) for model, start in starts.items() if start is None]:
+    unknown = [in_words(dict(zip(names, model, strict=True))) for model, start in starts.items() if start is None]
+    if unknown and BASE_LOSS not in frame:
         more = f"; and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
         raise unknown_start(name, "; ".join(unknown[:SHOWN]) + more)
-    return frame.assign(**{BASE_LOSS: np.array([starts[model] for model in models], dtype=np.float64)})
+    found = pd.Series([starts[model] for model in models], frame.index[empty], dtype=np.float64)
+    return frame.assign(**{BASE_LOSS: given.where(~empty, found)})
 
 
 def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, Any]) -> float | None:

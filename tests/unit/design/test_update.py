@@ -343,7 +343,7 @@ def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_pat
 def test_an_update_of_a_stack_refuses_what_one_of_its_laws_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updating, "make_fit", lambda *_, **__: pytest.fail("fitted"))
     members, weights = stack_of_source().members, stack_of_source().weights
-    with fails("faulty-table", "base_loss"):
+    with fails("unknown-base-loss", "base_loss"):
         bayeslaw.update(stack_of_source(), MORE.drop(columns="base_loss"))
     with fails("only-base-checkpoints", "from-base-source"):
         bayeslaw.update(stack_of_source(), MORE.head(1).assign(D=0.0, loss=MORE["base_loss"]))

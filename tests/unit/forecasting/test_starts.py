@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -59,3 +60,20 @@ def test_checkpoints_of_one_model_with_other_losses_are_told_apart_by_name() -> 
         bayeslaw.grid(fit, AT)
     named = pd.DataFrame([START | {"checkpoint": name} for name in ("base 1", "base 0")])
     assert with_starts(fit.name, [fit.observed], named)["base_loss"].tolist() == [3.0, 2.5]
+
+
+def test_empty_cells_are_filled_and_those_of_unknown_checkpoints_stay() -> None:
+    fit = starting(2.7)
+    table = pd.DataFrame([START | {"base_loss": 2.6}, START | {"base_loss": np.nan}, UNKNOWN | {"base_loss": np.nan}])
+    assert with_starts(fit.name, [fit.observed], table)["base_loss"].tolist() == pytest.approx([2.6, 2.7, np.nan], nan_ok=True)
+
+
+def test_later_rows_of_a_checkpoint_are_scored_and_fitted_without_repeating_its_loss() -> None:
+    fit = starting(2.7)
+    later = pd.DataFrame([START | {"run": "new", "D": 3e6, "r": 0.25, "loss": 2.9}])
+    given = later.assign(base_loss=2.7)
+    pd.testing.assert_frame_equal(fit.score(later), fit.score(given))
+    with fails("unknown-base-loss", "ptpp = 31.5"):
+        fit.score(later.assign(ptpp=31.5))
+    with fails("unknown-base-loss", "ptpp = 31.5"):
+        bayeslaw.update(fit, later.assign(ptpp=31.5), progress=False)
