@@ -256,13 +256,14 @@ def direction(runs: Runs, by: str) -> pd.Series:
     frame, known = runs.frame, [str(c) for c in runs.frame]
     product = by == "compute" and "flops" not in frame
     needed = ["N", "D"] if product else ["flops"] if by == "compute" else [by]
+    others = ", ".join(name for name in DIRECTIONS if name != by)
+    advice = f"add {'N and D, or flops' if product else by}, or go along another of {others} (--by)"
     faults = []
     for name in needed:
         if name not in frame:
             other = ", or a column flops" if product else ""
             problem = f"a backtest along {by} needs the column {name}{other}; there are {', '.join(known)}"
-            hint = did_you_mean(name, known).strip() or f"give it, or go along another of {', '.join(DIRECTIONS)} (--by)"
-            faults.append(Fault(None, name, "", problem, hint, "missing-column"))
+            faults.append(Fault(None, name, "", problem, did_you_mean(name, known).strip() or advice, "missing-column"))
         elif frame[name].dtype.kind not in "fiu":
             faults.append(Fault(None, name, "", f"column {name} holds no numbers", "give numbers", "column-without-numbers"))
         else:
