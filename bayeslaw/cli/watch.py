@@ -118,12 +118,13 @@ class _Following:
     ci: float
     follower: Follower | None = None
     logged: int = 0  # the last step with a loss, which may lie after the schedule
+    state: tuple[Any, ...] = ()  # the losses as last read, and whether the run has diverged
     last: Watch | None = None
     said: str = ""
 
     def answers(self, every: float) -> Iterator[Answer]:
         """Yield an answer for each new loss, until the schedule ends."""
-        known = -1
+        known: tuple[Any, ...] = ()
         while True:
             curves = self.look(settled=False)
             if curves is None:
@@ -133,8 +134,8 @@ class _Following:
             elif self.logged >= len(self.schedule):
                 yield self.end(curves)
                 return
-            elif self.logged != known:
-                known = self.logged
+            elif self.state != known:
+                known = self.state
                 yield self.forecast(curves)
             time.sleep(every)
 
@@ -154,6 +155,8 @@ class _Following:
             return None
         check_unit(self.fit.unit, imported.runs.frame, imported.runs.name)
         self.logged = self._last_step(imported.runs.frame)
+        losses = imported.runs.frame.dropna(subset="loss")
+        self.state = (*losses["step"], *losses["loss"], self.log.diverged)
         try:
             phase: Phase = "adapt" if self.adapts else "pretrain"
             return log_curves(imported.runs, self.schedule, self.start, run=self.run, phase=phase, memory=self.memory)

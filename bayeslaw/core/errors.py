@@ -180,7 +180,8 @@ def whole_number(name: str, value: object, least: int, most: int = MOST) -> None
         The error calls the value by its name.
     """
     if not isinstance(value, Integral) or int(value) < least:
-        raise BayeslawError(f"{name} must be a whole number of at least {least}, not {value}.", code="not-a-whole-number")
+        given = repr(value) if isinstance(value, str) else value
+        raise BayeslawError(f"{name} must be a whole number of at least {least}, not {given}.", code="not-a-whole-number")
     if int(value) > most:
         given = shortened(value) if int(value) < 10**1000 else "a number of more than 1,000 digits"  # Python refuses to write more
         raise BayeslawError(f"{name} must be a whole number of at most {most:,}, not {given}.", code="too-large-a-number")

@@ -59,6 +59,20 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
+def exact(value: object) -> str:
+    """Return a value as text, numbers as briefly as tells them apart: 1e+07, 20240101.
+
+    Parameters
+    ----------
+    value : object
+        Whole numbers are those of a column that was read as floats too.
+    """
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value or value != value else f"{value:.17g}"
+
+
 def compact(value: float, digits: int = 4) -> str:
     """Return a number as `significant` writes it, without zeros that carry no information: 8.1e9, 0.25."""
     mantissa, sign, exponent = significant(value, digits).partition("e")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
+from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
@@ -430,7 +431,7 @@ def _find(frame: pd.DataFrame, column: str, names: tuple[str, ...]) -> NDArray[n
 
 def word(value: object) -> str:
     """Return a value as part of a name."""
-    return value if isinstance(value, str) else f"{value:g}"
+    return exact(value if isinstance(value, str) else float(value))  # type: ignore[arg-type]
 
 
 def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str, ...], code: NDArray[np.int64], what: str) -> None:

@@ -99,8 +99,11 @@ class RunForecasts:
         Nothing is raised: a training does not end because it can't be forecast.
         """
         self._rows = {at: row for at, row in self._rows.items() if at <= step}  # a run that was resumed logs its steps again
-        self._rows.setdefault(step, {})["loss"] = loss
-        schedule = self.follower.schedule
+        row, schedule = self._rows.setdefault(step, {}), self.follower.schedule
+        if math.isfinite(loss) and loss <= 0:
+            warnings.warn(f"No forecast of the running run: its loss at step {step:,} is {loss:g}", RuntimeWarning, stacklevel=2)
+            return {}
+        row["loss"] = loss
         if step >= len(schedule):
             return {}
         nothing, name = {"loss": math.nan, "lr": math.nan}, self.follower.run
@@ -115,7 +118,16 @@ class RunForecasts:
         except BayeslawError as error:
             warnings.warn(f"No forecast of the running run: {error}", RuntimeWarning, stacklevel=2)
             return {}
+        if self.diverged:
+            problem = f"The loss at step {step:,} is {loss:g}: the forecast is by those before, as if the run had not diverged"
+            warnings.warn(problem, RuntimeWarning, stacklevel=2)
         return self._numbers(self.watched)
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the last loss is not finite."""
+        losses = [row["loss"] for _, row in sorted(self._rows.items()) if "loss" in row]
+        return bool(losses) and not math.isfinite(losses[-1])
 
     def _numbers(self, watched: Watch) -> dict[str, float]:
         low, high = interval_names("eti", self.ci_prob)
@@ -125,6 +137,7 @@ class RunForecasts:
         if watched.target is not None:
             numbers["reached"] = float(watched.reached[-1])
         numbers |= {"left_band": float(watched.left is not None), "reliable": float(watched.reliable)}
+        numbers["diverged"] = float(self.diverged)
         return {BEFORE + name: value for name, value in numbers.items()}
 
     @property

@@ -44,6 +44,7 @@ MOST_ROWS = 1_000  # rows of a run that are used at most, so that an update take
 AHEAD, LAST, ERRORS = 15, 16, 17
 Discrepancy = Literal["learned", "none"]
 SAME_RESPONSE = 1e-6  # losses whose logarithms differ by less are one loss
+SAME_STEP = 0.005  # relative difference of areas of one step, of which a schedule and rounded rates in a log differ by less
 LEAST_EFFECT = 1e-9  # of a run, so that one without an effect needs no formulas of its own
 SAME_RATE = 0.02  # share of the peak: larger differences between a schedule's rates and those logged are noted
 SAME_LOSS = 0.02  # larger relative differences between the last loss and the law are noted
@@ -240,7 +241,9 @@ def watch(
     of = whole.members[0]
     expected, same_rate = np.split(whole.expected(slice(None)).T, [len(settings)], axis=1)
     response = np.log(rows["loss"].to_numpy(np.float64))
-    new = ~_fitted(fit, run, response)
+    new = ~_fitted(fit, run, rows)
+    if new.all() and run in fit.observed.run_names and count:
+        notes.append(f"the fit has another run of the name {run}, with other losses: this one is taken for a new run")
     residual, scales = response - np.log(expected[:, :count]), _scales(fit.noise, of.fit, settings, some)
     if scales is not None:
         time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
@@ -298,7 +301,7 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
         As for `watch`.
     """
     rows, _ = _usable(fit, _logged(fit, curves, run, domain))
-    rows = rows[~_fitted(fit, run, np.log(rows["loss"].to_numpy(np.float64)))]
+    rows = rows[~_fitted(fit, run, rows)]
     wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss") if c in rows]
     unit = {} if fit.unit == NATS else {"unit": fit.unit}
     return Runs(rows[wanted].assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
@@ -335,9 +338,7 @@ def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a run that a fit can be conditioned on, in the order of their steps, and notes of those left out."""
     rows, notes = rows.sort_values("step", kind="stable"), list[str]()
-    seen = fit.observed.covariates
-    area = seen["S1"] if "S1" in seen else seen.get("S1_pt", 0.0) + seen.get("S1_cpt", 0.0)
-    early = ~(rows["S1"].fillna(np.inf) >= np.min(area) * (1 - 1e-9)) | (rows["S1"] == 0)
+    early = ~(rows["S1"].fillna(np.inf) >= _areas(fit).min() * (1 - 1e-9)) | (rows["S1"] == 0)
     if early.any():
         notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
     rows = rows[~early]
@@ -370,13 +371,28 @@ def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: N
     return areas.dropna(axis=1, how="all").assign(run=run, **others)
 
 
-def _fitted(fit: Fit, run: str, response: Array) -> NDArray[np.bool_]:
-    """Mark the rows of a run that a fit was fitted to: those up to the last whose loss is one of the run's in the fit."""
+def _areas(fit: Fit) -> Array:
+    """Return the area of the rate under each row of a fit (n,)."""
+    seen = fit.observed.covariates
+    return np.asarray(seen["S1"] if "S1" in seen else seen.get("S1_pt", 0.0) + seen.get("S1_cpt", 0.0))
+
+
+def _fitted(fit: Fit, run: str, rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mark the rows of a run that a fit was fitted to: those up to the last whose step and loss are of the run's in the fit.
+
+    Single losses of two runs may agree by chance. Where fewer than half of the losses at common steps are the same, the fit's run
+    is another one of that name.
+    """
     if run not in fit.observed.run_names:
-        return np.zeros(response.size, dtype=bool)
-    own = fit.observed.response[fit.observed.run == fit.observed.run_names.index(run)]
-    same = np.flatnonzero(np.isclose(response[:, None], own, rtol=0.0, atol=SAME_RESPONSE).any(axis=1))
-    return np.asarray(np.arange(response.size) <= (same[-1] if same.size else -1))
+        return np.zeros(len(rows), dtype=bool)
+    own = fit.observed.run == fit.observed.run_names.index(run)
+    response, area = np.log(rows["loss"].to_numpy(np.float64)), rows["S1"].to_numpy(np.float64)
+    at = np.isclose(area[:, None], _areas(fit)[own], rtol=SAME_STEP, atol=0.0)
+    same = (at & np.isclose(response[:, None], fit.observed.response[own], rtol=0.0, atol=SAME_RESPONSE)).any(axis=1)
+    last = int(np.flatnonzero(same).max(initial=-1))
+    if 2 * same.sum() < at[: last + 1].any(axis=1).sum():
+        last = -1
+    return np.asarray(np.arange(len(rows)) <= last)
 
 
 def _scales(noise: Noise, fit: Fit, settings: pd.DataFrame, some: Index) -> Scales | None:

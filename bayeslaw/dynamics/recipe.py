@@ -155,7 +155,7 @@ def with_option(text: str, name: str, value: float) -> str:
         raise BayeslawError(
             f"{text!r} has several phases, whose {name} can't be chosen together: give a single phase.", code="several-phases"
         )
-    changed, count = re.subn(rf"(?<=[:,]){name}=[^,]+", f"{name}={value!r}", last)
+    changed, count = re.subn(rf"([:,])\s*{name}\s*=[^,]+", rf"\g<1>{name}={value!r}", last)
     if not count:
         changed = f"{last}{',' if ':' in last else ':'}{name}={value!r}"
     return before + plus + changed

@@ -201,7 +201,8 @@ def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
 
 def _option(text: str, name: str) -> float:
     """Return the largest value of an option in the text of a schedule, or 0 where it is absent."""
-    return max((float(value) for value in re.findall(rf"(?<=[:,]){name}=([0-9.eE+-]+)", text)), default=0.0)
+    values = re.findall(rf"[:,]\s*{name}\s*=\s*([0-9._]+(?:[eE][+-]?[0-9]+)?)", text)
+    return max((float(value) for value in values), default=0.0)
 
 
 def _shortest(text: str) -> int:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, row_ranges, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
+from bayeslaw.core.text import exact
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
@@ -39,7 +40,7 @@ from bayeslaw.forecasting.stack import Stack, require_one_outcome, stacking
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.noise import CHOICES
+from bayeslaw.noise.noise import CHOICES, COUNTED
 from bayeslaw.posterior.diagnostics import model_label
 from bayeslaw.posterior.fit import Fit
 
@@ -64,9 +65,9 @@ class _Fold(NamedTuple):
 
 def compare(
     runs: Runs | pd.DataFrame | str | Path,
-    laws: Iterable[Law | str | Path],
+    laws: Iterable[Law | str | Path] | Law | str | Path,
     *,
-    noise: Iterable[str] = ("auto",),
+    noise: Iterable[str] | str = ("auto",),
     holdout: str | None = None,
     by: str | None = None,
     loo: bool = False,
@@ -136,6 +137,8 @@ def compare(
     whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
+    laws = [laws] if isinstance(laws, (str, Path, Law)) else laws
+    noise = [noise] if isinstance(noise, str) else noise
     cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
@@ -205,8 +208,9 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[Candidate, 
             raise BayeslawError(f"Give at least one {what} to compare.", code=f"no-{what}")
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise BayeslawError(f"The {what} {twice[0]} is given twice; each is compared once.", code="given-twice")
-    if unknown := [n for n in noises if n not in CHOICES]:
-        raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(CHOICES)}.", code="unknown-noise")
+    known = ("auto", *COUNTED) if laws[0].outcome.kind == "count" else CHOICES
+    if unknown := [n for n in noises if n not in known]:
+        raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(known)}.", code="unknown-noise")
     return tuple(Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
 
 
@@ -236,7 +240,7 @@ def _folds(table: Runs, undescribed: NDArray[np.bool_], holdout: str | None, by:
     values = sorted(column.unique())
     if len(values) < 2:
         raise BayeslawError(f"Column {by} has one value ({values[0]}); to hold out each in turn takes two.", code="one-value")
-    named = [f"{by} = {v:g}" if isinstance(v, float) else f"{by} = {v}" for v in values]
+    named = [f"{by} = {exact(v)}" for v in values]
     return [_fold(table, name, (table.frame[by] == v).to_numpy(), undescribed) for name, v in zip(named, values, strict=True)]
 
 

@@ -171,8 +171,10 @@ def _law_of(law: Law | str | Path, shares: Sequence[str] | str | None, priors: M
 def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations, bins: float | None) -> Noise:
     """Return the noise that was asked for, which must go with the law and with bins."""
     chosen = Noise.choose(noise, observed)
-    if twice := sorted({*chosen.parameters} & {*law.parameters}):
-        problem = f"The noise and {law.name} both have a parameter {twice[0]!r}; rename the noise's."
+    own = {*law.parameters, *law.covariates, *law.measured, *(f"{name}_level" for name in law.parameters)}
+    if twice := sorted({*chosen.parameters} & own):
+        what = "parameter" if twice[0] in law.parameters else "name"
+        problem = f"The noise and {law.name} both have a {what} {twice[0]!r}; rename the noise's."
         raise BayeslawError(problem, code="name-used-twice")
     if bins is not None and (chosen.student or isinstance(chosen, PointNoise)):
         problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."

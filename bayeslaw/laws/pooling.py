@@ -19,6 +19,7 @@ from dataclasses import replace
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
+from bayeslaw.core.text import exact
 from bayeslaw.laws.formula import default_symbol, latex_text
 from bayeslaw.laws.law import Covariate, Law, Parameter
 from bayeslaw.laws.prior import Prior
@@ -124,4 +125,4 @@ def _suffixes(values: Sequence[str]) -> list[str]:
 
 def level(value: object) -> str:
     """Return the text of a value of a column by which parameters differ."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return exact(value)

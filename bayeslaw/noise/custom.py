@@ -17,9 +17,11 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise, Shifted
 
-# Relative errors at which the density is tabulated to draw from it: 2.5% apart, from a millionth of the loss to twenty times it.
+# Errors at which the density is tabulated to draw from it, of losses relative, of other outcomes in their scale: 2.5% apart, from a
+# millionth of the loss to twenty times it.
 SIZES = np.geomspace(1e-6, 3.0, 600)
 GRID = np.concatenate([-SIZES[::-1], [0.0], SIZES])
+ENDS, CENTRE = 0.01, 0.5  # shares of the noise above which it reaches beyond the grid, or lies between its smallest sizes
 ONE_AT_A_TIME = threading.Lock()  # threads of a forecast share a compiled function, which keeps values between its steps
 
 
@@ -42,11 +44,12 @@ class PointNoise(Noise):
     @classmethod
     def of(cls, density: Callable[..., Any], observed: Observations) -> PointNoise:
         """The noise of a function whose arguments after the errors have priors as defaults: `share="Beta(1, 9)"`."""
-        _, *arguments = inspect.signature(density).parameters.values()
+        _check_outcome(observed)
+        arguments = [*inspect.signature(density).parameters.values()][1:]
         priors = {a.name: Prior.parse(a.default) for a in arguments if isinstance(a.default, str)}
         strange = [a.name for a in arguments if a.name not in (*priors, "known")]
+        name = getattr(density, "__name__", "The noise")
         if strange or not priors:
-            name = getattr(density, "__name__", "The noise")
             problem = f"{name} has no prior for {strange[0]!r}" if strange else f"{name} has no parameters"
             raise BayeslawError(
                 f'{problem}: give each argument after the errors a prior as its default, such as sigma="LogNormal(-5, 1)".',
@@ -59,7 +62,9 @@ class PointNoise(Noise):
                 f"the points' known variances of {of}.",
                 code="noise-without-known-errors",
             )
-        return cls(student=False, run_effect=False, density=density, priors=priors)
+        made = cls(student=False, run_effect=False, density=density, priors=priors, scale=observed.outcome.scale)
+        _check_density(name, made)
+        return made
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -105,11 +110,25 @@ class PointNoise(Noise):
         with ONE_AT_A_TIME:
             return np.asarray(self._compiled(*wide))
 
+    @property
+    def _grid(self) -> Array:
+        """The errors (G,) at which the density is tabulated."""
+        return np.asarray(GRID * self.scale)
+
     def _distribution(self, draws: Mapping[str, Any], known: float = 0.0) -> tuple[Array, Array]:
-        """Probabilities (S, G - 1) of the intervals of `GRID`, and their cumulative sums (S, G)."""
-        density = np.exp(self._log_density(GRID[None], known, draws))
-        mass = 0.5 * (density[:, 1:] + density[:, :-1]) * np.diff(GRID)
+        """Probabilities (S, G - 1) of the intervals of the grid, and their cumulative sums (S, G)."""
+        density = np.exp(self._log_density(self._grid[None], known, draws))
+        mass = 0.5 * (density[:, 1:] + density[:, :-1]) * np.diff(self._grid)
         mass /= mass.sum(axis=1, keepdims=True)
+        middle = SIZES.size  # of the intervals, whose two middle ones touch 0
+        ends, centre = mass[:, [0, -1]].sum(axis=1).mean(), mass[:, middle - 1 : middle + 1].sum(axis=1).mean()
+        if ends > ENDS or centre > CENTRE:
+            off, (least, *_, most) = "larger" if ends > ENDS else "smaller", SIZES * self.scale
+            raise BayeslawError(
+                f"{self.text} can't be drawn from: many of its errors are {off} than the sizes at which its density is tabulated, "
+                f"{least:.3g} to {most:.3g}. Give the outcome of the card another scale, or the density other units.",
+                code="noise-off-its-grid",
+            )
         return mass, np.concatenate([np.zeros((len(mass), 1)), np.cumsum(mass, axis=1)], axis=1)
 
     def sample(
@@ -133,12 +152,12 @@ class PointNoise(Noise):
         for error in np.unique(errors):
             below, at = self._distribution(draws, float(error) ** 2)[1], errors == error
             for each in range(size):
-                noise[at, each] = np.interp(share[at, each], below[each], GRID)
+                noise[at, each] = np.interp(share[at, each], below[each], self._grid)
         return noise
 
     def variances(self, draws: Mapping[str, Any]) -> tuple[Array, Array]:
         """Variance of points, mean over the draws, and none of runs: arrays (1,)."""
-        middle, mass = 0.5 * (GRID[1:] + GRID[:-1]), self._distribution(draws)[0]
+        middle, mass = 0.5 * (self._grid[1:] + self._grid[:-1]), self._distribution(draws)[0]
         return np.array([(mass @ middle**2 - (mass @ middle) ** 2).mean()]), np.zeros(1)
 
     def log_likelihood(
@@ -156,3 +175,31 @@ class PointNoise(Noise):
     ) -> Array:
         """Log density of each row, array (S, n); as `Noise.row_log_likelihood`."""
         return self._log_density(residual, observed.se**2 if observed.se.size else 0.0, draws)
+
+
+def _check_outcome(observed: Observations) -> None:
+    """Refuse rows whose noise no function can describe: counts, and groups with noise of their own."""
+    outcome = observed.outcome
+    if outcome.kind == "count":
+        problem = f"Shares of counted {outcome.items} have the noise of counting, and a function has only errors"
+        raise BayeslawError(f"{problem}: choose beta-binomial or beta-binomial-no-run.", code="noise-of-counts")
+    if observed.group_names:
+        problem = f"A noise given by a function is the same for all rows, and groups by {observed.group_column} have their own"
+        raise BayeslawError(f"{problem}: leave noise_by out, or choose a noise by its name.", code="noise-by-of-a-function")
+
+
+def _check_density(name: str, noise: PointNoise) -> None:
+    """Refuse a function that does not return the log density of each point, whatever the others are."""
+    errors = GRID[None, ::100] * noise.scale
+    middle = {parameter: np.atleast_1d(prior.scipy.median()) for parameter, prior in noise.priors.items()}
+    try:
+        whole, some = (noise._log_density(e, 0.0, middle) for e in (errors, errors[:, ::2]))
+        sound = whole.shape == errors.shape and np.array_equal(whole[:, ::2], some, equal_nan=True)
+        found = "" if sound else " (that of a point depends on the others)" if whole.shape == errors.shape else f" ({whole.shape})"
+    except (TypeError, ValueError, NotImplementedError, IndexError, AttributeError) as error:
+        sound, found = False, f" ({type(error).__name__}: {error})"
+    if not sound:
+        problem = f"{name} does not return the log density of each point{found}"
+        raise BayeslawError(
+            f"{problem}. Write it with PyTensor's functions, without a sum over points.", code="noise-without-density"
+        )

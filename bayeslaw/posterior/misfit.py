@@ -29,6 +29,7 @@ from bayeslaw.posterior.identifiability import ALARM, intra_class_correlation, r
 # Standard deviations and relative distance from the law from which on a row is an outlier. Smooth curves have rows many standard
 # deviations but less than 1% off where a law doesn't follow them: that is no fault of the row.
 FAR_OUT, LEAST_OUT = 5.0, 0.02
+LEAST_DOF = 10.0  # of the Student-t noise by which outliers are judged
 NAMED = 3  # rows that a text names
 TAIL = 0.0027  # prior probability beyond a posterior median: three standard deviations of a normal prior
 VALUES, BINS = 8, 5  # a covariate with more values than the first is put into so many bins of equal numbers of rows
@@ -118,7 +119,8 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     """Check that no row lies farther from the law than noise and run effects explain; None for a noise given by a function.
 
     Residuals are in units of the noise's scale, which outliers inflate, or of a robust scale, the median of absolute residuals,
-    where that is smaller. Under Student-t noise they are turned into the normal deviations of the same probability.
+    where that is smaller. Under Student-t noise they are turned into the normal deviations of the same probability, with at least
+    `LEAST_DOF` degrees of freedom: a gross error is fitted by tails so heavy that by them it is not rare.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
         return None
     outcome, name_of = observed.outcome, observed.outcome.name
     flat = {name: np.ravel(draws[name]) for name in noise.parameters}
-    distribution = t(float(np.median(flat["dof"]))) if noise.student else norm
+    distribution = t(max(float(np.median(flat["dof"])), LEAST_DOF)) if noise.student else norm
     group = noise.row_groups(observed)
     variance = observed.se**2 if observed.se.size else np.zeros_like(residual)
     for name in noises.GROUPED:

@@ -16,7 +16,7 @@ from tests.errors import fails
 from tests.unit.dynamics.test_monitor import WHOLE, table, without
 
 NAMES = {f"forecast/{name}{end}" for name in ("final", "gain") for end in ("", "_eti90_lb", "_eti90_ub")}
-NAMES |= {"forecast/left_band", "forecast/reliable"}
+NAMES |= {"forecast/left_band", "forecast/reliable", "forecast/diverged"}
 
 
 def run(forecasts: RunForecasts, last: int = 2000) -> list[dict[str, float]]:
@@ -59,7 +59,20 @@ def test_a_training_goes_on_without_a_forecast() -> None:
     forecasts = RunForecasts(without()[0], WHOLE)
     with pytest.warns(RuntimeWarning, match="No forecast"):
         assert forecasts.add(100, math.nan) == {}
-    assert set(forecasts.add(200, 4.0)) == NAMES
+    numbers = forecasts.add(200, 4.0)
+    assert set(numbers) == NAMES
+    assert numbers["forecast/diverged"] == 0
+    with pytest.warns(RuntimeWarning, match="No forecast .* its loss at step 250 is 0"):
+        assert forecasts.add(250, 0.0) == {}
+
+
+def test_a_run_that_has_diverged_says_so() -> None:
+    forecasts = RunForecasts(without()[0], WHOLE)
+    before = forecasts.add(200, 4.0)
+    with pytest.warns(RuntimeWarning, match="The loss at step 300 is inf"):
+        after = forecasts.add(300, math.inf)
+    assert after == before | {"forecast/diverged": 1.0}
+    assert forecasts.add(400, 3.9)["forecast/diverged"] == 0
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

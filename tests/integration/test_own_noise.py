@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 from tests import oracles
 from tests.errors import fails
+from tests.outcomes import outcome_fit
 
 CONSTANT = 0.5 * np.log(2 * np.pi)
 TRUTH = {"sigma_point": 0.003, "sigma_wide": 0.06, "share": 0.15}
@@ -130,3 +132,45 @@ def test_a_parameter_that_the_law_has_too_is_refused(table: pd.DataFrame) -> Non
 def test_a_function_without_priors_is_refused(noise: Any) -> None:
     with fails("noise-without-prior"):
         Noise.choose(noise, oracles.nested(np.array([0, 1, 2])))
+
+
+@pytest.mark.parametrize("noise", [
+    lambda error, s="LogNormal(0, 1)": -(error**2).sum() / s, lambda error, s="LogNormal(0, 1)": None, lambda: 0.0,
+])  # fmt: skip
+def test_a_function_that_is_no_density_of_points_is_refused(noise: Any) -> None:
+    with fails("noise-without-prior" if not noise.__code__.co_argcount else "noise-without-density"):
+        Noise.choose(noise, oracles.nested(np.array([0, 1, 2])))
+
+
+def test_rows_whose_noise_no_function_describes_are_refused() -> None:
+    fit = outcome_fit("count")
+    with fails("noise-of-counts", "beta-binomial"):
+        Noise.choose(two_components, fit.observed)
+    with fails("noise-by-of-a-function", "lab"):
+        grouped = replace(oracles.nested(np.array([0, 1, 2])), group_names=("a", "b"), group_column="lab")
+        Noise.choose(two_components, grouped)
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 2000.0])
+def test_errors_have_the_scale_of_the_outcome(scale: float) -> None:
+    """They were drawn from sizes up to 3, whatever the unit of the outcome."""
+    observed = oracles.nested(np.array([0, 1, 2]))
+    observed = replace(observed, outcome=replace(observed.outcome, kind="real", scale=scale))
+    noise = Noise.choose(with_scale, observed)
+    drawn = noise.sample({"sigma_point": np.full(4000, 0.1 * scale)}, np.arange(3), np.arange(3), (1,))
+    np.testing.assert_allclose(drawn.std(axis=1), 0.1 * scale, rtol=0.05)
+    for size in (10.0, 1e-8):
+        with fails("noise-off-its-grid", "larger" if size > 1 else "smaller"):
+            noise.sample({"sigma_point": np.full(10, size * scale)}, np.arange(3), np.arange(3), (1,))
+
+
+def with_scale(error: Any, sigma_point: Any = "HalfNormal(1)") -> Any:
+    return normal(error, sigma_point)
+
+
+@pytest.mark.parametrize("noise", [
+    lambda error, N="HalfNormal(0.1)": normal(error, N), lambda error, A_level="HalfNormal(0.1)": normal(error, A_level),
+])  # fmt: skip
+def test_a_name_that_the_law_has_too_is_refused(table: pd.DataFrame, noise: Any) -> None:
+    with fails("name-used-twice", "chinchilla both have a name"):
+        bayeslaw.fit("chinchilla", table, noise=noise, progress=False)
