@@ -57,9 +57,11 @@ def forecast(
     else:
         recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
-    summary = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force).summary(ci)
+    result = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force)
+    summary = result.summary(ci)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
     _add_table(answer, summary, output)
+    answer.say(*(str(check) for check in result.checks if not check.passed))
     return answer
 
 

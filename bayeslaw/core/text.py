@@ -73,6 +73,11 @@ def exact(value: object) -> str:
     return short if float(short) == value or value != value else f"{value:.17g}"
 
 
+def at_least(share: float) -> str:
+    """Return a share above 0 in percent: 'fewer than 0.1%' in place of 0.0%."""
+    return f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"
+
+
 def compact(value: float, digits: int = 4) -> str:
     """Return a number as `significant` writes it, without zeros that carry no information: 8.1e9, 0.25."""
     mantissa, sign, exponent = significant(value, digits).partition("e")

@@ -57,6 +57,13 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and the base loss of its checkpoint {base[row]:.5g}"
         suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out this row"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
+    names = ["checkpoint"] if "checkpoint" in frame else [name for name in MODEL if name in frame]
+    least = loss[start].groupby([frame[name] for name in _with_domain(frame, names)]).transform("min") if names else loss[start]
+    apart = loss[start] - least > np.maximum(SPREAD * least, 3 * np.broadcast_to(errors, base.shape)[start])
+    for row in least.index[apart & (abs(base - loss)[start] <= SPREAD * loss[start])]:
+        problem = f"the loss at D = 0 is {loss[row]:.5g}, and that in another row of its checkpoint {least[row]:.5g}"
+        suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out a row"
+        yield Fault(int(row), "loss", f"{loss[row]:g}", problem, suggestion, "contradicting-base-losses")
     if "run" in frame:
         first = base[known].groupby([frame[name] for name in _with_domain(frame, ["run"])]).transform("first")
         for row in first.index[abs(base[first.index] / first - 1) > SPREAD]:

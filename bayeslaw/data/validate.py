@@ -22,6 +22,7 @@ from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
+MOST_PARAMETERS, MOST_TOKENS = 2e12, 1e14  # of any model yet, nearly
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15'"
 SUM = 1e-3  # by which the shares of a mixture may miss 1
@@ -216,8 +217,8 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing", fill, "missing-value"))
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
-        "N": (": is it in billions?", "give the number of parameters"),
-        "D": (": is it in billions?", "give the number of tokens"),
+        "N": (_in_billions(values[values < low], MOST_PARAMETERS), "give the number of parameters"),
+        "D": (_in_billions(values[values < low], MOST_TOKENS), "give the number of tokens"),
         "r": (": is it a percentage?", "divide by 100"),
     }.get(name, ("", f"unit: {covariate.unit}"))
     below, above = values < low, values > high
@@ -237,6 +238,11 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     faults += cell_faults(frame, name, asked, outside + question, suggestion, code)
     faults += cell_faults(frame, name, below & ~asked, outside, impossible, code)
     return faults + list(cell_faults(frame, name, above & ~asked, outside, suggestion, code))
+
+
+def _in_billions(values: pd.Series, most: float) -> str:
+    """Ask for the unit of numbers that are too small: not billions where the largest would then be more than anyone has trained."""
+    return ": is it in billions?" if values.max() * 1e9 <= most else ": is it in millions?"
 
 
 def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:

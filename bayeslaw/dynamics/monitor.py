@@ -108,7 +108,7 @@ class Watch:
 
     @property
     def reached(self) -> Array:
-        """Probability (n,) that the run's loss has been at the target or below by each step."""
+        """Probability (n,) that the run's loss is at the target or below from now on, at or before each step ahead."""
         if self.target is None:
             raise BayeslawError("No target was given: call `watch` with a target loss.", code="no-target")
         return np.asarray((np.minimum.accumulate(self.loss, axis=1) <= self.target).mean(axis=0))
@@ -259,6 +259,12 @@ def watch(
         rate, course = np.log(law / same_rate), np.log(same_rate / same_rate[:, :1])
         loss *= np.exp(change_errors.LEARNT.draw(rate, course, _generator(fit, seed, ERRORS)))
     ahead = ahead.assign(extrapolation=prediction.extrapolation[count : len(settings)])
+    if target is not None and (rows["loss"] <= target).any():
+        first = rows[rows["loss"] <= target].iloc[0]
+        notes.append(
+            f"the run logged {first['loss']:.4f} at step {first['step']:,.0f}, at the target or below: its probability is that of "
+            "being there from now on"
+        )
     notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
     stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
     point = of.fit.noise.scales(of.fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]

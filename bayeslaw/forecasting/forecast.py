@@ -355,7 +355,8 @@ class Forecast:
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
         counted = self.error or (DIFFER if len({id(member.fit) for member in self.members}) > 1 else "")
         counted = counted if self.discrepancy is None else "the stated discrepancy"
-        texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted)
+        along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
+        texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted, along)
         product = f"outside: {' x '.join(directions(self.members[0].fit.law))}"  # no run has been as large in all of them
         beyond = [
             product if name == "extrapolated" and text == "inside" else text

@@ -15,9 +15,10 @@ from bayeslaw.data.observations import Observations
 SAME = 1e-6  # relative difference up to which numbers of two models are the same
 NAMED = ("checkpoint", *MODEL)
 SHOWN = 3  # models that an error names
+BY_COLUMN = f"a column {BASE_LOSS} of the table"
 
 
-def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame) -> pd.DataFrame:
+def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame, way: str = BY_COLUMN) -> pd.DataFrame:
     """Return settings or rows with the column `base_loss`, as the rows of a fit have it for the same checkpoints.
 
     In a table that has the column only empty cells are filled, and those of checkpoints that the fit does not know stay empty.
@@ -31,6 +32,8 @@ def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame) 
         What each law is fitted to.
     frame : DataFrame
         Settings or rows, unchecked.
+    way : str
+        How to give the loss of a checkpoint that the fits don't know, in errors.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame) 
     unknown = [in_words(dict(zip(names, model, strict=True))) for model, start in starts.items() if start is None]
     if unknown and BASE_LOSS not in frame:
         more = f"; and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        raise unknown_start(name, "; ".join(unknown[:SHOWN]) + more)
+        raise unknown_start(name, "; ".join(unknown[:SHOWN]) + more, way)
     found = pd.Series([starts[model] for model in models], frame.index[empty], dtype=np.float64)
     return frame.assign(**{BASE_LOSS: given.where(~empty, found)})
 
@@ -67,18 +70,17 @@ def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, 
             losses = frame.loc[same, BASE_LOSS].astype(float)
             if losses.max() > (1 + SPREAD) * losses.min():
                 problem = f"Checkpoints of {in_words(model)} have losses from {losses.min():.4g} to {losses.max():.4g} at D = 0"
-                advice = f"say which one {name} starts at by base_loss, or by the column checkpoint"
+                advice = f"give the {BASE_LOSS} at which {name} starts, or a table with the column checkpoint"
                 raise BayeslawError(f"{problem}: {advice}.", code="several-base-losses")
             return float(losses.mean())
     return None
 
 
-def unknown_start(name: str, models: str) -> BayeslawError:
+def unknown_start(name: str, models: str, way: str) -> BayeslawError:
     """The error for models of which no row was measured before adaptation."""
     return BayeslawError(
         f"{name} starts at the measured loss of the base checkpoint, and no row with D = 0 is of this model ({models}): give that "
-        f"loss, --set {BASE_LOSS}=2.31 or a column {BASE_LOSS}. For a checkpoint that is not trained yet, give a forecast of it, "
-        "or use a law that does not need it.",
+        f"loss ({way}). For a checkpoint that is not trained yet, give a forecast of it, or use a law that does not need it.",
         code="unknown-base-loss",
     )
 

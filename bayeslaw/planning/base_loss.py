@@ -17,7 +17,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.units import in_nats
-from bayeslaw.data.base_loss import BASE_LOSS
+from bayeslaw.data.base_loss import BASE_LOSS, SPREAD
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
 from bayeslaw.forecasting.stack import Posterior
@@ -95,7 +95,7 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         return {BASE_LOSS: stated}
     found = base_loss_of(label, [fit.observed for fit in fits], settings)
     if found is None:
-        raise unknown_start(label, in_words(settings))
+        raise unknown_start(label, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
     return {BASE_LOSS: found}
 
 
@@ -122,7 +122,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
     if text not in ("", "measured", "law"):
         value, error = _stated(text, domain.unit)
         shown = f"{value:g}" + (f" ± {error:g}" if error else "")
-        stated = f"base loss of {domain.name} {shown} {domain.unit}, as stated"
+        stated = f"base loss of {domain.name} {shown} {domain.unit}, as stated{_contradiction(domain, value, error)}"
         return BaseLoss(math.log(value) + error / value * normal, "stated", stated)
     if text != "law":
         logs, variances = _measured(domain)
@@ -170,6 +170,15 @@ def _stated(text: str, unit: str) -> tuple[float, float]:
             code="impossible-base-loss",
         )
     return loss, se
+
+
+def _contradiction(domain: DomainLoss, value: float, error: float) -> str:
+    """Return a warning of rows at D = 0 of the same model with another loss than the stated one, or ''."""
+    measured = np.exp(_measured(domain)[0])
+    if not measured.size or np.abs(measured - value).min() <= max(SPREAD * value, 3 * error):
+        return ""
+    shown = f"{measured.min():.4g}" + (f" to {measured.max():.4g}" if measured.size > 1 else "")
+    return f", ALTHOUGH ROWS AT D = 0 OF THIS MODEL HAVE {shown} {domain.unit}: is it in another unit, or of another checkpoint?"
 
 
 def _measured(domain: DomainLoss) -> tuple[Array, Array]:

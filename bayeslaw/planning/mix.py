@@ -268,7 +268,7 @@ def mix(
     table = table.assign(regret=(draws.to_numpy()[single] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
     now_by_share = None if now is None else dict(zip(shares, now.tolist(), strict=True))
-    notes = _notes(best, shares, seen, box if among is None else None, bounds is None, domains, search)
+    notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
     if among is not None:
         row = next(i for i, x in enumerate(others) if np.array_equal(x, best))
         notes.append(f"the {name} mixture is number {row + 1} of the {len(others)} given")
@@ -644,6 +644,7 @@ def in_words(mixture: Mapping[str, float]) -> str:
 
 def _notes(
     best: Array,
+    today: Array | None,
     shares: tuple[str, ...],
     seen: Array,
     box: tuple[Array, Array] | None,
@@ -664,6 +665,8 @@ def _notes(
                 f"{share} = {best[i]:.3g} is the {end} that was fitted, and mixtures beyond were not considered: open the range by "
                 f"bounds, or run some"
             )
+    if today is not None and (off := [s for i, s in enumerate(shares) if not low[i] - EDGE <= today[i] <= high[i] + EDGE]):
+        notes.append(f"today's mixture lies outside the fitted ones ({', '.join(off)}): the law is not known there, nor the gain")
     if any(domain.extrapolated for domain in domains):
         notes.append(
             "size or tokens lie outside the runs: losses have the law's error as learnt (extrapolated), the same at every mixture"

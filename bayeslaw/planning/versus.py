@@ -31,7 +31,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
-from bayeslaw.core.text import compact, short_lines
+from bayeslaw.core.text import at_least, compact, short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors, anchors
@@ -39,7 +39,7 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import MOST, read_values
-from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.domain_loss import check_passed, outside_note
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -375,6 +375,7 @@ def versus(
     elif tokens_per_parameter is not None:
         ways = f"each at {tokens_per_parameter:g} tokens per parameter"
     notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*made.values()]), *_rising(recipes, paths, flops))
+    notes = (*notes, *_sizes_outside(first, second, table))
     return Versus(
         names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, ways, recipes, (first, second), on, spread,
         first.unit, shared_error, notes, failed,
@@ -590,9 +591,9 @@ def _notes(
         part = "independent, which makes the widest intervals" if not shared else f"correlated by {shared:g}"
         notes.append(f"what the two laws err beyond their runs is {part} (shared error)")
     if (corner := max(found.corner for found in paths)) > 0:
-        notes.append(f"in {corner:.1%} of draws and computes the optimum is a corner, at a limit of N or D")
+        notes.append(f"in {at_least(corner)} of draws and computes the optimum is a corner, at a limit of N or D")
     if (least := float((times == 0).mean())) > 0:
-        share = f"{least:.1%}" if least >= 0.001 else "fewer than 0.1%"
+        share = at_least(least)
         notes.append(
             f"in {share} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
         )
@@ -603,6 +604,16 @@ def _far(made: Sequence[tuple[Recipe, Recipe]]) -> list[str]:
     """Return notes on settings other than compute that lie outside the runs, of which the column `outside` says nothing."""
     places = dict.fromkeys((r.name, r.outside) for pair in made for r in pair)
     return [f"settings of {name}, besides compute, lie {place}" for name, place in places if place != "inside"]
+
+
+def _sizes_outside(first: Posterior, second: Posterior, table: pd.DataFrame) -> list[str]:
+    """Return notes on best sizes outside the runs, which the column `outside` does not tell, since it is of compute."""
+    notes = list[str]()
+    for name, posterior in (("A", first), ("B", second)):
+        if f"{name}_N" in table:
+            logged = np.concatenate([fit.observed.covariates["N"] for fit, _ in posterior.selections])
+            notes += outside_note(f"the best N of {name}", table[f"{name}_N"], logged)
+    return notes
 
 
 def _rising(recipes: tuple[Recipe, Recipe], paths: tuple[ComputePath, ComputePath], flops: Array) -> list[str]:
@@ -619,7 +630,7 @@ def _rising(recipes: tuple[Recipe, Recipe], paths: tuple[ComputePath, ComputePat
 def _outside(a: float, b: float) -> str:
     """Say how far compute lies beyond the largest runs of A and B, in e-folds."""
     far = [f"{name} by {value:.1f} e-folds" for name, value in (("A", a), ("B", b)) if value > FAR]
-    return f"beyond {' and '.join(far)}" if far else "inside"
+    return f"beyond {' and '.join(far)}" if far else "inside the runs' compute"
 
 
 def _span(low: float, high: float, ci_prob: float) -> str:

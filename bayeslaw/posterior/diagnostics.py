@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -364,7 +364,9 @@ class Reach:
         return self.logarithmic and distance > OF_ZERO
 
 
-def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: str = "") -> tuple[list[str], Check]:
+def extrapolation(
+    outside: pd.DataFrame, reach: Mapping[str, Reach], counted: str = "", along: Collection[str] | None = None
+) -> tuple[list[str], Check]:
     """Describe for each setting in which covariates it lies outside the runs, and how far.
 
     Parameters
@@ -374,6 +376,8 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: st
     reach : mapping of covariate to Reach
     counted : str
         What counts the law's error there, such as 'the stated discrepancy'; empty if nothing does.
+    along : collection of str, optional
+        The covariates along which it does, by default all.
 
     Returns
     -------
@@ -383,7 +387,7 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: st
     """
     distances: list[list[str]] = [[] for _ in range(len(outside))]
     far = np.zeros(len(outside), dtype=bool)
-    farthest, table = [], {}
+    farthest, uncounted, table = [], list[str](), {}
     for name, covered in reach.items():
         distance = outside[name].to_numpy(dtype=np.float64)
         off = np.flatnonzero(distance > 1e-9)  # logarithms of equal values differ by rounding
@@ -395,12 +399,19 @@ def extrapolation(outside: pd.DataFrame, reach: Mapping[str, Reach], counted: st
         table[name] = {"span": covered.span, "far": covered.far, "outside": largest, "rows_far": float(beyond.sum())}
         if beyond.any():
             span = f"span {covered(covered.span)}" if covered.span > 0 else "have one value: its effect is the priors'"
+            uncounted += [name] * (counted != "" and along is not None and name not in along)
             farthest.append(f"{name} {'= 0' if covered.is_zero(largest) else f'up to {covered(largest)}'} (the runs {span})")
     texts = [f"{'FAR ' * bool(f)}outside: {', '.join(d)}" if d else "inside" for f, d in zip(far, distances, strict=True)]
     if farthest:
         advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
         text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. "
-        text += f"{counted[0].upper()}{counted[1:]} is counted there" if counted else advice
+        if not counted:
+            text += advice
+        elif not uncounted:
+            text += f"{counted[0].upper()}{counted[1:]} is counted there"
+        else:
+            known = ", ".join(name for name in along or ())
+            text += f"{counted[0].upper()}{counted[1:]} is counted along {known}, and none along {', '.join(uncounted)}. {advice}"
     elif any(distances):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:

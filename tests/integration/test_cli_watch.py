@@ -203,6 +203,22 @@ def test_a_growing_log_is_followed_to_the_end_of_its_schedule(folder: Path, slow
     assert answers[-1].results["ended"] is True
 
 
+def test_a_loss_that_is_logged_again_and_a_diverged_run_are_answered(
+    folder: Path, slowly: Callable[[Callable[[], object]], None]
+) -> None:
+    """Neither has a later step with a finite loss."""
+    log, lines = folder / "now.jsonl", as_lines(1500)
+    again = lines + '{"step": 1500, "val_loss": 3.7}\n'
+    texts = iter([lines, again, again + '{"step": 1600, "val_loss": NaN}\n', as_lines(2000)])
+    slowly(lambda: log.write_text(next(texts), encoding="utf-8"))
+    answers = following(log)
+    found = [next(answers) for _ in range(5)]
+    assert [answer.results.get("step") for answer in found[1:]] == [1500, 1500, 1500, 2000]
+    assert [answer.results.get("diverged") for answer in found[1:]] == [False, False, True, False]
+    first, second = (answer.results["summary"] for answer in found[1:3])
+    assert second["median"]["loss"] < first["median"]["loss"]
+
+
 def test_a_log_that_can_not_be_read_ends_the_command_once_nobody_writes_to_it(
     folder: Path, slowly: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,9 +94,11 @@ def test_base_losses_that_agree_are_sound() -> None:
 
 
 OTHER = pd.concat([ROWS, ROWS.head(1).assign(run="other", loss=3.2)])
+ROWS_APART = pd.concat([ROWS, ROWS.head(1).assign(run="other", loss=3.09)])
 CONTRADICTING = {
     "rows at D = 0": (OTHER, 0, "the loss at D = 0 is 3, and the base loss of its checkpoint 3.1"),
     "the column": (AGREED.assign(base_loss=AGREED["base_loss"] + 0.1), 0, "the loss at D = 0 is 3, and the base loss of its"),
+    "two rows at D = 0": (ROWS_APART, len(ROWS), "the loss at D = 0 is 3.09, and that in another row of its checkpoint 3"),
     "a run": (AGREED[2:].assign(base_loss=[3.0, 3.1, 2.5, 2.6]), 1, "base_loss 3.1 is another than in the first row of its run, 3"),
 }
 

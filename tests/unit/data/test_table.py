@@ -414,6 +414,12 @@ def test_small_tokens_beside_tokens_in_billions_are_in_billions_too() -> None:
     assert all(problem.endswith("is it in billions?") for problem in problems)
 
 
+def test_columns_whose_largest_would_be_too_large_in_billions_are_in_millions() -> None:
+    table = pd.DataFrame({"run": ["a", "b", "c"], "N": [10.6, 154.0, 6889.0], "D": [2e4, 1e5, 3e5], "loss": [3.0, 2.5, 2.4]})
+    found = check(read_runs(table), load_law("chinchilla"))
+    assert {fault.problem.rpartition(": ")[2] for fault in found if fault.column == "N"} == {"is it in millions?"}
+
+
 def test_other_separators_are_named(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("run;N;D;loss\na;1e8;1e9;3.1\n", encoding="utf-8")
     with fails("unreadable-table", "runs.csv", "semicolons", "commas"):

@@ -203,6 +203,27 @@ def without(noise: str = "normal-drift", scale: float = 0.5, **fixed: float) -> 
 
 
 @pytest.mark.slow
+def test_another_run_of_the_same_name_is_a_new_one() -> None:
+    """One of its losses is that of the fitted run, by chance."""
+    fit, curves = setting()
+    other = table().assign(loss=lambda t: np.where((t["run"] == "now") & (t["step"] != 1500), 0.93 * t["loss"], t["loss"]))
+    named, unnamed = (
+        watch(fit, read_curves(other.replace({"run": {"now": name}}), warmup=100), name, WHOLE, discrepancy="none", check=False)
+        for name in ("now", "new")
+    )
+    assert len(named.stated) == len(unnamed.stated) == 19
+    np.testing.assert_allclose(named.loss.mean(axis=0), unnamed.loss.mean(axis=0), rtol=1e-3)
+    assert any("another run of the name now" in note for note in named.notes)
+    assert not any("of the name" in note for note in (*unnamed.notes, *watch(fit, curves, "now", WHOLE).notes))
+
+
+@pytest.mark.slow
+def test_a_target_that_was_reached_before_is_told() -> None:
+    noted = [any("at the target or below" in n for n in watched(target=t).notes) for t in (3.7, 9.0, 2.0)]
+    assert noted == [any(table().query("run == 'now'")["loss"] <= 3.7), True, False]
+
+
+@pytest.mark.slow
 def test_a_run_that_was_not_fitted_weighs_the_draws() -> None:
     """Floor and run effect share what is known of the deviation: a normal distribution in two unknowns, and points along a path."""
     fit, curves = without()

@@ -31,6 +31,15 @@ def turning(fit: Fit) -> TurningPoint:
 
 
 @pytest.mark.slow
+def test_texts_of_schedules_are_read_as_they_are_elsewhere(fit: Fit, turning: TurningPoint) -> None:
+    """Spaces, and digits grouped by underscores."""
+    other = Recipe(f"constant: steps = 2_000, peak = {RATE}", f"constant: steps=1_000 , peak={RATE}")
+    assert turning.critical is not None
+    np.testing.assert_array_equal(turning_point(fit, other).critical, turning.critical)
+    assert len(other.varied(steps=500.0).schedule) == 500
+
+
+@pytest.mark.slow
 def test_turning_lengths_are_roots_of_the_formula(fit: Fit) -> None:
     turning = turning_point(fit, DONE, longest=3_000_000)
     d = fit.draws

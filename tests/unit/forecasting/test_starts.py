@@ -46,7 +46,7 @@ def test_a_law_by_itself_knows_no_checkpoint() -> None:
 
 
 def test_unknown_checkpoints_are_named() -> None:
-    with fails("unknown-base-loss", "ptpp = 31.5", "a column base_loss"):
+    with fails("unknown-base-loss", "ptpp = 31.5", "base_loss=2.31 among the settings"):
         bayeslaw.grid(starting(2.7), AT | UNKNOWN)
     fit = starting(2.7)
     table = pd.DataFrame([UNKNOWN | {"N": 1e7 * 2**i} for i in range(5)] + [START])

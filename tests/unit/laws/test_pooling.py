@@ -15,6 +15,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import ridge_candidates
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import level as text_of
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.draws import LawDraws
@@ -201,3 +202,9 @@ def test_the_density_of_many_levels_is_sampled_in_a_graph_that_does_not_grow_wit
     assert_true_gradient(density.function(), density.start() + 0.01 * rng.standard_normal(density.size))
     with fails("number-of-levels", "201 values", "2 to 200"):
         levels_of(with_by(load_law("chinchilla"), {"E": "domain"}), pd.DataFrame({"domain": range(201)}))
+
+
+def test_values_that_agree_to_six_digits_are_levels_of_their_own() -> None:
+    values = [20240101.0, 20240102.0, 1e7, 1e7 + 30, 0.1, np.float64(1 / 3), "a", True]
+    texts = [text_of(value) for value in values]
+    assert texts == ["20240101", "20240102", "1e+07", "10000030", "0.1", "0.33333333333333331", "a", "True"]

@@ -49,6 +49,13 @@ def test_a_measured_base_loss_has_the_error_of_one_logged_loss() -> None:
     assert sd(base) == pytest.approx(0.003, rel=0.1)
 
 
+def test_a_stated_base_loss_far_from_the_measured_one_is_told() -> None:
+    fit = with_base_rows(BASE)
+    assert "ALTHOUGH" not in base_of(fit, f"{1.015 * BASE}").text
+    assert "ALTHOUGH" not in base_of(fit, f"{1.05 * BASE}+-{0.02 * BASE}").text
+    assert f"ALTHOUGH ROWS AT D = 0 OF THIS MODEL HAVE {BASE:.4g} nats/token" in base_of(fit, f"{np.exp(BASE)}").text
+
+
 def test_the_spread_of_several_base_checkpoints_is_their_error() -> None:
     assert sd(base_of(with_base_rows(BASE * 1.01, BASE * 0.99))) == pytest.approx(0.01, rel=0.1)
 
@@ -144,7 +151,7 @@ def test_two_base_losses_of_one_checkpoint_are_refused() -> None:
 
 def test_other_laws_need_no_start_and_an_unknown_one_is_asked_for() -> None:
     assert start_of("source", with_base_rows(BASE), MODEL, None) == {}
-    with fails("unknown-base-loss", "from-base-source", "--set base_loss="):
+    with fails("unknown-base-loss", "from-base-source", "--base-loss 2.31"):
         start_of("source", starting(2.9), START | {"ptpp": 31.5}, None)
 
 

@@ -151,6 +151,14 @@ def test_among_given_mixtures_the_best_is_theirs(fits: dict[str, Fit]) -> None:
     assert row["regret"] == pytest.approx((total[some, best] - total[some].min(axis=1)).mean())
 
 
+def test_a_mixture_of_today_outside_the_fitted_ones_is_told(fits: dict[str, Fit]) -> None:
+    among = pd.DataFrame({"web": [0.3, 0.5], "code": [0.3, 0.3], "books": [0.4, 0.2]})
+    notes = mix(fits, today={"web": 1.0}, among=among).notes
+    assert any("today's mixture lies outside the fitted ones (web" in note for note in notes)
+    inside = mix(fits, today={"web": 0.4, "code": 0.3, "books": 0.3}, among=among).notes
+    assert not any("today's mixture" in note for note in inside)
+
+
 @pytest.mark.slow
 def test_a_tail_minds_the_worst_draws(fits: dict[str, Fit]) -> None:
     """The best by the mean of the worst tenth has a lower such mean than the best by the mean of all."""

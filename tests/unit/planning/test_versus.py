@@ -298,7 +298,7 @@ def test_failed_checks_are_refused_unless_forced_and_marked() -> None:
 def test_tables_and_reach_are_named(along: Versus, fits: tuple[Fit, Fit]) -> None:
     assert any("same validation set and tokenizer" in note for note in along.notes)
     table = along.summary()
-    assert table["outside"].iloc[0] == "inside"
+    assert table["outside"].iloc[0] == "inside the runs' compute"
     assert table["outside"].iloc[-1].startswith("beyond A by ")
     copies = versus(fits[0], replace(fits[0]), compute=1e20)
     assert any("same rows" in note for note in copies.notes)

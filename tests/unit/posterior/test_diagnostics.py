@@ -222,6 +222,17 @@ def test_half_the_span_outside_is_far(distance: float, text: str, passed: bool) 
     assert check.passed is passed
 
 
+def test_the_law_s_error_is_said_to_count_only_where_it_does() -> None:
+    sizes, tokens = np.array([1e8, 1e9]), np.array([1e9, 1e10])
+    reach = {name: Reach.of(Covariate(name, "", (1e4, 1e15)), v) for name, v in (("N", sizes), ("D", tokens))}
+    far = pd.DataFrame({"N": [0.0, 3.0], "D": [4.0, 0.0]})
+    assert extrapolation(far, reach, "the error", ("N", "D"))[1].text.endswith("The error is counted there")
+    assert (
+        "The error is counted along N, and none along D. Runs can't show" in extrapolation(far, reach, "the error", ("N",))[1].text
+    )
+    assert extrapolation(far.assign(D=0.0), reach, "the error", ("N",))[1].text.endswith("The error is counted there")
+
+
 def test_an_unseen_stage_is_far_from_two_seen_ones() -> None:
     """PTPP 15 and 31, forecast at 62, 124 and 279: the extrapolation that misled every published form."""
     seen = np.array([15.0, 31.0])
