@@ -25,7 +25,7 @@ from bayeslaw.evaluation.settlement import ENDING, read_settled
 from bayeslaw.laws.outcome import Outcome
 
 OPEN, PART, SETTLED = "open", "partly settled", "settled"
-WITHIN = "inside the runs"
+WITHIN = "up to the largest run"  # by compute, or whatever reach counts; other covariates may lie outside
 BAND = 0.9  # probability of the range in which the coverage of right intervals lies
 LEGEND = """\
 e_folds         how far beyond the fitted runs; one e-fold is 2.7 times as much
@@ -65,7 +65,7 @@ class Calibration:
 
     @property
     def parts(self) -> dict[str, pd.DataFrame]:
-        """The forecasts inside the fitted runs and in each range of reach, where there are any, and all of them."""
+        """The forecasts up to the largest fitted run and in each range of reach, where there are any, and all of them."""
         reach = self.rows["reach"]
         parts = {WITHIN: self.rows[reach <= 0]}
         parts |= {bin_name(low, high): self.rows[(reach > low) & (reach <= high)] for low, high in BINS} | {"all": self.rows}

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -84,6 +83,7 @@ class Prior:
         if self.dist not in ARGUMENTS:
             known = f"{', '.join(ARGUMENTS)}.{nearest(self.dist, ARGUMENTS)}"
             raise BayeslawError(f"There is no prior distribution {self.dist!r}; known are {known}", code="unknown-distribution")
+        object.__setattr__(self, "args", {k: v.item() if isinstance(v, np.generic) else v for k, v in self.args.items()})
         expected = ARGUMENTS[self.dist][1]
         if set(self.args) != set(expected):
             missing = [name for name in expected if name not in self.args]
@@ -92,7 +92,7 @@ class Prior:
             problem = f"{self.dist} takes {' and '.join(expected)}; {' and '.join(problems)}."
             raise BayeslawError(problem, code="wrong-prior-arguments")
         for name, value in self.args.items():
-            number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
             if not number or (name not in ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in ANY_SIGN else "a positive number"
                 shown = shortened(repr(value))

@@ -325,6 +325,9 @@ def test_a_failed_score_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"bootstrap": -1}, "not-a-whole-number", "bootstrap"),
         ({"starts": 0}, "not-a-whole-number", "starts"),
         ({"seed": 1.5}, "not-a-whole-number", "seed"),
+        ({"seed": "1"}, "not-a-whole-number", "not '1'"),
+        ({"noise": "beta-binomial"}, "unknown-noise", "'beta-binomial'"),
+        ({"laws": "no-such-law"}, "unknown-law", "'no-such-law'"),
     ],
 )
 def test_requests_are_refused_before_anything_is_fitted(
@@ -334,6 +337,14 @@ def test_requests_are_refused_before_anything_is_fitted(
     table = TABLE.assign(one=1.0, some=np.where(np.arange(len(TABLE)) > 0, 1.0, np.nan))
     with fails(code, named):
         compare(table if given.get("by") in ("one", "some") else TABLE, **{"laws": ["chinchilla"], **QUICK, **given})
+
+
+def test_values_that_agree_to_six_digits_are_folds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = list[str]()
+    monkeypatch.setattr("bayeslaw.evaluation.compare._held_out", lambda _, folds, *__: named.extend(fold.name for fold in folds))
+    dates = np.where(np.arange(len(TABLE)) % 2, 20240101, 20240102)
+    compare(TABLE.assign(snapshot=dates.astype(float)), ["chinchilla"], by="snapshot", **QUICK)
+    assert named == ["snapshot = 20240101", "snapshot = 20240102"]
 
 
 def test_tables_that_one_of_the_laws_cannot_be_fitted_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -147,3 +149,10 @@ def test_draws_on_a_terms_value_are_at_the_reference_point(rng: np.random.Genera
     draws = law.sample_prior(20_000, at, rng)
     level = draws["A"] * at["N"] ** -draws["alpha"]
     assert stats.kstest(level, law.parameters["A"].prior.scipy.cdf).pvalue > 0.001
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given: dict[str, Any] = {"mu": np.float32(0.5), "sigma": np.int64(1)}
+    made = Prior("LogNormal", given)
+    assert made == Prior("LogNormal", {"mu": 0.5, "sigma": 1.0})
+    assert [type(value) for value in made.args.values()] == [float, int]

@@ -70,6 +70,14 @@ def test_a_diverged_row_is_named(noise: str) -> None:
     assert "leave out" in check.advice
 
 
+@pytest.mark.parametrize("dof", [2.1, 2.6, 5.0, 30.0])
+def test_a_gross_error_is_named_however_heavy_the_tails_that_it_made(dof: float) -> None:
+    table = twin()
+    table.loc[17, "loss"] = 1.8 * table["loss"][17]
+    check = judged(table, "student", dof=dof, sigma_point=0.015)["outliers"]
+    assert check.table["row"].tolist() == [18]
+
+
 def test_a_diverged_run_is_named() -> None:
     table = twin()
     own = table["run"] == table["run"][17]
