@@ -7,6 +7,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -118,6 +119,7 @@ def fit(
             f"The discrepancy of a fit is {' or '.join(get_args(Learning))}, not {discrepancy!r}; forecasts take a stated one."
         )
         raise BayeslawError(problem, code="unknown-discrepancy")
+    _check_mappings(by=by, priors=priors)
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, seed=seed, cores=cores)
     law = _law_of(law, shares, priors)
@@ -225,6 +227,14 @@ def _memory(law: Law, runs: Runs) -> float | None:
     return float(values[0]) if values.size else None
 
 
+def _check_mappings(**given: object) -> None:
+    """Refuse texts and lists where a mapping of parameters is asked for."""
+    examples = {"by": "{'E': 'domain'}", "priors": "{'E': 'LogNormal(0.5, 0.2)'}"}
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
+            raise BayeslawError(f"{name} is a mapping by parameter, such as {examples[name]}, not {value!r}.", code="not-a-mapping")
+
+
 def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_accept: float | None, cores: int | None) -> None:
     """Refuse settings of the sampler that are out of range."""
     whole_number("draws", draws, 10, MOST_DRAWS)
@@ -236,8 +246,8 @@ def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_acc
     if (count := chains * (draws + tune)) > MOST_DRAWS:
         what = f"{chains:,} chains of {draws:,} draws after {tune:,} tuning draws"
         raise BayeslawError(f"{what} are {count:,} draws; at most {MOST_DRAWS:,} are made.", code="too-many-draws")
-    if target_accept is not None and not 0.5 <= target_accept < 1:
-        raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept}.", code="bad-target-accept")
+    if target_accept is not None and not (isinstance(target_accept, Real) and 0.5 <= target_accept < 1):
+        raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept!r}.", code="bad-target-accept")
 
 
 def _checks(

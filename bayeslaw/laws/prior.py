@@ -177,6 +177,8 @@ class Prior:
     def parse(cls, text: str) -> Prior:
         """Read ``LogNormal(0.5, 0.3)`` or ``LogNormal(mu=0.5, sigma=0.3)``, a prior of the parameter itself, without `on`."""
         problem = BayeslawError(f"{shortened(repr(text))} is not a prior; write it like LogNormal(0.5, 0.3).", code="not-a-prior")
+        if not isinstance(text, str):
+            raise problem
         try:
             call = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, RecursionError, MemoryError, ValueError):

@@ -34,11 +34,14 @@ def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, gi
     delimiter : str, optional
         The sign between cells; by default the most frequent one of `DELIMITERS` in the header.
     given : collection of str
-        Columns whose meaning the user gives. Such a file is a table, unless it is a chart and a column of a run is among them.
+        Columns whose meaning the user gives. Such a file is a table, unless they are metrics of a chart's runs, or it is a chart of
+        losses and no column of a run is among them.
     """
     frame, notes = _table(path, name, delimiter)
-    as_table = given and not (_is_chart([str(c) for c in frame]) and not any(_of_run(c) for c in given))
-    match kind or ("table" if as_table else _kind(frame, name)):
+    columns = [str(c) for c in frame]
+    of_runs = {*given} & {pair[1] for c in columns if (pair := _of_run(c))}  # of 'big - eval/ppl'
+    as_table = given and not (_is_chart(columns) and not any(_of_run(c) for c in given))
+    match kind or ("wandb" if of_runs else "table" if as_table else _kind(frame, name)):
         case "wandb":
             log = _wandb(frame, name, path.stem)
         case "wide":

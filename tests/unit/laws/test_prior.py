@@ -156,3 +156,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
     made = Prior("LogNormal", given)
     assert made == Prior("LogNormal", {"mu": 0.5, "sigma": 1.0})
     assert [type(value) for value in made.args.values()] == [float, int]
+
+
+@pytest.mark.parametrize("given", [3, None, ("LogNormal", 0, 1)])
+def test_what_is_no_text_is_no_prior(given: Any) -> None:
+    with fails("not-a-prior", repr(given)):
+        Prior.parse(given)

@@ -37,6 +37,15 @@ def test_a_chart_with_byte_order_mark_thousands_and_mixed_case(tmp_path: Path) -
     assert noted(imported, "logger", "(Step)")
 
 
+def test_a_chart_of_perplexities_is_read_by_its_metric(tmp_path: Path) -> None:
+    """The error that asks for the unit suggests this option."""
+    path = written(tmp_path, 'Step,"a - eval/perplexity","b - eval/perplexity"\n1000,30,25\n2000,28,24\n')
+    imported = import_runs(path, columns={"loss": "eval/perplexity:perplexity"}, N=1e8, tokens_per_step=1e6)
+    losses = [("a", 1000, 30), ("b", 1000, 25), ("a", 2000, 28), ("b", 2000, 24)]
+    found = {(run, step): loss for run, step, loss in cells(imported, "run", "step", "loss")}
+    assert found == {(run, step): pytest.approx(np.log(value)) for run, step, value in losses}
+
+
 def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
     text = "Step;a - eval/loss\n1.000;3,25\n2.000;3,125\n"
     path = written(tmp_path, text, encoding="utf-16")
