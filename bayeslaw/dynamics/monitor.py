@@ -393,6 +393,8 @@ def _fitted(fit: Fit, run: str, rows: pd.DataFrame) -> NDArray[np.bool_]:
         return np.zeros(len(rows), dtype=bool)
     own = fit.observed.run == fit.observed.run_names.index(run)
     response, area = np.log(rows["loss"].to_numpy(np.float64)), rows["S1"].to_numpy(np.float64)
+    if "S1" not in fit.observed.covariates and "S1_pt" not in fit.observed.covariates:  # a law of open models
+        area = rows["S1_cpt"].to_numpy(np.float64)
     at = np.isclose(area[:, None], _areas(fit)[own], rtol=SAME_STEP, atol=0.0)
     same = (at & np.isclose(response[:, None], fit.observed.response[own], rtol=0.0, atol=SAME_RESPONSE)).any(axis=1)
     last = int(np.flatnonzero(same).max(initial=-1))

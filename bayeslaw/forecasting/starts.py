@@ -97,7 +97,8 @@ def _measured(fitted: Sequence[Observations]) -> Iterator[pd.DataFrame]:
     for observed in fitted:
         if BASE_LOSS in observed.covariates:
             columns = {name: observed.covariates[name] for name in (*MODEL, BASE_LOSS) if name in observed.covariates}
-            yield pd.DataFrame(columns)
+            names = np.array(observed.checkpoint_names)[observed.checkpoint[observed.run]]
+            yield pd.DataFrame(columns).assign(checkpoint=names)
 
 
 def _equal(column: pd.Series, value: Any) -> Any:

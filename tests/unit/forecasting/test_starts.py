@@ -60,6 +60,8 @@ def test_checkpoints_of_one_model_with_other_losses_are_told_apart_by_name() -> 
         bayeslaw.grid(fit, AT)
     named = pd.DataFrame([START | {"checkpoint": name} for name in ("base 1", "base 0")])
     assert with_starts(fit.name, [fit.observed], named)["base_loss"].tolist() == [3.0, 2.5]
+    with fails("unknown-base-loss", "checkpoint = another"):  # of the same size and stage
+        with_starts(fit.name, [fit.observed], named.assign(checkpoint="another"))
 
 
 def test_empty_cells_are_filled_and_those_of_unknown_checkpoints_stay() -> None:
