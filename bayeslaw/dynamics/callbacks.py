@@ -60,7 +60,7 @@ class RunForecasts:
     >>> schedule = bayeslaw.data.parse_schedule("constant:steps=4000,peak=2e-4,warmup=100")
     >>> forecasts = bayeslaw.dynamics.RunForecasts(bayeslaw.load_fit("annealing.nc"), schedule, target=3.8)
     >>> sorted(forecasts.add(2000, 4.1))[:3]
-    ['forecast/final', 'forecast/final_eti90_lb', 'forecast/final_eti90_ub']
+    ['forecast/diverged', 'forecast/final', 'forecast/final_eti90_lb']
     """
 
     def __init__(

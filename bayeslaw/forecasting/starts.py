@@ -59,8 +59,14 @@ def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame, 
 def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, Any]) -> float | None:
     """Return the mean measured loss of the base checkpoint of a model; None where no row is of it.
 
-    Rows at D = 0 count before the column `base_loss` of other rows. A model is told by what it names of N, ptpp, seed and
-    checkpoint.
+    Rows at D = 0 count before the column `base_loss` of other rows.
+
+    Parameters
+    ----------
+    name, fitted
+        As in `with_starts`.
+    model : mapping
+        What tells it: some of N, ptpp, seed and checkpoint. Others don't matter.
     """
     for frame in _measured(fitted):
         same = np.ones(len(frame), dtype=bool)
@@ -77,7 +83,13 @@ def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, 
 
 
 def unknown_start(name: str, models: str, way: str) -> BayeslawError:
-    """The error for models of which no row was measured before adaptation."""
+    """The error for models of which no row was measured before adaptation.
+
+    Parameters
+    ----------
+    name, models, way : str
+        The law or stack, the models in words, and how to give their losses.
+    """
     return BayeslawError(
         f"{name} starts at the measured loss of the base checkpoint, and no row with D = 0 is of this model ({models}): give that "
         f"loss ({way}). For a checkpoint that is not trained yet, give a forecast of it, or use a law that does not need it.",
