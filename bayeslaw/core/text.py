@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 
 import numpy as np
 import pandas as pd
@@ -65,16 +66,18 @@ def exact(value: object) -> str:
     Parameters
     ----------
     value : object
-        Whole numbers are those of a column that was read as floats too.
+        A whole number gives the same text as the float that equals it.
     """
-    if not isinstance(value, float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return str(value)
-    short = f"{value:g}"
-    return short if float(short) == value or value != value else f"{value:.17g}"
+    short = f"{float(value):g}"
+    if float(short) == value or value != value:
+        return short
+    return str(int(value)) if isinstance(value, Integral) else f"{float(value):.17g}"
 
 
-def at_least(share: float) -> str:
-    """Return a share above 0 in percent: 'fewer than 0.1%' in place of 0.0%."""
+def percent(share: float) -> str:
+    """Return a share above 0 as text in percent, with 'fewer than 0.1%' in place of 0.0%."""
     return f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"
 
 

@@ -29,8 +29,7 @@ def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
     """
     if BASE_LOSS in frame or not {"D", "loss"} <= set(frame) or not (base := frame["D"] == 0).any():
         return frame
-    names = ["checkpoint"] if "checkpoint" in frame else [name for name in MODEL if name in frame]
-    if not names:
+    if not (names := _checkpoint_columns(frame)):
         return frame
     keys = _with_domain(frame, names)
     losses = frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS)
@@ -57,10 +56,10 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and the base loss of its checkpoint {base[row]:.5g}"
         suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out this row"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
-    names = ["checkpoint"] if "checkpoint" in frame else [name for name in MODEL if name in frame]
-    least = loss[start].groupby([frame[name] for name in _with_domain(frame, names)]).transform("min") if names else loss[start]
-    apart = loss[start] - least > np.maximum(SPREAD * least, 3 * np.broadcast_to(errors, base.shape)[start])
-    for row in least.index[apart & (abs(base - loss)[start] <= SPREAD * loss[start])]:
+    names = _with_domain(frame, _checkpoint_columns(frame))
+    least = loss[start].groupby([frame[name] for name in names]).transform("min") if names else loss[start]
+    apart = loss - least > np.maximum(SPREAD * loss, 3 * errors)
+    for row in frame.index[apart & (abs(base - loss) <= SPREAD * loss)]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and that in another row of its checkpoint {least[row]:.5g}"
         suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out a row"
         yield Fault(int(row), "loss", f"{loss[row]:g}", problem, suggestion, "contradicting-base-losses")
@@ -74,6 +73,11 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
         suggestion = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "base-loss-in-another-unit")
+
+
+def _checkpoint_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that tell the checkpoints of a table apart."""
+    return ["checkpoint"] if "checkpoint" in frame else [name for name in MODEL if name in frame]
 
 
 def _with_domain(frame: pd.DataFrame, names: list[str]) -> list[str]:

@@ -381,7 +381,7 @@ class Nesting:
             of = ["N", "ptpp", *(["seed"] if "seed" in frame else [])]
             checkpoint = frame.groupby(of, sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
             some = frame[of].iloc[np.unique(checkpoint, return_index=True)[1]].to_numpy()
-            checkpoints = tuple(", ".join(f"{c} {word(value)}" for c, value in zip(of, row, strict=True)) for row in some)
+            checkpoints = tuple(", ".join(f"{c} {exact(value)}" for c, value in zip(of, row, strict=True)) for row in some)
         group, groups = np.zeros(run.size, np.int64), tuple[str, ...]()
         if noise_by is not None:
             if noise_by not in frame:
@@ -427,11 +427,6 @@ def _find(frame: pd.DataFrame, column: str, names: tuple[str, ...]) -> NDArray[n
     if column not in frame:
         return np.full(len(frame), -1)
     return np.where(frame[column].notna(), pd.Index(names).get_indexer(pd.Index(frame[column].astype(str))), -1).astype(np.int64)
-
-
-def word(value: object) -> str:
-    """Return a value as part of a name."""
-    return exact(value if isinstance(value, str) else float(value))  # type: ignore[arg-type]
 
 
 def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str, ...], code: NDArray[np.int64], what: str) -> None:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.data.observations import Nesting, Observations, run_codes, word
+from bayeslaw.core.text import exact
+from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, check_error
+from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.laws.law import Law
 
 FLOPS = "flops"
@@ -152,7 +153,7 @@ def read_candidates(
     [1.2e+18, 1.2e+20]
     """
     runs = source if isinstance(source, Runs) else read_runs(source)
-    runs = replace(runs, frame=with_starts(fitted[0][0].name, [observed for _, observed in fitted], runs.frame))
+    runs = replace(runs, frame=with_known_base_losses(fitted[0][0].name, [observed for _, observed in fitted], runs.frame))
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, purpose="forecast")))
     for outcome in {law.outcome for law, _ in fitted if law.outcome.error in runs.frame}:
         faults += check_error(runs.frame, outcome)
@@ -360,4 +361,4 @@ def grid_of_runs(law: Law | Posterior, settings: Mapping[str, str]) -> pd.DataFr
     """
     frame = grid(law, settings)
     columns = [name for name in settings if name not in ("D", "atpp")]
-    return frame.assign(run=[", ".join(f"{name} {word(row[name])}" for name in columns) for _, row in frame.iterrows()])
+    return frame.assign(run=[", ".join(f"{name} {exact(row[name])}" for name in columns) for _, row in frame.iterrows()])

@@ -33,9 +33,9 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
+from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
-from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.inference.fit import fit as make_fit
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws
 from bayeslaw.laws.outcome import Outcome
@@ -121,7 +121,7 @@ def update[P: Posterior](
     >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv", progress=False).fit
     """
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
-    new = replace(new, frame=with_starts(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
+    new = replace(new, frame=with_known_base_losses(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
     tasks = {name: refit_task(member, join_runs(member, new), seed) for name, member in fits_of(fit).items()}
     settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
     before = None if settings is None else forecast(fit, settings, force=force)

@@ -9,8 +9,9 @@ learnt error, if it has one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -344,7 +345,7 @@ def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a run that a fit can be conditioned on, in the order of their steps, and notes of those left out."""
     rows, notes = rows.sort_values("step", kind="stable"), list[str]()
-    early = ~(rows["S1"].fillna(np.inf) >= _areas(fit).min() * (1 - 1e-9)) | (rows["S1"] == 0)
+    early = ~(rows["S1"].fillna(np.inf) >= _areas(fit.law, fit.observed.covariates).min() * (1 - 1e-9)) | (rows["S1"] == 0)
     if early.any():
         notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
     rows = rows[~early]
@@ -377,10 +378,10 @@ def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: N
     return areas.dropna(axis=1, how="all").assign(run=run, **others)
 
 
-def _areas(fit: Fit) -> Array:
-    """Return the area of the rate under each row of a fit (n,)."""
-    seen = fit.observed.covariates
-    return np.asarray(seen["S1"] if "S1" in seen else seen.get("S1_pt", 0.0) + seen.get("S1_cpt", 0.0))
+def _areas(law: Law, columns: Mapping[str, Any] | pd.DataFrame) -> Array:
+    """Return the area under the rate up to each row (n,), of the phases whose areas the law has as covariates."""
+    names = [name for name in ("S1", "S1_pt", "S1_cpt") if name in law.covariates]
+    return np.sum([np.asarray(columns[name], dtype=np.float64) for name in names], axis=0)
 
 
 def _fitted(fit: Fit, run: str, rows: pd.DataFrame) -> NDArray[np.bool_]:
@@ -392,10 +393,8 @@ def _fitted(fit: Fit, run: str, rows: pd.DataFrame) -> NDArray[np.bool_]:
     if run not in fit.observed.run_names:
         return np.zeros(len(rows), dtype=bool)
     own = fit.observed.run == fit.observed.run_names.index(run)
-    response, area = np.log(rows["loss"].to_numpy(np.float64)), rows["S1"].to_numpy(np.float64)
-    if "S1" not in fit.observed.covariates and "S1_pt" not in fit.observed.covariates:  # a law of open models
-        area = rows["S1_cpt"].to_numpy(np.float64)
-    at = np.isclose(area[:, None], _areas(fit)[own], rtol=SAME_STEP, atol=0.0)
+    response, area = np.log(rows["loss"].to_numpy(np.float64)), _areas(fit.law, rows)
+    at = np.isclose(area[:, None], _areas(fit.law, fit.observed.covariates)[own], rtol=SAME_STEP, atol=0.0)
     same = (at & np.isclose(response[:, None], fit.observed.response[own], rtol=0.0, atol=SAME_RESPONSE)).any(axis=1)
     last = int(np.flatnonzero(same).max(initial=-1))
     if 2 * same.sum() < at[: last + 1].any(axis=1).sum():

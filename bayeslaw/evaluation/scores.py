@@ -20,10 +20,10 @@ from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.average import average
+from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.posterior.diagnostics import checks_label
@@ -260,7 +260,7 @@ def scored(
     """
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
-    runs = replace(runs, frame=with_starts(members[0].law.name, [member.observed for member in members], runs.frame))
+    runs = replace(runs, frame=with_known_base_losses(members[0].law.name, [member.observed for member in members], runs.frame))
     for member in members:
         runs = runs if isinstance(member, PointFit) else with_facts(member, runs)
     outcome = members[0].law.outcome

@@ -36,11 +36,11 @@ from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.average import Averages, average
+from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
-from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.walk import directions, logarithms
@@ -593,7 +593,7 @@ def forecast(
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     selections = fit.selections
-    runs = replace(runs, frame=with_starts(fit.name, [member.observed for member, _ in selections], runs.frame))
+    runs = replace(runs, frame=with_known_base_losses(fit.name, [member.observed for member, _ in selections], runs.frame))
     for member, _ in selections:
         runs = with_facts(member, runs)
     if as_ == "new-group":

@@ -15,8 +15,8 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
+from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.forecasting.starts import with_starts
 from bayeslaw.laws.law import Law
 
 Setting = str | float | Sequence[float]
@@ -67,7 +67,9 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
         frame["D"] = frame["atpp"] * frame["N"]
     facts = () if isinstance(law, Law) else law.outcome.facts  # fits know what was asked of their tasks: `facts.with_facts`
     if not isinstance(law, Law):
-        frame = with_starts(law.name, [fit.observed for fit, _ in law.selections], frame, f"{BASE_LOSS}=2.31 among the settings")
+        frame = with_known_base_losses(
+            law.name, [fit.observed for fit, _ in law.selections], frame, f"{BASE_LOSS}=2.31 among the settings"
+        )
     if missing := [name for name in wanted if name not in frame and name not in facts]:
         raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
     return frame

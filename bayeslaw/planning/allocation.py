@@ -24,7 +24,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
-from bayeslaw.core.text import at_least
+from bayeslaw.core.text import percent
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.forecast import ERROR
 from bayeslaw.forecasting.stack import Posterior, require_losses
@@ -180,7 +180,7 @@ def allocate(
     if not np.isfinite(loss).all():
         raise BayeslawError(f"{name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss")
     if (share := float(corner.mean())) > 0:
-        notes.append(f"in {at_least(share)} of draws and computes the optimum is a corner, at a limit of N or D")
+        notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for name, values in (("N", n), ("D", d)):
         logged = np.concatenate([own.observed.covariates[name] for own, _ in fits])
         notes += outside_note(f"the best {name}", np.median(values, axis=0), logged)

@@ -20,10 +20,10 @@ from bayeslaw.core.units import in_nats
 from bayeslaw.data.base_loss import BASE_LOSS, SPREAD
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
+from bayeslaw.forecasting.base_losses import SAME, base_loss_of, in_words, unknown_base_loss
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.forecasting.starts import base_loss_of, in_words, unknown_start
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss, as_number, members
+from bayeslaw.planning.domain_loss import PLANNED, DomainLoss, as_number, members
 from bayeslaw.posterior.fit import Fit
 
 SHOWN = 4  # models with base rows that an error names
@@ -93,10 +93,10 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         return {}
     if stated is not None:
         return {BASE_LOSS: stated}
-    found = base_loss_of(label, [fit.observed for fit in fits], settings)
-    if found is None:
-        raise unknown_start(label, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
-    return {BASE_LOSS: found}
+    known = base_loss_of(label, [fit.observed for fit in fits], settings)
+    if known is None:
+        raise unknown_base_loss(label, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
+    return {BASE_LOSS: known}
 
 
 def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseLoss:

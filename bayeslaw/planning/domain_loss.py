@@ -31,7 +31,6 @@ from bayeslaw.posterior.fit import Fit
 
 PLANNED = 70  # kind of random numbers: effects and noise of the planned run, errors of base losses
 NOTED = 0.1  # e-folds outside the runs from which a note is written
-SAME = 1e-6  # relative difference within which a base checkpoint is of the planned model
 
 
 @dataclass(frozen=True)

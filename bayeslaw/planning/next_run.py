@@ -17,11 +17,12 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.forecasting.base_losses import SAME
 from bayeslaw.forecasting.discrepancy import Discrepancy
 from bayeslaw.forecasting.stack import with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.walk import directions
-from bayeslaw.planning.domain_loss import PLANNED, SAME, DomainLoss
+from bayeslaw.planning.domain_loss import PLANNED, DomainLoss
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.effects import LearntEffects
 from bayeslaw.posterior.fit import Fit

@@ -31,7 +31,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
-from bayeslaw.core.text import at_least, compact, short_lines
+from bayeslaw.core.text import compact, percent, short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors, anchors
@@ -591,9 +591,9 @@ def _notes(
         part = "independent, which makes the widest intervals" if not shared else f"correlated by {shared:g}"
         notes.append(f"what the two laws err beyond their runs is {part} (shared error)")
     if (corner := max(found.corner for found in paths)) > 0:
-        notes.append(f"in {at_least(corner)} of draws and computes the optimum is a corner, at a limit of N or D")
+        notes.append(f"in {percent(corner)} of draws and computes the optimum is a corner, at a limit of N or D")
     if (least := float((times == 0).mean())) > 0:
-        share = at_least(least)
+        share = percent(least)
         notes.append(
             f"in {share} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
         )

@@ -48,6 +48,12 @@ def test_forecasts_along_a_schedule(command: Command, folder: Path) -> None:
     assert alone.status == 0, alone
 
 
+def test_concerns_about_a_recipe_far_outside_the_runs_are_named(command: Command, folder: Path) -> None:
+    far = command("dynamics", "forecast", "S.nc", "--pretrain", "constant:steps=800000,peak=2e-3", "--steps", "800000")
+    assert far.status == 0, far
+    assert "1 of 1 settings lie far outside the runs: S1" in far.out
+
+
 def test_curves_may_have_other_names(command: Command, folder: Path) -> None:
     curves = pd.read_csv("curves.csv")
     curves.rename(columns={"lr": "opt.rate"}).assign(**{"opt.rate": 1e6 * curves["lr"]}).to_csv("odd.csv", index=False)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
+from bayeslaw.core.text import exact
 from bayeslaw.core.units import unit
 from bayeslaw.data.logs.log import counted
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
@@ -131,16 +132,12 @@ def _with_constants(frame: pd.DataFrame, given: LogMap) -> pd.DataFrame:
             differs = frame[column].notna() & values.notna() & (frame[column] != values)
             if differs.any():
                 at = int(np.flatnonzero(differs.to_numpy())[0])
-                logged, value = _shown(frame[column].iloc[at]), _shown(values.iloc[at])
+                logged, value = exact(frame[column].iloc[at]), exact(values.iloc[at])
                 problem = f"{column} is {logged} in the log, and you give {value}"
                 refuse(frame, [fault(frame, at, column, logged, problem, "give it once", "contradicting-values")])
             values = frame[column].where(frame[column].notna(), values)
         frame = frame.assign(**{column: values})
     return frame
-
-
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _other_units(frame: pd.DataFrame, given: str) -> Iterable[Fault]:

@@ -205,6 +205,9 @@ def test_the_density_of_many_levels_is_sampled_in_a_graph_that_does_not_grow_wit
 
 
 def test_values_that_agree_to_six_digits_are_levels_of_their_own() -> None:
-    values = [20240101.0, 20240102.0, 1e7, 1e7 + 30, 0.1, np.float64(1 / 3), "a", True]
+    values = [20240101.0, 20240102, np.int64(20240102), 1e7, 10_000_000, 1e7 + 30, 0.1, np.float64(1 / 3), 2**60 + 1, "a", True]
     texts = [text_of(value) for value in values]
-    assert texts == ["20240101", "20240102", "1e+07", "10000030", "0.1", "0.33333333333333331", "a", "True"]
+    assert texts == [
+        "20240101", "20240102", "20240102", "1e+07", "1e+07", "10000030", "0.1", "0.33333333333333331", "1152921504606846977",
+        "a", "True",
+    ]  # fmt: skip

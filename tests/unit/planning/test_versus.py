@@ -300,6 +300,9 @@ def test_tables_and_reach_are_named(along: Versus, fits: tuple[Fit, Fit]) -> Non
     table = along.summary()
     assert table["outside"].iloc[0] == "inside the runs' compute"
     assert table["outside"].iloc[-1].startswith("beyond A by ")
+    for name, fit in zip("AB", fits, strict=True):  # the column is of compute, and best sizes leave the runs too
+        far = np.log(table[f"{name}_N"].max() / fit.observed.covariates["N"].max())
+        assert any(f"the best N of {name} lies up to {far:.1f} e-folds outside" in note for note in along.notes)
     copies = versus(fits[0], replace(fits[0]), compute=1e20)
     assert any("same rows" in note for note in copies.notes)
 

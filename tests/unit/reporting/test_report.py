@@ -18,7 +18,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.reporting.facts import left_out
+from bayeslaw.reporting.facts import fit_facts, left_out
 from bayeslaw.reporting.report import Report, measured_transforms, report
 from tests import oracles
 from tests.errors import fails
@@ -311,3 +311,14 @@ def test_latex_files_are_balanced(latex: dict[str, bytes]) -> None:
         rows = [line for line in text.splitlines() if line.endswith(r"\\") and not line.startswith(r"\multicolumn")]
         if name not in ("report.tex", "methods.tex"):
             assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) == 1, name
+
+
+def test_the_prior_of_the_degrees_of_freedom_is_of_their_distance_from_two() -> None:
+    fit = line_fit(noise="student")
+    parameters = fit_facts(fit, "line", None, None, 0.9, False, "")["parameters"]
+    rows = [dict(zip(parameters["columns"], row, strict=True)) for row in parameters["rows"]]
+    dof = next(row for row in rows if row["parameter"] == "dof")
+    assert dof["prior"] == "Gamma(2, 0.1) on dof - 2"
+    low, high = 2 + stats.gamma(2, scale=10).ppf([0.05, 0.95])
+    ends = [dof["prior_eti90_lb"], dof["prior_eti90_ub"]]
+    assert ends == pytest.approx([low, high], rel=0.05)  # 4.5 standard errors of 20,000 draws

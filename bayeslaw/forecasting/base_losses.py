@@ -12,13 +12,13 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.base_loss import BASE_LOSS, MODEL, SPREAD
 from bayeslaw.data.observations import Observations
 
-SAME = 1e-6  # relative difference up to which numbers of two models are the same
+SAME = 1e-6  # relative difference within which N and ptpp are of one model
 NAMED = ("checkpoint", *MODEL)
 SHOWN = 3  # models that an error names
 BY_COLUMN = f"a column {BASE_LOSS} of the table"
 
 
-def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame, way: str = BY_COLUMN) -> pd.DataFrame:
+def with_known_base_losses(name: str, fitted: Sequence[Observations], frame: pd.DataFrame, way: str = BY_COLUMN) -> pd.DataFrame:
     """Return settings or rows with the column `base_loss`, as the rows of a fit have it for the same checkpoints.
 
     In a table that has the column only empty cells are filled, and those of checkpoints that the fit does not know stay empty.
@@ -47,13 +47,13 @@ def with_starts(name: str, fitted: Sequence[Observations], frame: pd.DataFrame, 
     if not names or not empty.any() or not any(BASE_LOSS in observed.covariates for observed in fitted):
         return frame
     models = [*frame.loc[empty, names].itertuples(index=False, name=None)]
-    starts = {model: base_loss_of(name, fitted, dict(zip(names, model, strict=True))) for model in dict.fromkeys(models)}
-    unknown = [in_words(dict(zip(names, model, strict=True))) for model, start in starts.items() if start is None]
+    known = {model: base_loss_of(name, fitted, dict(zip(names, model, strict=True))) for model in dict.fromkeys(models)}
+    unknown = [in_words(dict(zip(names, model, strict=True))) for model, loss in known.items() if loss is None]
     if unknown and BASE_LOSS not in frame:
         more = f"; and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        raise unknown_start(name, "; ".join(unknown[:SHOWN]) + more, way)
-    found = pd.Series([starts[model] for model in models], frame.index[empty], dtype=np.float64)
-    return frame.assign(**{BASE_LOSS: given.where(~empty, found)})
+        raise unknown_base_loss(name, "; ".join(unknown[:SHOWN]) + more, way)
+    filled = pd.Series([known[model] for model in models], frame.index[empty], dtype=np.float64)
+    return frame.assign(**{BASE_LOSS: given.where(~empty, filled)})
 
 
 def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, Any]) -> float | None:
@@ -64,7 +64,7 @@ def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, 
     Parameters
     ----------
     name, fitted
-        As in `with_starts`.
+        As in `with_known_base_losses`.
     model : mapping
         What tells it: some of N, ptpp, seed and checkpoint. Others don't matter.
     """
@@ -82,7 +82,7 @@ def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, 
     return None
 
 
-def unknown_start(name: str, models: str, way: str) -> BayeslawError:
+def unknown_base_loss(name: str, models: str, way: str) -> BayeslawError:
     """The error for models of which no row was measured before adaptation.
 
     Parameters

@@ -10,7 +10,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.design.candidates import grid_of_runs, read_candidates
-from bayeslaw.forecasting.starts import with_starts
+from bayeslaw.forecasting.base_losses import with_known_base_losses
 from tests import oracles
 from tests.errors import fails
 from tests.posteriors import START, starting
@@ -51,7 +51,7 @@ def test_unknown_checkpoints_are_named() -> None:
     fit = starting(2.7)
     table = pd.DataFrame([UNKNOWN | {"N": 1e7 * 2**i} for i in range(5)] + [START])
     with fails("unknown-base-loss", "N = 4e+07", "and 2 more"):
-        with_starts(fit.name, [fit.observed], table)
+        with_known_base_losses(fit.name, [fit.observed], table)
 
 
 def test_checkpoints_of_one_model_with_other_losses_are_told_apart_by_name() -> None:
@@ -59,15 +59,17 @@ def test_checkpoints_of_one_model_with_other_losses_are_told_apart_by_name() -> 
     with fails("several-base-losses", "2.5 to 3", "N = 1e+07"):
         bayeslaw.grid(fit, AT)
     named = pd.DataFrame([START | {"checkpoint": name} for name in ("base 1", "base 0")])
-    assert with_starts(fit.name, [fit.observed], named)["base_loss"].tolist() == [3.0, 2.5]
+    assert with_known_base_losses(fit.name, [fit.observed], named)["base_loss"].tolist() == [3.0, 2.5]
     with fails("unknown-base-loss", "checkpoint = another"):  # of the same size and stage
-        with_starts(fit.name, [fit.observed], named.assign(checkpoint="another"))
+        with_known_base_losses(fit.name, [fit.observed], named.assign(checkpoint="another"))
 
 
 def test_empty_cells_are_filled_and_those_of_unknown_checkpoints_stay() -> None:
     fit = starting(2.7)
     table = pd.DataFrame([START | {"base_loss": 2.6}, START | {"base_loss": np.nan}, UNKNOWN | {"base_loss": np.nan}])
-    assert with_starts(fit.name, [fit.observed], table)["base_loss"].tolist() == pytest.approx([2.6, 2.7, np.nan], nan_ok=True)
+    assert with_known_base_losses(fit.name, [fit.observed], table)["base_loss"].tolist() == pytest.approx(
+        [2.6, 2.7, np.nan], nan_ok=True
+    )
 
 
 def test_later_rows_of_a_checkpoint_are_scored_and_fitted_without_repeating_its_loss() -> None:
