@@ -9,7 +9,7 @@ stacks with equal weights. From tables whose sizes span a factor of 50 the large
 forecast. Which laws are stacked, and `noise.walk.WEIGHTS`, by which the size of errors beyond the runs is multiplied along sizes
 and stages, are also chosen on all sweeps but the one that is scored, all in turn. Point fits, and the published law of
 the domain for the sizes that its card is for, stand beside. Where a sweep has annealed checkpoints and others, the recommended
-laws are also fitted to both kinds at once. They are fitted with noise `normal-drift` as well, where runs have several rows.
+laws are also fitted to both kinds at once. They are fitted with either of NOISES too, where runs have several rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LAWS: dict[str, list[tuple[str, ...]]] = {
     ],
 }  # fmt: skip
 """Laws and stacks of each domain, the recommended ones first and published laws that are not of PUBLISHED last."""
-BASE_ROWS, DRIFT = ", with base rows", ", normal-drift"
+BASE_ROWS, NOISES = ", with base rows", ("normal", "normal-drift")
 BY_KIND = {"from-base-source": {"J": "anneal"}}
 """Parameters that differ by the kind of checkpoint where both kinds are fitted at once: the loss of an annealed one rises as soon
 as the learning rate does. Laws that start from nothing measured see no such difference in adaptations."""
@@ -135,8 +135,9 @@ def work(case: Case) -> list[dict[str, Any]]:
         with_base = pd.concat([case.base, case.seen])
         posteriors[shown(best) + BASE_ROWS] = together({name: bayeslaw.fit(name, with_base, **options) for name in best})
     if case.seen["run"].duplicated().any():
-        drifting = {name: bayeslaw.fit(name, case.seen, noise="normal-drift", **options) for name in best}
-        posteriors[shown(best) + DRIFT] = together(drifting)
+        for noise in NOISES:
+            of_noise = {name: bayeslaw.fit(name, case.seen, noise=noise, **options) for name in best}
+            posteriors[f"{shown(best)}, {noise}"] = together(of_noise)
     loss, some, rows = case.held["loss"].to_numpy(), case.held.drop(columns="loss"), list[dict[str, Any]]()
     about: dict[str, Any] = {"sweep": case.sweep, "name": case.name, "domain": case.domain, "split": case.split, "case": case.title}
     for laws, posterior in posteriors.items():
@@ -304,11 +305,12 @@ def along_runs(rows: pd.DataFrame) -> str:
     columns = ["error", "50%", "90%", "width", "crps"]
     for domain, candidates in LAWS.items():
         best = shown(candidates[0])
-        some = rows[(rows["domain"] == domain) & (rows["spread"] == "default") & rows["laws"].isin([best, best + DRIFT])]
+        fitted = {noise: f"{best}, {noise}" for noise in NOISES}
+        some = rows[(rows["domain"] == domain) & (rows["spread"] == "default") & rows["laws"].isin(fitted.values())]
         means: Any = some.groupby(["sweep", "laws"], sort=False)[columns].mean()
-        for sweep in dict.fromkeys(some.loc[some["laws"] == best + DRIFT, "sweep"]):
+        for sweep in dict.fromkeys(some["sweep"]):
             cells = {"domain": domain, "sweep": sweep}
-            for laws, name in ((best, "normal"), (best + DRIFT, "normal-drift")):
+            for name, laws in fitted.items():
                 of = means.loc[(sweep, laws)]
                 cells |= {f"error, {name}": percent(of["error"], 2), f"CRPS, {name}": percent(of["crps"], 2)}
                 cells |= {f"in {p}, {name}": percent(of[p]) for p in ("50%", "90%")}
@@ -328,15 +330,17 @@ def main() -> None:
     print(f"# Continual pre-training on every measured sweep\n\n{banner('cpt')}\n")
     print("The `transfer-` laws were chosen on tinycpt's headers, with their held-out stages in view; the `plateau-` laws,")
     print("`from-base-source` and the stacks on all tables of tinycpt and tinycpt2, held-out rows included. tinycpt3 was trained")
-    print("when laws, priors, noise, stacks and widths were fixed (commit 5cc8331): nothing was chosen on it.\n")
+    print("when laws, priors, stacks and widths were fixed (commit 5cc8331): none of them was chosen on it. The noise of")
+    print("`from-base-source` was chosen later, when its errors with either noise were known on all three sweeps.\n")
     print(f"## The recommended laws: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
     print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them. The")
     print("width is also given over that of the intervals of the `transfer-` law of the domain, taken for exact (`run`).\n")
     print(recommended(rows) + "\n")
     print(f"Means over the cases of a sweep:\n\n{by_sweep(rows)}\n")
     print("## Run effects that change along a run\n")
-    print("The recommended laws with the default noise and with `normal-drift`, in means over cases. The default was not chosen by")
-    print("this table.\n")
+    print("The recommended laws with the noises `normal` and `normal-drift`, in means over cases. By these means")
+    print("`from-base-source` has `normal-drift` where runs are logged often: tinycpt and tinycpt2 alone choose it, and so does")
+    print("either of them with tinycpt3. The laws of the target have `normal`.\n")
     print(along_runs(rows) + "\n")
     print("## Both kinds of checkpoint in one fit\n")
     print("The laws above, fitted to annealed checkpoints and to those at a constant rate together (`--by J=anneal` for the law")

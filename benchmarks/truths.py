@@ -234,7 +234,7 @@ def with_noise(
     observed, rows, law, options, rng
         The rows that are fitted, those of the table, the law with its levels, and arguments of the fit.
     """
-    chosen = Noise.choose(options.get("noise", "auto"), observed)
+    chosen = Noise.choose(options["noise"], observed)
     values = {k: noises.LEAST.get(k, 0.0) + float(chosen.prior(k).sample(1, rng)[0]) for k in chosen.parameters}
     draws = {k: np.array([v]) for k, v in values.items()}
     nested, entropy = Nesting.of(rows, law), (int(rng.integers(2**62)),)
@@ -257,10 +257,11 @@ def truth(law: Law, number: int, options: Mapping[str, Any] = NONE) -> Truth:
     law = with_by(law, options.get("by") or {})
     law = with_levels(law, levels_of(law, frame))
     rows = pd.concat([frame, targets], ignore_index=True)
-    clock = clock_column(frame) if options.get("noise") == DRIFT else ""
     name = law.outcome.name
-    without = frame.assign(**{name: placeholder(law, len(frame))})
-    observed = Observations.of(law, Runs(without, law.name), options.get("noise_by"), clock)
+    without = Runs(frame.assign(**{name: placeholder(law, len(frame))}), law.name)
+    options = {**options, "noise": noises.resolved(options.get("noise", "auto"), law, without)}
+    clock = clock_column(frame, law) if options["noise"] == DRIFT else ""
+    observed = Observations.of(law, without, options.get("noise_by"), clock)
     covariates = {c: complete(rows, law)[c].to_numpy(dtype=np.float64) for c in law.covariates}
     for refused in range(MOST_REFUSED):
         draws = law.sample_prior(1, observed.at, rng)

@@ -88,7 +88,7 @@ def fixed_fit(
     runs, card = read_runs(table), law.card
     law = with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
-    observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
+    observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == DRIFT else "")
     chosen = Noise.choose(noise, observed)
     by_chain: dict[str, Any] = {name: np.asarray(draws[name]).reshape(4, -1) for name in (*law.parameters, *chosen.parameters)}
     if run_effect is not None:

@@ -304,9 +304,12 @@ def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
 STEP = "step"
 
 
-def clock_column(frame: pd.DataFrame) -> str:
-    """Return the column of the clock along which a run is logged: `step` where it holds numbers, else D."""
-    for column in (STEP, "D"):
+def clock_column(frame: pd.DataFrame, law: Law) -> str:
+    """Return the column of the clock along which a run is logged: D in a law of D, else `step` where it holds numbers, else D.
+
+    Settings of forecasts always have the covariates of the law.
+    """
+    for column in (*(["D"] if "D" in law.covariates else []), STEP, "D"):
         if column in frame and frame[column].dtype.kind in "fiu" and frame[column].notna().any():
             return column
     raise BayeslawError(
@@ -314,6 +317,16 @@ def clock_column(frame: pd.DataFrame) -> str:
         f"logged.{did_you_mean('step', map(str, frame))}",
         code="missing-clock",
     )
+
+
+def moments_of_runs(frame: pd.DataFrame, law: Law) -> NDArray[np.int64]:
+    """Return at how many moments of the clock each run of a table is logged, int array (R,); empty if no column says when."""
+    logged = frame[~base_rows(frame, law)]
+    column = next((c for c in ("D", STEP) if c in logged), None)
+    if column is None:
+        return np.empty(0, dtype=np.int64)
+    of_runs = logged.groupby(run_codes(logged)[0])[column]
+    return np.asarray(of_runs.nunique(), dtype=np.int64)
 
 
 def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:

@@ -44,13 +44,13 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
     law, observed, noise
         Of the fit.
     """
+    if CONTINUED & {*law.covariates}:
+        return "errors of laws of continual pre-training jump from checkpoint to checkpoint"
     if isinstance(noise, PointNoise) or noise.drift or noise.skew:
         return f"its noise is {noise.text}"
     if observed.outcome.kind != "positive":
         of = f"{observed.outcome.name} is of kind {observed.outcome.kind}"
         return f"errors of laws are learnt for outcomes of kind positive, and {of}"
-    if CONTINUED & {*law.covariates}:
-        return "errors of laws of continual pre-training jump from checkpoint to checkpoint"
     if law.levels:
         return f"parameters vary by {' and '.join(law.levels)}"
     if observed.response.size > MOST_ROWS:

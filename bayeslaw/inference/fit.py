@@ -31,7 +31,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.noise.noise import DRIFT, Noise
+from bayeslaw.noise.noise import DRIFT, Noise, resolved
 from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, table_of
 from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, tree_of
 from bayeslaw.posterior.identifiability import checkpoint_correlation_check, independence_check, lack_check
@@ -71,9 +71,10 @@ def fit(
     runs : Runs, DataFrame or path
         One evaluation a row; see `read_runs`.
     noise : {'auto', 'normal', 'normal-drift', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
-        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't; for shares of counted
-        items 'beta-binomial' and 'beta-binomial-no-run', which are for these alone. 'normal-drift', for
-        whole curves, has a run effect that changes along the run's `step` (or D where there is no such column).
+        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't; the noise that the
+        law's card names where half of the runs, and eight at least, are logged at six moments or more; for shares of counted
+        items 'beta-binomial' and 'beta-binomial-no-run', which are for these alone. 'normal-drift', for whole curves, has a run
+        effect that changes along the run's D, if the law has D, and else along its `step`.
         'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect. Known standard
         errors of losses (`loss_se`) are added. Or a function: the log density of each point's error; see the page on extending.
     noise_by : str, optional
@@ -125,7 +126,8 @@ def fit(
     law = _law_of(law, shares, priors)
     runs, law = runs if isinstance(runs, Runs) else read_runs(runs), with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
-    observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == DRIFT else "")
+    noise = resolved(noise, law, runs, bins)
+    observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == DRIFT else "")
     chosen = _noise_of(noise, law, observed, bins)
     info = _info(law, runs, observed, chosen, seed)
     compressed = compress(law, observed, bins) if chosen.compressible else None

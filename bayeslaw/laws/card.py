@@ -36,11 +36,12 @@ OF_RESULTS = frozenset(
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
-    "name", "title", "domain", "source", "references", "loss", "formula", "huber_delta", "note", "outcome", "let", "mixture",
-    "covariates", "parameters", "tuning", "published",
+    "name", "title", "domain", "source", "references", "loss", "formula", "noise", "huber_delta", "note", "outcome", "let",
+    "mixture", "covariates", "parameters", "tuning", "published",
 )  # fmt: skip
 TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
 DOMAINS = ("source", "target")  # of adaptations
+NOISES = ("normal-drift",)  # that a card may name
 NEEDED = {"covariates": "N", "parameters": "E"}
 """Tables of a card, and those that a law can't be without, each with a usual name in it."""
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
@@ -209,6 +210,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     texts = {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
     note = faults.of(_text, card, "note", default="")
     domain = faults.of(_domain, card["domain"]) if "domain" in card else ""
+    noise = faults.of(_noise, card["noise"], outcome) if "noise" in card else ""
     # A table of covariates, parameters or expressions of which some have a fault can't say which names are known or in use.
     whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (by_key, "parameters"), (let, "let"))]
     if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
@@ -228,6 +230,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
         source=texts["source"] or "",
         note=note or "",
         domain=domain or "",
+        noise=noise or "",
         references=references,
         formula=formula,
         let=ordered,
@@ -283,6 +286,16 @@ def _domain(domain: Any) -> str:
         message = f"`domain` must be {' or '.join(DOMAINS)}, whose losses a law of adaptations describes, not {domain!r}."
         raise LocatedError(message, "", "domain", code="unknown-domain")
     return str(domain)
+
+
+def _noise(noise: Any, outcome: Outcome | None) -> str:
+    if noise not in NOISES:
+        message = f"`noise` is that of runs that are logged often, {' or '.join(NOISES)}, not {noise!r}; leave it out otherwise."
+        raise LocatedError(message, "", "noise", code="unknown-noise")
+    if outcome is not None and outcome.kind == "count":
+        message = f"`noise` is that of losses, and {outcome.name} is a share of counted {outcome.items}: leave it out."
+        raise LocatedError(message, "", "noise", code="unknown-noise")
+    return str(noise)
 
 
 def _delta(delta: Any) -> float:

@@ -122,6 +122,8 @@ class Law:
         The source as BibTeX entries.
     domain : {'', 'source', 'target'}
         Of a law of adaptations, the domain whose losses it describes; '' if it is of neither or either.
+    noise : {'', 'normal-drift'}
+        What the noise 'auto' is for runs that are logged often (`noise.noise.resolved`); '' for the usual one.
     huber_delta : float
         The residual in log loss at which the Huber loss of point fits turns from quadratic to linear, as in the source.
     card : str
@@ -152,6 +154,7 @@ class Law:
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
     domain: str = ""
+    noise: str = ""
     huber_delta: float = 1e-3
     card: str = ""
     indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)

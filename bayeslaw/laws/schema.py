@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.laws.card import DOMAINS, MOST_NODES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
+from bayeslaw.laws.card import DOMAINS, MOST_NODES, NOISES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
 from bayeslaw.laws.law import SPREAD
 from bayeslaw.laws.mixture import MOST_SHARES, OF_MIXTURES, SHARES
 from bayeslaw.laws.outcome import KINDS
@@ -112,6 +112,10 @@ def card_schema() -> dict[str, Any]:
         "formula": _TEXT | {"description": f"Expected outcome, where there is an [outcome], in place of `loss`. {_FORMULA}"},
         "outcome": _object({key: _OUTCOME[key] for key in OF_OUTCOMES}, "name", "kind")
         | {"description": "What the law predicts, if that is not a loss."},
+        "noise": {
+            "enum": [*NOISES],
+            "description": "Noise of fits in place of the usual one where half of the runs, and eight at least, have six moments.",
+        },
         "huber_delta": {
             "type": "number", "exclusiveMinimum": 0, "default": 1e-3,
             "description": "Residual in log loss at which the Huber loss of point fits turns linear.",

@@ -108,7 +108,8 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
         observed = runs
     else:
         law = with_levels(law, levels_of(law, runs.frame))
-        observed = Observations.of(law, runs, noise_by, clock_column(runs.frame) if noise == noises.DRIFT else "")
+        noise = noises.resolved(noise, law, runs)
+        observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == noises.DRIFT else "")
     chosen = noise if isinstance(noise, Noise) else Noise.choose(noise, observed)
     functions = pytensor_functions()
     pooled = pools(law)

@@ -34,7 +34,9 @@ from scipy.special import expit, logit
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.observations import Observations
+from bayeslaw.data.observations import Observations, moments_of_runs
+from bayeslaw.data.table import Runs
+from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Kind, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import counts, marginal, ou
@@ -99,9 +101,29 @@ SHARED = ("sigma_checkpoint", "run_excess", "discrepancy")
 GROUPED = ("sigma_point", "sigma_run")
 """Parameters of which every group has its own where noise differs by a column."""
 DRIFT = "normal-drift"
+OFTEN, SOME_RUNS = 6, 8
+"""Moments at which half of the runs, and so many at least, are logged where 'auto' is the noise of a card: with fewer, fits fail
+checks or are sampled twice (docs/decisions/noise.md)."""
 AVERAGED = 64  # draws over which correlations of an OU run effect are averaged
 COUNTED = ("beta-binomial", "beta-binomial-no-run")
 CHOICES = ("auto", "normal", DRIFT, "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
+
+
+def resolved[Choice](choice: Choice, law: Law, runs: Runs, bins: float | None = None) -> Choice | str:
+    """Return the noise that the law's card names in place of 'auto', if the runs are logged often enough; else the choice itself.
+
+    Parameters
+    ----------
+    choice
+        One of `CHOICES`, or a noise by itself.
+    law, runs : Law and Runs
+    bins : float, optional
+        Width of the bins of points, which that noise can't have.
+    """
+    if choice != "auto" or not law.noise or bins is not None:
+        return choice
+    often = moments_of_runs(runs.frame, law) >= OFTEN
+    return law.noise if often.sum() >= max(SOME_RUNS, often.size / 2) else choice
 
 
 def meaning(name: str, outcome: Outcome) -> str:

@@ -20,6 +20,7 @@ from bayeslaw.evaluation.loo import held_out_density
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.fit import fit
 from bayeslaw.inference.refit import join_runs, refit_task, rows_of
+from bayeslaw.laws.card import load_law
 from bayeslaw.noise import ou
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
@@ -140,7 +141,7 @@ def curves(**columns: Any) -> pd.DataFrame:
 
 def test_rows_are_in_the_order_of_the_clock() -> None:
     runs = oracles.runs(curves())
-    seen = Observations.of(line(), runs, clock=clock_column(runs.frame))
+    seen = Observations.of(line(), runs, clock=clock_column(runs.frame, line()))
     assert seen.run_names == ("b", "a")
     assert (seen.clock_column, seen.span) == ("step", 30.0)
     np.testing.assert_array_equal(seen.clock, [10.0, 20.0, 30.0, 5.0, 20.0, 45.0 - 0.0])
@@ -152,11 +153,16 @@ def test_rows_are_in_the_order_of_the_clock() -> None:
 
 
 def test_without_step_the_clock_is_the_tokens() -> None:
-    assert clock_column(curves(D=1e9)) == "step"
-    assert clock_column(curves(D=1e9).drop(columns="step")) == "D"
-    assert clock_column(curves(D=1e9, step="late")) == "D"
+    assert clock_column(curves(D=1e9), line()) == "step"
+    assert clock_column(curves(D=1e9).drop(columns="step"), line()) == "D"
+    assert clock_column(curves(D=1e9, step="late"), line()) == "D"
     with fails("missing-clock", "step"):
-        clock_column(curves().drop(columns="step"))
+        clock_column(curves().drop(columns="step"), line())
+
+
+def test_the_clock_of_a_law_of_tokens_is_the_tokens() -> None:
+    """Settings of a forecast have them, and need no `step`."""
+    assert clock_column(curves(D=1e9), load_law("chinchilla")) == "D"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +224,7 @@ def test_a_refit_has_the_same_rows(ou_fit: Fit) -> None:
     task = refit_task(ou_fit, rows_of(ou_fit))
     assert isinstance(task.runs, Runs)
     assert task.options["noise"] == "normal-drift"
-    seen = Observations.of(ou_fit.law, task.runs, clock=clock_column(task.runs.frame))
+    seen = Observations.of(ou_fit.law, task.runs, clock=clock_column(task.runs.frame, ou_fit.law))
     np.testing.assert_array_equal(seen.clock, ou_fit.observed.clock)
     np.testing.assert_array_equal(seen.run, ou_fit.observed.run)
 
@@ -243,7 +249,7 @@ def test_a_fit_along_tokens_is_refitted_along_tokens(ou_fit: Fit) -> None:
     runs = refit_task(by_tokens, join_runs(by_tokens, oracles.runs(new))).runs
     assert isinstance(runs, Runs)
     frame = runs.frame
-    assert clock_column(frame) == "D"
+    assert clock_column(frame, ou_fit.law) == "D"
     assert frame["D"].notna().all()
 
 
