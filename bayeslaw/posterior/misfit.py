@@ -61,7 +61,9 @@ def model_checks(
         outlier_check(residual, observed, noise, draws, len(law.parameters)),
         misfit_check(residual, observed, noise, {c: observed.covariates[c] for c in law.axes} | dict(others), len(law.parameters)),
         autocorrelation_check(residual, observed, noise, draws, order),
-        drift_check(residual, observed, noise, draws),
+        None
+        if law.noise
+        else drift_check(residual, observed, noise, draws),  # its forecasts were compared when the card was written
     ]
     return [check for check in checks if check is not None]
 
@@ -276,8 +278,8 @@ def autocorrelation_check(
     if not passed:
         narrow = math.sqrt((1 + min(correlation, 0.98)) / (1 - min(correlation, 0.98)))
         text += f": intervals may be {narrow:.1f} times too narrow"
-    other = "noise normal" if noise.drift else "noise normal-drift" if noise.run_effect else "noise with a run effect"
-    advice = f"Try {other}, another law, or fewer rows a run"
+    other = "" if noise.drift else "noise normal-drift, " if noise.run_effect else "noise with a run effect, "
+    advice = f"Try {other}another law, or fewer rows a run"
     return Check("autocorrelation", passed, text, "model", pd.DataFrame({"correlation": [correlation], "p": [p]}), advice)
 
 

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from matplotlib.mathtext import MathTextParser
 
-from bayeslaw.laws.card import card_folder, law_names, load_law
+from bayeslaw.laws.card import card_folder, law_names, load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from tests import oracles
 from tests.curves import curves
+from tests.errors import fails
 
 
 def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[str, oracles.Array]:
@@ -245,3 +246,9 @@ def test_the_digest_differs_between_cards_and_priors() -> None:
     changed = [law.with_priors({list(law.parameters)[-1]: Prior.parse("Normal(0.3, 0.1)")}) for law in laws]
     assert len({law.sha256 for law in (*laws, *changed)}) == 2 * len(laws)
     assert all(new.parameters["E"] == law.parameters["E"] for new, law in zip(changed, laws, strict=True) if "E" in law.parameters)
+
+
+def test_counted_items_have_no_noise_of_losses() -> None:
+    card = load_law("task-sigmoid").card.replace("[outcome]", 'noise = "normal-drift"\n\n[outcome]', 1)
+    with fails("unknown-noise", "counted items"):
+        parse_card(card)

@@ -111,6 +111,7 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
     ],
     "not-numbers": [(33, changed("E = 1.5", 'E = "1.5"'))],
     "unknown-domain": [(4, changed('source = "here"', 'source = "here"\ndomain = "web"'))],
+    "unknown-noise": [(4, changed('source = "here"', 'source = "here"\nnoise = "student"'))],
     "not-positive": [(4, changed('source = "here"', 'source = "here"\nhuber_delta = -1'))],
     "huge-number": [
         (None, changed("[1e4, 1e13]", f"[1, 1{'0' * 400}]")),

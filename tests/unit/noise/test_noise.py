@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 from scipy import integrate, stats
 
+from bayeslaw.data.table import Runs
+from bayeslaw.laws.card import load_law
 from bayeslaw.noise.density import Rows, data_of, log_density
-from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise
+from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, resolved
 from tests.errors import fails
 from tests.oracles import Array, nested, timed
 
@@ -193,6 +196,33 @@ def test_each_choice_is_resolved_for_the_runs(choice: str) -> None:
             Noise.choose(choice, nested(np.arange(5)))
     else:
         assert Noise.choose(choice, timed(nested(np.arange(5)))) == without
+
+
+def logged(runs: int, moments: int, alone: int = 0) -> Runs:
+    """Runs with a base row (D = 0) and rows at so many D, and runs with one row."""
+    rows = [(f"run {i}", float(d)) for i in range(runs) for d in range(moments + 1)]
+    rows += [(f"alone {i}", 1.0) for i in range(alone)]
+    return Runs(pd.DataFrame(rows, columns=["run", "D"]), "a table")
+
+
+@pytest.mark.parametrize(
+    ("runs", "taken"),
+    [
+        (logged(8, 6), True),
+        (logged(8, 6, alone=8), True),
+        (logged(8, 6, alone=9), False),
+        (logged(7, 20), False),
+        (logged(20, 5), False),
+        (Runs(logged(8, 6).frame.assign(D=1.0), "rows of one moment"), False),
+        (Runs(logged(8, 6).frame.drop(columns="D"), "rows of no moment"), False),
+    ],
+)
+def test_a_card_names_the_noise_of_runs_that_are_logged_often(runs: Runs, taken: bool) -> None:
+    law = load_law("from-base-source")
+    assert resolved("auto", law, runs) == (law.noise if taken else "auto")
+    assert resolved("normal", law, runs) == "normal"
+    assert resolved("auto", replace(law, noise=""), runs) == "auto"
+    assert resolved("auto", law, runs, bins=0.1) == "auto"  # points in bins have no moments
 
 
 def test_an_unknown_noise_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
@@ -34,14 +36,16 @@ def twin(seed: int = 1) -> pd.DataFrame:
     return twins.simulate(LAW, TRUTH, settings(), seed)
 
 
-def judged(table: pd.DataFrame, noise: str = "normal", *, others: tuple[str, ...] = (), **values: float) -> dict[str, Check]:
+def judged(
+    table: pd.DataFrame, noise: str = "normal", *, law: Law = LAW, others: tuple[str, ...] = (), **values: float
+) -> dict[str, Check]:
     """The checks of a table with a posterior at the truth, by name."""
     runs = read_runs(table)
-    observed = Observations.of(LAW, runs, clock="D" if noise == "normal-drift" else "")
+    observed = Observations.of(law, runs, clock="D" if noise == "normal-drift" else "")
     chosen = Noise.choose(noise, observed)
     draws = {k: np.full((1, 2), v) for k, v in (TRUTH | {k: CALM[k] for k in chosen.parameters} | values).items()}
     more = {name: runs.frame.loc[observed.rows, name].to_numpy(dtype=np.float64) for name in others}
-    checks = model_checks(LAW, observed, chosen, draws, more, observed.covariates["D"])
+    checks = model_checks(law, observed, chosen, draws, more, observed.covariates["D"])
     return {check.name: check for check in checks}
 
 
@@ -170,6 +174,8 @@ def test_drift_that_takes_over_from_the_law(share: float, length: float, passed:
     check = judged(table, "normal-drift", sigma_run=sigma, drift=length)["drift"]
     assert check.table["share"][0] == pytest.approx(share, rel=1e-6)
     assert check.passed is passed, check.text
+    compared = replace(LAW, noise="normal-drift")
+    assert "drift" not in judged(table, "normal-drift", law=compared, sigma_run=sigma, drift=length)
 
 
 def test_one_run_says_nothing_on_runs() -> None:
