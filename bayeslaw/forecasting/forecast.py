@@ -68,7 +68,9 @@ DISCREPANCY, MEMBER, ERROR = 10, 11, 14
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
 # Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
 SENSED, FEWEST = 8, 200
-OUTSIDE = 1e-9  # least distance of a setting that is outside: logarithms of equal values differ by rounding
+# Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
+# is a loss typed with five digits, and areas of a schedule computed from another log.
+OUTSIDE = 1e-4
 BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
 
 
@@ -216,7 +218,7 @@ class MemberDraws:
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
-    """Return how far settings lie outside the runs of a fit, a column for each covariate; 0 within."""
+    """Return how far settings lie outside the runs of a fit, a column for each covariate; 0 within, and by rounding (`OUTSIDE`)."""
     table = {}
     for name in fit.law.axes:
         values, seen = covariates[name], fit.observed.covariates[name]
@@ -228,7 +230,9 @@ def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
             if fit.law.covariates[name].context:  # in a phase that has not begun, learning-rate areas are 0
                 values = np.where(np.isneginf(low) | (covariates[name] > 0), values, low)
             seen = np.log(seen[seen > 0])
-        table[name] = np.maximum(np.maximum(values - seen.max(), low - values), 0.0)
+        distance = np.maximum(values - seen.max(), low - values)
+        rounding = OUTSIDE * (1.0 if fit.law.covariates[name].logarithmic else float(np.abs(seen).max()))
+        table[name] = np.where(distance > rounding, distance, 0.0)
     return pd.DataFrame(table)
 
 
@@ -654,7 +658,7 @@ def forecast_selections(
     measured = runs if {outcome.name, outcome.error} <= {*runs.frame} else None
     away = pd.DataFrame(distances)
     some = tuple(beyond) if any(member.errors is not None for member in beyond) else ()
-    is_outside |= (away > OUTSIDE).any(axis=1).to_numpy()
+    is_outside |= (away > 0).any(axis=1).to_numpy()
     return Forecast(name, failed, tuple(members), settings, away, rows, sd, measured, some, is_outside)
 
 

@@ -26,7 +26,7 @@ from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
-from bayeslaw.forecasting.forecast import ERROR, OUTSIDE, beyond_product, outside
+from bayeslaw.forecasting.forecast import ERROR, beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
 from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
@@ -458,7 +458,7 @@ def _domain(
         away = with_error(fit, posterior.selections) if discrepancy == "learned" else None
         one = {k: frame[k].to_numpy() for k in at if k in frame}
         columns = {c: one.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
-        beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > OUTSIDE).any(axis=None)
+        beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
         used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit
         values = {k: v[draws] for k, v in used.draws.items()}
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))

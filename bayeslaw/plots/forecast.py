@@ -12,7 +12,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.forecasting.forecast import OUTSIDE, Forecast
+from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.laws.pooling import level
@@ -395,7 +395,7 @@ def _draw_measured(
 def _elsewhere(group: pd.DataFrame, along: Collection[str]) -> bool:
     """Return whether all settings of a line lie outside the runs in a covariate that does not change along it."""
     others = [str(c) for c in group if str(c).startswith("outside_") and str(c).removeprefix("outside_") not in along]
-    return bool(len(others) and (group[others] > OUTSIDE).any(axis=1).all())
+    return bool(len(others) and (group[others] > 0).any(axis=1).all())
 
 
 def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
@@ -406,7 +406,7 @@ def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
     seen = [table[x].to_numpy(dtype=np.float64) for table in tables if x in table]
     given = (_with_compute(forecast.settings) if derived else forecast.settings)[x].to_numpy(dtype=np.float64)
     low, high = max(float(v.min()) for v in seen), min(float(v.max()) for v in seen)
-    beyond = np.ones(given.size, bool) if derived else forecast.outside[x].to_numpy(dtype=np.float64) > OUTSIDE
+    beyond = np.ones(given.size, bool) if derived else forecast.outside[x].to_numpy(dtype=np.float64) > 0
     for start, end, side in ((float(given.min()), low, given < low), (high, float(given.max()), given > high)):
         if (beyond & side).any():
             ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)

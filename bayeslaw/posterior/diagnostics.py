@@ -390,10 +390,10 @@ def extrapolation(
     farthest, uncounted, table = [], list[str](), {}
     for name, covered in reach.items():
         distance = outside[name].to_numpy(dtype=np.float64)
-        off = np.flatnonzero(distance > 1e-9)  # logarithms of equal values differ by rounding
+        off = np.flatnonzero(distance > 0)
         for i, away in zip(off.tolist(), distance[off].tolist(), strict=True):
             distances[i].append(f"{name} = 0" if covered.is_zero(away) else f"{name} by {covered(away)}")
-        beyond = distance > max(covered.far, 1e-9)
+        beyond = distance > covered.far
         far |= beyond
         largest = float(distance.max(initial=0.0))
         table[name] = {"span": covered.span, "far": covered.far, "outside": largest, "rows_far": float(beyond.sum())}

@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const DATA = JSON.parse($("data").textContent);
 const FLOPS = 6,
-  OUTSIDE = 1e-9,
+  OUTSIDE = 1e-4,
   STEPS = 1000,
   POINTS = [90, 60, 50][DATA.fits.length - 1],
   CELLS = 36,
@@ -61,7 +61,8 @@ function reachOf(member, at) {
       if (axis.context && !(low === -Infinity || positive)) value = low;
     }
     const distance = Math.max(value - axis.high, low - value, 0);
-    if (distance > OUTSIDE) {
+    const rounding = OUTSIDE * (axis.log ? 1 : Math.max(Math.abs(axis.high), Math.abs(low)));
+    if (distance > rounding) {
       away.push({ name: axis.name, distance, log: axis.log });
       is = true;
     }

@@ -19,6 +19,7 @@ from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.fixed import typical_fit
 from tests.oracles import Array
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
@@ -162,6 +163,15 @@ def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: F
     assert result.headlines == ["run", "extrapolated"]
     assert result.summary()["extrapolation"].tolist() == ["inside", "outside: N x D"]
     assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == ["inside", "inside"]
+
+
+@pytest.mark.parametrize(("law", "edge"), [("chinchilla", "N"), ("from-base-source", "base_loss")])
+def test_rounding_leaves_a_setting_inside_the_runs(law: str, edge: str) -> None:
+    """Such as a base loss typed with five digits."""
+    fit = typical_fit(law)
+    at = pd.DataFrame({name: values[[0, 0]] for name, values in fit.observed.covariates.items()})
+    at[edge] = fit.observed.covariates[edge].max() * np.array([1 + 5e-5, 1 + 5e-4])
+    assert forecast(fit, at).summary()["extrapolation"].str.split(":").str[0].tolist() == ["inside", "outside"]
 
 
 @pytest.mark.parametrize(
