@@ -11,6 +11,13 @@ from tempfile import TemporaryFile
 from bayeslaw.core.errors import BayeslawError
 
 
+def as_path(given: object, what: str) -> Path:
+    """Return a path that was given for `what`, such as 'A fit', or refuse what is no path."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise BayeslawError(f"{what} is named by the path of a file, not by a {type(given).__name__}.", code="not-a-path")
+    return Path(given)
+
+
 def check_target(path: Path, what: str, *endings: str) -> None:
     """Refuse a path that can't be written to, before any work is done.
 
@@ -18,9 +25,9 @@ def check_target(path: Path, what: str, *endings: str) -> None:
     ----------
     path : Path
     what, *endings : str
-        What is to be written, such as 'A report', and endings that the path may have, such as '.html'.
+        What is to be written, such as 'A report', and endings that the path must have, such as '.html'; any if none is given.
     """
-    if path.suffix.lower() not in endings:
+    if endings and path.suffix.lower() not in endings:
         raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.", code="wrong-ending")
     if not path.parent.is_dir():
         raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="no-folder")

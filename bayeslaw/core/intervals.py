@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ LEAST = 1e-6  # of the probability of an interval, and of that of its complement
 
 def check_probability(prob: float) -> None:
     """Refuse an interval probability outside (0, 1), or so near to its ends that no draws can show it."""
+    if not isinstance(prob, Real):
+        raise BayeslawError(f"An interval's probability is a number between 0 and 1, not {prob!r}.", code="not-a-probability")
     if 0 < prob < 1 and not LEAST <= prob <= 1 - LEAST:
         message = f"An interval's probability must lie between {LEAST:f} and {1 - LEAST:f}, {prob!r} does not."
         raise BayeslawError(message, code="not-a-probability")
@@ -30,6 +33,7 @@ def check_probability(prob: float) -> None:
 
 def interval_names(kind: str, prob: float) -> tuple[str, str]:
     """Return the column names of an interval's ends: ('eti90_lb', 'eti90_ub')."""
+    check_probability(prob)
     percent = f"{prob * 100:.12g}"  # 90 for 0.9, and all digits of 0.999999
     return f"{kind}{percent}_lb", f"{kind}{percent}_ub"
 

@@ -397,6 +397,8 @@ class Nesting:
             checkpoints = tuple(", ".join(f"{c} {exact(value)}" for c, value in zip(of, row, strict=True)) for row in some)
         group, groups = np.zeros(run.size, np.int64), tuple[str, ...]()
         if noise_by is not None:
+            if not isinstance(noise_by, str):
+                raise BayeslawError(f"noise_by is the name of a column, not {noise_by!r}.", code="not-a-text")
             if noise_by not in frame:
                 message = f"There is no column {noise_by!r} for noise to differ by.{did_you_mean(noise_by, map(str, frame))}"
                 raise BayeslawError(message, code="missing-column")

@@ -41,6 +41,8 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
     originals : mapping of str to Series, optional
         Further columns that the condition may name, with rows of the same numbers.
     """
+    if not isinstance(text, str):
+        raise BayeslawError(f"A condition is a text such as 'ptpp <= 31', not {text!r}.", code="not-a-text")
     if not text.strip():
         message = f"The condition {text!r} is empty: is a variable of the shell not set? Leave it out to keep all rows."
         raise BayeslawError(message, code="empty-condition")

@@ -417,6 +417,9 @@ def _given(
     frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]
 ) -> tuple[dict[str, tuple[str, float]], dict[str, str]]:
     """Return the columns that the user names, with our name and the factor of each, and the units of losses by our name."""
+    if not isinstance(columns, Mapping):
+        problem = f"columns names your columns by what we call them, such as {{'N': 'params'}}, not by a {type(columns).__name__}."
+        raise BayeslawError(problem, code="not-a-mapping")
     given: dict[str, tuple[str, float]] = {}
     in_units: dict[str, str] = {}
     for theirs, text in columns.items():

@@ -354,7 +354,7 @@ def anchors(
     >>> sorted(choice.picks["run"])
     ['a', 'b']
     """
-    members = paired(fits if isinstance(fits, Sequence) else [fits])
+    members = paired(fits if isinstance(fits, Sequence) and not isinstance(fits, str) else [fits])
     require_losses(members, "a choice of runs, which lowers the variance of logarithms,", positive=True)
     check_probability(ci_prob)
     whole_number("rounds", rounds, 1)

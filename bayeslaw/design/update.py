@@ -40,6 +40,7 @@ from bayeslaw.inference.fit import fit as make_fit
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import checks_label
+from bayeslaw.posterior.fit import require_fits
 
 ALARM = 0.01  # probability of a false alarm over all new runs together
 MOST_POINTS = 500  # points of a run that are compared at most
@@ -120,6 +121,7 @@ def update[P: Posterior](
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv", progress=False).fit
     """
+    require_fits(fit)
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
     new = replace(new, frame=with_known_base_losses(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
     tasks = {name: refit_task(member, join_runs(member, new), seed) for name, member in fits_of(fit).items()}

@@ -29,7 +29,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import check_values
 from bayeslaw.posterior.effects import Reading
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits
 
 DELTA = 0.02  # of the Huber score, as Goffinet et al. define it
 CLIP = 1e-3  # smallest loss that the clipped relative error divides by, nats
@@ -258,6 +258,7 @@ def scored(
     >>> bool((runs["inside"] <= runs["rows"]).all())
     True
     """
+    require_fits(fit, points=True)
     runs = runs if isinstance(runs, Runs) else read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
     runs = replace(runs, frame=with_known_base_losses(members[0].law.name, [member.observed for member in members], runs.frame))

@@ -31,6 +31,7 @@ from bayeslaw.laws.law import Covariate
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import Check, checks_label, distrusted, failures, model_label
 from bayeslaw.posterior.effects import Reading
+from bayeslaw.posterior.fit import require_fits
 
 PAIRED = 15  # kind of random numbers: which draw of the first fit goes with which of the second
 INSIDE = "inside"
@@ -204,6 +205,7 @@ def chain(
 
 def _link(first: Posterior, second: Posterior) -> str:
     """Return the outcome of the first fit, which must be a covariate of the second."""
+    require_fits(first, second)
     link = first.outcome.name
     if link not in second.measured:
         known = ", ".join(name for name in second.measured if name not in second.outcome.facts)

@@ -59,7 +59,7 @@ from bayeslaw.posterior.diagnostics import (
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
 from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
@@ -591,6 +591,7 @@ def forecast(
     >>> table["extrapolation"].size, bool((table["run_eti90_lb"] < table["latent_median"]).all())
     (2, True)
     """
+    require_fits(fit)
     whole_number("seed", seed, 0)
     sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:

@@ -18,6 +18,7 @@ from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
+from bayeslaw.posterior.fit import require_fits
 
 Setting = str | float | Sequence[float]
 MOST_SETTINGS = 100_000  # of a grid: two minutes with 4,000 draws
@@ -41,6 +42,8 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
     >>> bayeslaw.grid(bayeslaw.load_law("chinchilla"), {"N": "1e8,1e9", "D": "1e9:1e11:3"}).shape
     (6, 2)
     """
+    if not isinstance(law, Law):
+        require_fits(law)
     if any(c.series for c in law.measured.values()):
         raise BayeslawError(
             f"{law.name} sums over all changes of the learning rate, which a grid can't hold. Make its settings from schedules "

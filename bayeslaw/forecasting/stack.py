@@ -15,13 +15,14 @@ from scipy.optimize import Bounds, LinearConstraint, minimize
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.files import as_path
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
 
 FORMAT = 1
@@ -156,7 +157,7 @@ class Stack(Verdicts):
         """Write the stack as one NetCDF file with a group for each fit; a killed write leaves an older file intact."""
         tree = xr.DataTree(children={f"fit{i}": fit.tree for i, fit in enumerate(self.members.values())})
         tree.attrs = {"bayeslaw_stack": FORMAT, "weights": json.dumps(dict(self.weights))}
-        write_tree(tree, Path(path))
+        write_tree(tree, as_path(path, "A stack"))
 
 
 def check_weights(weights: Array) -> None:
@@ -227,6 +228,13 @@ def fits_of(posterior: Posterior) -> Mapping[str, Fit]:
     return posterior.members if isinstance(posterior, Stack) else {posterior.name: posterior}
 
 
+def by_label(fits: Mapping[str, Posterior] | Posterior) -> dict[str, Posterior]:
+    """Return fits and stacks by their labels; one given by itself is called by its name."""
+    named = fits if isinstance(fits, Mapping) else {getattr(fits, "name", ""): fits}
+    require_fits(*named.values())
+    return dict(named)
+
+
 def paired[P](posteriors: Iterable[P]) -> list[P]:
     """Return posteriors whose draws may be paired by their numbers.
 
@@ -284,6 +292,7 @@ def require_losses(posteriors: Iterable[Posterior | PointFit], decision: str, *,
         Whether it can use any positive outcome.
     """
     for posterior in posteriors:
+        require_fits(posterior, points=True)
         outcome = posterior.outcome if isinstance(posterior, Stack) else posterior.law.outcome
         if outcome.is_loss or (positive and outcome.relative):
             continue
@@ -324,7 +333,7 @@ def load_fit(path: str | Path) -> Posterior:
     >>> bayeslaw.load_fit("fit.nc").name
     'chinchilla'
     """
-    path = Path(path)
+    path = as_path(path, "A fit")
     tree = read_tree(path)
     if "bayeslaw_stack" not in tree.attrs:
         return restore(tree, path.name)

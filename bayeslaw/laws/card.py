@@ -85,6 +85,9 @@ def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, ref
     >>> bayeslaw.load_law("data-mixing", shares=["wiki", "code"])
     <Law data-mixing: loss = c + k*exp(t_wiki*wiki + t_code*code)>
     """
+    if not isinstance(name, (str, Path)):
+        problem = f"A law is named by its name or the path of its card, not by a {type(name).__name__}."
+        raise CardError(problem, code="not-a-law")
     path = Path(name)
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():

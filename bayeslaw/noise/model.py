@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslaw.core.arrays import Index
 from bayeslaw.data.observations import Observations, clock_column
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.laws.card import load_law
 from bayeslaw.laws.formula import pytensor_functions
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
@@ -25,6 +27,7 @@ from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pymc as pm
 
 
@@ -74,15 +77,20 @@ def pools(law: Law) -> list[Pool]:
     return found
 
 
-def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto", noise_by: str | None = None) -> pm.Model:
+def pymc_model(
+    law: Law | str | Path,
+    runs: Runs | Observations | pd.DataFrame | str | Path,
+    noise: str | Noise = "auto",
+    noise_by: str | None = None,
+) -> pm.Model:
     """Build the PyMC model of a law on logged losses.
 
     Parameters
     ----------
-    law : Law
+    law : Law, name or path of a card
         Parameters that vary by a column get a typical value, a spread and a value for each value of the column. With
         observations, the law is the one that `pooling.with_levels` returns.
-    runs : Runs or Observations
+    runs : Runs, DataFrame, path or Observations
     noise, noise_by : str
         As for `bayeslaw.fit`, or the noise of a fit. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows
         at most.
@@ -104,9 +112,11 @@ def pymc_model(law: Law, runs: Runs | Observations, noise: str | Noise = "auto",
     import pymc as pm
     import pytensor.tensor as pt
 
+    law = law if isinstance(law, Law) else load_law(law)
     if isinstance(runs, Observations):
         observed = runs
     else:
+        runs = runs if isinstance(runs, Runs) else read_runs(runs)
         law = with_levels(law, levels_of(law, runs.frame))
         noise = noises.resolved(noise, law, runs)
         observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == noises.DRIFT else "")

@@ -31,7 +31,7 @@ from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_e
 from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.draws import LawDraws, check_values
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits
 
 RECOMMENDED, ATTAINABLE, TODAY = "recommended", "attainable", "today"
 SPREAD, KEPT = 1024, 8  # points of the simplex that are tried first, and how many the search goes on from
@@ -295,6 +295,7 @@ def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: fl
 
 def _by_domain(fits: Posterior | Mapping[str, Posterior]) -> dict[str, tuple[Posterior, dict[str, str]]]:
     """Each domain's posterior, with the value of the column by which parameters differ."""
+    require_fits(*(fits.values() if isinstance(fits, Mapping) else (fits,)))
     if isinstance(fits, Mapping):
         if not fits:
             raise BayeslawError("A mixture needs at least one fit.", code="no-fit")

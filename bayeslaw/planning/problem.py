@@ -21,7 +21,7 @@ from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, as_number, check_passed, domain_loss, members, setting
 from bayeslaw.planning.life_costs import RATES, UNITS, Amount, LifeCosts, price_of
 from bayeslaw.planning.search import Box, Constraint, Search, behind, values_at
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits
 
 OBJECTIVES = ("tokens", "flops", "hours", "cost", "replay", "target-loss", "source-loss")
 CHOSEN = ("D", "r", "atpp")  # by a plan
@@ -404,6 +404,7 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
     """
     if not posteriors:
         raise BayeslawError("A plan needs a fit of the target's losses, of the source's, or of both.", code="no-posterior")
+    require_fits(*posteriors, points=True)
     for posterior in posteriors:
         if isinstance(posterior, PointFit):
             raise BayeslawError(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
@@ -388,6 +389,8 @@ class Fit(Verdicts):
         -------
         DataArray (chain, draw, run)
         """
+        if given not in ("others", "earlier"):
+            raise BayeslawError(f"A run's density is given 'others' or 'earlier' runs, not {given!r}.", code="unknown-condition")
         posterior = self.tree["posterior"]
         shifted = self.at_effects(self.observed, self.draws)
         values = self.noise.log_likelihood(self.residual, self.observed, self.draws, given=given, shifted=shifted)
@@ -411,7 +414,7 @@ class Fit(Verdicts):
         if isinstance(self.noise, PointNoise):
             problem = "A fit with a noise of your own can't be written to a file, since its noise is code. Keep its tables instead."
             raise BayeslawError(problem, code="noise-is-code")
-        write_tree(self.tree, Path(path))
+        write_tree(self.tree, as_path(path, "A fit"))
 
 
 def values_of(tree: xr.DataTree, group: str, name: str) -> NDArray[Any]:
@@ -457,3 +460,13 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
         "constant_data": xr.Dataset(constants | belongs, coords=rows | runs),
     }
     return xr.DataTree.from_dict(groups)
+
+
+def require_fits(*given: object, points: bool = False) -> None:
+    """Refuse what is no fit or stack, such as the path of one, nor a point fit where `points` may be used."""
+    for one in given:
+        if hasattr(one, "selections") or (points and hasattr(one, "observed")):
+            continue
+        kinds = "fit, a stack or a point fit" if points else "fit or a stack"
+        what = f"the path {str(one)!r}" if isinstance(one, (str, Path)) else f"{one!r:.60}"
+        raise BayeslawError(f"Give a {kinds}, not {what}: bayeslaw.load_fit reads one from its file.", code="not-a-fit")

@@ -19,7 +19,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
-from bayeslaw.core.files import write_whole
+from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source, data_sha256
 from bayeslaw.laws.card import parse_card
@@ -44,6 +44,7 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
 
     HDF5 builds it in memory: where the disk is full it crashes.
     """
+    check_target(path, "A fit")
     content = bytes(tree.to_netcdf(engine="h5netcdf"))
     seal = MARK + hashlib.sha256(content).digest()  # HDF5 ignores what follows its data
     write_whole(path, lambda temporary: temporary.write_bytes(content + seal))

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import as_path
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of, load_fit
 from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.laws.formula import latex_text
@@ -66,7 +67,7 @@ def cite(*what: Citable) -> str:
 def _opened(what: Citable) -> Posterior | Law:
     if isinstance(what, (Fit, Stack, Law)):
         return what
-    path = Path(what)
+    path = as_path(what, "A fit, a stack or a card")
     return load_fit(path) if path.suffix.lower() == ".nc" else load_law(what)
 
 

@@ -32,7 +32,7 @@ from bayeslaw.core.files import write_text
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.forecasting.forecast import member_entropy
-from bayeslaw.forecasting.stack import Posterior, errors_in_words, fits_of, paired, with_error
+from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise.walk import INTERACTION, ROW_NOISE, directions, logarithms
@@ -83,14 +83,14 @@ class Explorer:
 
 
 def explore(
-    fits: Mapping[str, Posterior], *, draws: int = DRAWS, seed: int = 0, force: bool = False, command: str = ""
+    fits: Mapping[str, Posterior] | Posterior, *, draws: int = DRAWS, seed: int = 0, force: bool = False, command: str = ""
 ) -> Explorer:
     """Make a page in which a person moves the settings of fits: outcomes with their bands, plans, and allocations of compute.
 
     Parameters
     ----------
     fits : mapping of label to Fit or Stack
-        One to three. Settings that several have in common are moved together.
+        One to three, or one by itself. Settings that several have in common are moved together.
     draws : int
         How many draws of each are in the page, evenly spaced among all; at most as many as every fit has.
     seed : int
@@ -118,6 +118,7 @@ def explore(
     >>> page.html.startswith("<!DOCTYPE html>"), page.data["draws"]
     (True, 100)
     """
+    fits = by_label(fits)
     if not 1 <= len(fits) <= MOST_FITS:
         raise BayeslawError(f"A page explores one to {MOST_FITS} fits; {len(fits)} were given.", code="number-of-fits")
     whole_number("seed", seed, 0)

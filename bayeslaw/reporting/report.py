@@ -19,7 +19,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
-from bayeslaw.forecasting.stack import Posterior, Stack, errors_in_words, fits_of
+from bayeslaw.forecasting.stack import Posterior, Stack, by_label, errors_in_words, fits_of
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
 from bayeslaw.plots.forecast import forecast_axis, plot_forecast, text_names
@@ -66,7 +66,7 @@ class Report:
 
 
 def report(
-    fits: Mapping[str, Posterior],
+    fits: Mapping[str, Posterior] | Posterior,
     *,
     files: Mapping[str, str] | None = None,
     at: Runs | None = None,
@@ -87,7 +87,8 @@ def report(
     Parameters
     ----------
     fits, files : mapping of label to Fit or Stack, to str
-        Every member of a stack is reported; forecasts are those of the stack. `files` names the file that a fit came from.
+        Or one fit or stack, called by its name. Every member of a stack is reported; forecasts are those of the stack. `files`
+        names the file that a fit came from.
     at, measured : Runs, optional
         Settings to forecast, and losses that the fits have not seen; forecasts of these are scored.
     stacks, scores : mapping of name to Stack, to DataFrame
@@ -117,6 +118,7 @@ def report(
     ['fit1-data', 'fit1-pairs']
     """
     check_probability(ci_prob)
+    fits = by_label(fits)
     if not fits:
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
     whole_number("seed", seed, 0)

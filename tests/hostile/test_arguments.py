@@ -1,0 +1,82 @@
+"""Arguments of another type than the functions take: errors in words, with what to do, and none of Python's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+import bayeslaw
+from tests import oracles
+from tests.errors import fails
+from tests.fixed import typical_fit
+
+AT = pd.DataFrame({"N": [1e9], "D": [2e10]})
+api: Any = bayeslaw  # types are checked elsewhere
+FITS: dict[str, Callable[[Any], object]] = {
+    "forecast": lambda fit: api.forecast(fit, AT),
+    "score": lambda fit: api.score(fit, AT),
+    "grid": lambda fit: api.grid(fit, {"N": 1e9, "D": 1e10}),
+    "anchors": lambda fit: api.anchors(fit, AT, AT, budget=1e20),
+    "plan": lambda fit: api.plan(fit, fit, {"N": 1e9}, on="run"),
+    "allocate": lambda fit: api.allocate(fit, 1e20),
+    "transfer": lambda fit: api.transfer(fit, {"N": 1e9}),
+    "tuning": lambda fit: api.tuning(fit, {"N": 1e9}),
+    "mix": lambda fit: api.mix(fit),
+    "chain": lambda fit: api.chain(fit, fit, AT),
+    "update": lambda fit: api.update(fit, AT),
+    "report": lambda fit: api.report(fit),
+    "explore": lambda fit: api.explore({"label": fit}),
+}
+
+
+@pytest.mark.parametrize("function", FITS)
+def test_the_path_of_a_fit_is_no_fit(function: str) -> None:
+    with fails("not-a-fit", "the path 'fit.nc'", "bayeslaw.load_fit"):
+        FITS[function]("fit.nc")
+    with fails("not-a-fit", "not 3"):
+        FITS[function](3)
+
+
+def test_one_fit_is_reported_and_explored_by_its_name() -> None:
+    fit = typical_fit("chinchilla", size=400)
+    assert api.report(fit).facts["fits"][0]["label"] == "chinchilla"
+    assert api.explore(fit, draws=100).data["fits"][0]["label"] == "chinchilla"
+
+
+def test_paths_laws_conditions_columns_and_probabilities() -> None:
+    law, fit = api.load_law("chinchilla"), cast(Any, typical_fit("chinchilla", size=400))
+    table = oracles.table(law)
+    point = api.point_fit(law, table, starts=1)
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        ("not-a-path", "path of a file", lambda: api.load_fit(None)),
+        ("not-a-path", "path of a file", lambda: fit.save(3)),
+        ("not-a-path", "path of a file", lambda: api.cite(3)),
+        ("is-a-folder", "is a folder", lambda: fit.save(".")),
+        ("no-folder", "There is no folder", lambda: fit.save("nowhere/fit.nc")),
+        ("not-a-law", "path of its card", lambda: api.backtest(law, table)),  # the other way round
+        ("not-a-law", "path of its card", lambda: api.load_law(None)),
+        ("not-a-text", "such as 'ptpp <= 31'", lambda: api.read_runs(table, 31)),
+        ("not-a-text", "name of a column", lambda: api.fit(law, table, noise_by=3)),
+        ("not-a-mapping", "by what we call them", lambda: api.read_runs(table, columns=["N"])),
+        ("not-a-probability", "'0.9'", lambda: fit.summary("0.9")),
+        ("not-a-probability", "'90%'", lambda: fit.forecast(AT).summary("90%")),
+        ("unknown-condition", "'earlier'", lambda: fit.log_likelihood("row")),
+        ("missing-column", "lack D", lambda: point.predict({"N": [1e9]})),
+        ("missing-column", "are none", lambda: point.predict("at.csv")),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()
+
+
+def test_a_model_is_built_from_names_and_tables_as_a_fit_is() -> None:
+    law = api.load_law("chinchilla")
+    table = oracles.table(law)
+    names = [
+        [v.name for v in model.free_RVs]
+        for model in (api.pymc_model("chinchilla", table), api.pymc_model(law, api.read_runs(table)))
+    ]
+    assert names[0] == names[1]
