@@ -47,7 +47,7 @@ def test_one_fit_is_reported_and_explored_by_its_name() -> None:
 
 
 def test_paths_laws_conditions_columns_and_probabilities() -> None:
-    law, fit = api.load_law("chinchilla"), cast(Any, typical_fit("chinchilla", size=400))
+    law, fit = api.load_law("chinchilla"), cast("Any", typical_fit("chinchilla", size=400))
     table = oracles.table(law)
     point = api.point_fit(law, table, starts=1)
     wrong: list[tuple[str, str, Callable[[], object]]] = [
