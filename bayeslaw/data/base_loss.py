@@ -58,6 +58,7 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
     names = _with_domain(frame, _checkpoint_columns(frame))
     least = loss[start].groupby([frame[name] for name in names]).transform("min") if names else loss[start]
+    least = least.reindex(frame.index)  # rows of a table may stand in any order
     apart = loss - least > np.maximum(SPREAD * loss, 3 * errors)
     for row in frame.index[apart & (abs(base - loss) <= SPREAD * loss)]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and that in another row of its checkpoint {least[row]:.5g}"

@@ -39,6 +39,7 @@ from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws
 from bayeslaw.laws.outcome import Outcome
+from bayeslaw.noise.noise import resolved
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.fit import require_fits
 
@@ -124,7 +125,8 @@ def update[P: Posterior](
     require_fits(fit)
     new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
     new = replace(new, frame=with_known_base_losses(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
-    tasks = {name: refit_task(member, join_runs(member, new), seed) for name, member in fits_of(fit).items()}
+    joined = {name: join_runs(member, new) for name, member in fits_of(fit).items()}
+    tasks = {name: refit_task(member, joined[name], seed) for name, member in fits_of(fit).items()}
     settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
     before = None if settings is None else forecast(fit, settings, force=force)
     predictions = compare_with_predictions(fit, new, force=force)
@@ -140,6 +142,12 @@ def update[P: Posterior](
     if isinstance(fit, Stack):
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in fit.weights.items())
         text += f" The stack keeps its weights ({shown}); `bayeslaw compare` with all runs learns new ones."
+    for name, made in fits.items():
+        if resolved("auto", made.law, joined[name]) != "auto" and not made.noise.drift:
+            text += (
+                f" {name} keeps its noise ({made.noise.text}); to all rows at once `bayeslaw fit` would fit it with noise "
+                f"{made.law.noise}, which its card names for runs that are logged often."
+            )
     return Update(refit, predictions, as_predicted, text, widths)
 
 
@@ -361,7 +369,7 @@ class _Errors:
 
 def _extrapolation(fit: Posterior, new: Runs) -> str:
     """The forecast's text on settings far outside a fit's runs; empty if there are none."""
-    predicted = forecast(fit, _described(fit, new), discrepancy="none", force=True)
+    predicted = forecast(fit, _described(fit, new), force=True)
     check = next(check for check in predicted.checks if check.name == "extrapolation")
     return "" if check.passed else check.text
 

@@ -180,7 +180,7 @@ def turning_point(
     table = _ends(recipe, steps)
     predictions = [forecast(posterior, Runs(table, "the recipe"), discrepancy="none", force=force) for _, posterior in terms]
     failed = any(prediction.forced for prediction in predictions)
-    outside = np.any([(prediction.outside.to_numpy() > 1e-9).any(axis=1) for prediction in predictions], axis=0)
+    outside = np.any([(prediction.outside.to_numpy() > 0).any(axis=1) for prediction in predictions], axis=0)
     loss, base = (_weighted(terms, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(terms, _limit_setting(table.tail(1), terms)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, terms, int(steps[-1]))

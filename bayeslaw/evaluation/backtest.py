@@ -36,6 +36,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import level, levels_of, with_by, with_levels
+from bayeslaw.noise.noise import resolved
 from bayeslaw.posterior.diagnostics import checks_label, failures, model_label, sampling_verdict
 from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit
@@ -232,6 +233,12 @@ def backtest(
             f"{counted(len(values), 'cut')} instead of {cuts}: {by} has no more values with enough rows below and some above."
         )
     parts = [replace(table, frame=table.frame[along <= cut], name=f"{table.name} up to {by} {cut:.3g}") for cut in values]
+    seldom = [part.name for part in parts if resolved(noise, law, part) == "auto" != resolved(noise, law, table)]
+    if seldom:
+        notes.append(
+            f"Of {seldom[-1]} and below, too few runs are logged often enough for noise {law.noise}, which the card of {law.name} "
+            "names and later cuts have: these fits have the usual one."
+        )
     tasks = [Task(law, part, given | {"seed": seed, "noise": noise}) for part in parts]
     asked = {"discrepancy": discrepancy, "as_": as_, "seed": seed}
     then = partial(forecasts_beyond, table=table, along=along, by=by, asked=asked, force=force)

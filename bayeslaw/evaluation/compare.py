@@ -40,7 +40,7 @@ from bayeslaw.forecasting.stack import Stack, require_one_outcome, stacking
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.noise import CHOICES, COUNTED
+from bayeslaw.noise.noise import CHOICES, COUNTED, Noise, resolved
 from bayeslaw.posterior.diagnostics import model_label
 from bayeslaw.posterior.fit import Fit
 
@@ -143,11 +143,12 @@ def compare(
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
-    candidates, whole = _candidates(cards, list(noise)), runs if isinstance(runs, Runs) else read_runs(runs)
+    whole = runs if isinstance(runs, Runs) else read_runs(runs)
+    candidates = _candidates(cards, list(noise))
     asked = None if at is None else _asked(whole, cards, targets_of(at, cards))
     beyond = asked is not None and bool(asked.by)
     table, undescribed, notes = _undescribed(whole, cards, holdout is None and by is None and not beyond)
-    notes = [*([asked.text] if asked else []), *notes]
+    notes = [*([asked.text] if asked else []), *notes, *_noises(candidates, table)]
     folds = _folds(table, undescribed, holdout, by)
     for law in cards:
         Observations.of(law, table)
@@ -212,6 +213,21 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[Candidate, 
     if unknown := [n for n in noises if n not in known]:
         raise BayeslawError(f"No noise {unknown[0]!r}; choose one of {', '.join(known)}.", code="unknown-noise")
     return tuple(Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
+
+
+def _noises(candidates: Sequence[Candidate], table: Runs) -> list[str]:
+    """Say which noise 'auto' is where a card names it; refuse it beside the noise that it is, which would have two votes."""
+    notes = []
+    for law, noise in [(c.law, c.noise) for c in candidates if c.noise == "auto"]:
+        observed, meant = Observations.of(law, table), str(resolved(noise, law, table))
+        meant = meant if meant != "auto" else Noise.choose(noise, observed).choice(observed)
+        if meant in {c.noise for c in candidates}:
+            problem = f"For {law.name} and these runs the noise auto is {meant}, which is given too: each is compared once."
+            raise BayeslawError(problem, code="given-twice")
+        notes += [f"{law.name} is fitted with noise {meant}, which its card names for runs that are logged often."] * (
+            meant == law.noise
+        )
+    return notes
 
 
 def _asked(runs: Runs, laws: Sequence[Law], targets: Runs) -> Question:
@@ -329,7 +345,7 @@ def _left_out_singly(work: Work) -> Comparison:
         work.note_failures(name, fit)
     common = set.intersection(*({*fit.observed.run_names} for fit in fits.values()))
     loos = {name: leave_one_run_out(fit).only(common) for name, fit in fits.items() if work.usable(fit)}
-    refits = _refits(work, loos)
+    refits = _refits(work, fits, loos)
     for (name, run), refit in refits.items():
         others, left = split_run(work.table, run)
         loos[name] = loos[name].refitted(run, float(held_out_density(refit, others, left).iloc[0]))
@@ -348,9 +364,10 @@ def _left_out_singly(work: Work) -> Comparison:
     return comparison_of(work, table.join(pd.DataFrame(more).T), densities, Stack.of(fits, weights))
 
 
-def _refits(work: Work, loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
+def _refits(work: Work, fits: Mapping[str, Fit], loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
     """Return the fits without the runs for which importance weights are unreliable."""
-    pairs = [(c, run) for c in work.candidates if c.name in loos for run in loos[c.name].unreliable]
+    same = [c._replace(noise=fits[c.name].noise.choice(fits[c.name].observed)) for c in work.candidates]  # also of fewer runs
+    pairs = [(c, run) for c in same if c.name in loos for run in loos[c.name].unreliable]
     # Runs are left out of the posterior of the law alone, as importance weights leave out the others.
     outcomes = work.outcomes([(c, split_run(work.table, run)[0]) for c, run in pairs], discrepancy="none") if pairs else []
     refits = {(c.name, run): o.value for (c, run), o in zip(pairs, outcomes, strict=True) if o.value is not None}

@@ -18,6 +18,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import check_unit
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
 from bayeslaw.data.observations import SAME, run_codes, same_scale
 from bayeslaw.data.table import Runs, data_sha256, read_runs
@@ -147,7 +148,8 @@ def settle(
         check_unit(asked.content["unit"], runs.frame, runs.name, "registered losses are")
     frame, base = _described(asked, runs)
     place = _places(asked, runs.name, frame, tolerance)
-    frame = frame.assign(**{c: asked.settings[c].to_numpy()[place] for c in outcome.facts if c not in frame})
+    known = [c for c in _known(asked) if c in asked.settings and c not in frame]
+    frame = frame.assign(**{c: asked.settings[c].to_numpy()[place] for c in known})
     seen = _seen(asked, frame, place)
     if seen.all() and not in_sample:
         raise BayeslawError(
@@ -281,10 +283,17 @@ def _added(member: Mapping[str, Any], row: int, known: float) -> Array:
 # --- which row is which ----------------------------------------------------------------------------------------------
 
 
+def _known(asked: Prediction) -> tuple[str, ...]:
+    """Columns that measured rows may leave out: facts of tasks, and base losses, if these tell no two forecasts apart."""
+    without = [c for c in asked.content["match"] if c != BASE_LOSS]
+    apart = len(asked.settings[without].drop_duplicates()) < len(asked.settings[list(asked.content["match"])].drop_duplicates())
+    return asked.outcome.facts if apart else (*asked.outcome.facts, BASE_LOSS)
+
+
 def _described(asked: Prediction, runs: Runs) -> tuple[pd.DataFrame, int]:
     """Return the measured rows that the laws describe, and how many base checkpoints there are besides; faults are refused."""
     frame, outcome = runs.frame, asked.outcome
-    needed = [outcome.name, *(c for c in asked.content["match"] if c not in outcome.facts)]
+    needed = [outcome.name, *(c for c in asked.content["match"] if c not in _known(asked))]
     missing = [c for c in needed if c not in frame]
     wanted = f"the registered settings have {', '.join(asked.content['match'])}; there are {columns_there(frame)}"
     faults = [Fault(None, c, "", f"column {c} is missing", wanted, "missing-column") for c in missing]

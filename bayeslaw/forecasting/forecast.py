@@ -357,7 +357,7 @@ class Forecast:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
-        counted = self.error or (DIFFER if len({id(member.fit) for member in self.members}) > 1 else "")
+        counted = self.error or (DIFFER if len({member.fit.law.name for member in self.members}) > 1 else "")
         counted = counted if self.discrepancy is None else "the stated discrepancy"
         along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
         texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted, along)

@@ -261,8 +261,11 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
 
 def differ_instead(fits: Iterable[Fit]) -> bool:
     """Whether these are fits of several laws of which none has learnt an error: what they differ by takes its place."""
+    fits = list(fits)
     every = {id(fit): fit.extrapolation for fit in fits}.values()
-    return len(every) > 1 and all(away is None or away.discrepancy is None or away.discrepancy.walk.exact for away in every)
+    return len({fit.law.name for fit in fits}) > 1 and all(
+        away is None or away.discrepancy is None or away.discrepancy.walk.exact for away in every
+    )
 
 
 def errors_in_words(fits: Mapping[str, Fit], ci_prob: float = 0.9) -> dict[str, str]:

@@ -186,10 +186,11 @@ def diagnostics[K: Hashable](draws: Mapping[K, Array]) -> pd.DataFrame:
 def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of: str) -> list[Check]:
     """Check R-hat and effective sample sizes of `diagnostics` by their worst row; `of` names the quantity in texts."""
     name = (lambda row: f"row {row}") if prefix else str
-    worst = table["r_hat"].fillna(np.inf).idxmax()
+    worst, largest = table["r_hat"].fillna(np.inf).idxmax(), float(table["r_hat"].max())
+    digits = 3 if (largest > R_HAT) == (round(largest, 3) > R_HAT) else 6  # a failed check must not look like a passed one
     passed = chains > 1 and bool((table["r_hat"] <= R_HAT).all())
     text = (
-        f"largest R-hat {of}{table['r_hat'].max():.3f} ({name(worst)}), at most {R_HAT} wanted"
+        f"largest R-hat {of}{largest:.{digits}f} ({name(worst)}), at most {R_HAT} wanted"
         if chains > 1
         else "one chain only: R-hat needs two"
     )
