@@ -47,8 +47,9 @@ def mix(
     named = _files(fits)
     options.check_outputs("The mixtures compared", output, plot, [*named.values(), among])
     loaded = {name: bayeslaw.load_fit(path) for name, path in named.items()}
+    first = next(iter(loaded.values()))
     mixed = bayeslaw.mix(
-        next(iter(loaded.values())) if len(loaded) == 1 and "=" not in fits[0] else loaded,
+        first if len(loaded) == 1 and first.levels else loaded,  # a fit by itself has its domains in a column
         _numbers("--weights", weights), at=_numbers("--at", at), limits=_limits(limit), confidence=confidence, on=on,
         today=_numbers("--today", today), bounds=_bounds(bounds), among=among, tail=tail, discrepancy=discrepancy, seed=seed,
         force=force,
@@ -118,7 +119,7 @@ def _limits(texts: list[str] | None) -> dict[str, float] | None:
             raise BayeslawError(f"--limit {text!r} is not of the form 'code<=1.8'.", code="not-a-limit")
         if found[1] in limits:
             raise BayeslawError(f"--limit gives {found[1]} twice.", code="given-twice")
-        limits[found[1]] = options.number_of(f"--limit {found[1]}<=", found[2])
+        limits[found[1]] = options.number_of(f"A limit is a loss, such as --limit {found[1]}<=1.8: ", found[2])
     return limits or None
 
 

@@ -203,7 +203,8 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint:
     values = frame[column].map(level, na_action="ignore")
     for row in frame.index[~values.isin(known)]:
         value = "" if pd.isna(values[row]) else str(values[row])
-        problem = f"{column} {value!r} is not among {', '.join(known)}" if value else f"{column} is missing"
+        names = ", ".join(map(repr, known) if any("," in name for name in known) else known)
+        problem = f"{column} {value!r} is not among {names}" if value else f"{column} is missing"
         code = "unknown-level" if value else "missing-value"
         yield Fault(int(row), column, value, problem, f"the law has parameters for those only{hint}", code)
 

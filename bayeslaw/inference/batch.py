@@ -93,6 +93,10 @@ def fit_many(
     >>> tasks = [bayeslaw.inference.Task(law, "runs.csv") for law in ("chinchilla", "overtraining")]
     >>> fits = [outcome.value for outcome in bayeslaw.fit_many(tasks, executor="processes:2", progress=False)]
     """
+    tasks = list(tasks)
+    if wrong := [task for task in tasks if not isinstance(task, Task)]:
+        problem = f"Tasks are made by bayeslaw.inference.Task(law, runs, options), not {wrong[0]!r:.60}."
+        raise BayeslawError(problem, code="not-a-task")
     loaded = [task._loaded() for task in tasks]
     with opened(executor) as run:
         return run.map(partial(_fitted, then=then, cores=run.cores), loaded, what="fit", progress=progress)

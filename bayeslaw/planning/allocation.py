@@ -174,8 +174,7 @@ def allocate(
     exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in POWERS}
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     notes = [note for o in optima for note in o["notes"]]
-    if stage is None and (known := [name for law in laws for name in stage_names(law.law)]):
-        notes.append(f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}")
+    notes += stage_notes([law.law for law in laws], stage, settings or {})
     name = fit.law.name if isinstance(fit, PointFit) else fit.name
     if not np.isfinite(loss).all():
         raise BayeslawError(f"{name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss")
@@ -264,6 +263,13 @@ def read_values(given: str | float | Sequence[float], name: str = "compute", uni
     return values
 
 
+def stage_notes(laws: Sequence[Law], stage: str | None, settings: Mapping[str, Any]) -> list[str]:
+    """Say that losses are those of training from scratch, where a law has another stage and nothing chooses one."""
+    if stage is None and (known := [name for law in laws for name in stage_names(law) if name not in settings]):
+        return [f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}"]
+    return []
+
+
 def stage_names(law: Law) -> list[str]:
     """Covariates that tell two stages apart: 0 or 1."""
     return [n for n, c in law.measured.items() if c.support == (0.0, 1.0) and c.at_least == 2 and n != "r"]
@@ -306,6 +312,9 @@ def stages(
                     code="unknown-setting",
                 )
             given[name] = value if name in law.levels else setting(name, value)
+            if (name == stage and given[name] != 1) or (stage == SCRATCH and name in stage_names(law) and given[name] == 1):
+                problem = f"{name} = {given[name]:g} contradicts the stage {stage!r}: leave {name} out of the settings."
+                raise BayeslawError(problem, code="contradicting-stage")
         laws.append(at_settings(law.name, law, draws, pd.DataFrame([given | {"N": 1e9, "D": 1e9}]), free))
     return laws
 

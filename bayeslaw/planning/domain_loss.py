@@ -178,6 +178,14 @@ def setting(name: str, value: Any) -> float:
     return number
 
 
+def check_mapping(settings: object) -> None:
+    """Refuse tables where a mapping is asked for, whose values would be crossed."""
+    if not isinstance(settings, Mapping):
+        given = type(settings).__name__
+        problem = f"Settings are a mapping, such as {{'N': 1e9, 'D': '1e9:1e11:3'}}, whose values are crossed, not a {given}."
+        raise BayeslawError(problem, code="not-a-mapping")
+
+
 def outside_note(what: str, values: ArrayLike, logged: ArrayLike, runs: str = "the runs") -> list[str]:
     """Return a note if values lie outside those of the runs, else nothing.
 

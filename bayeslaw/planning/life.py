@@ -27,7 +27,7 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import read_values, stages
+from bayeslaw.planning.allocation import read_values, stage_notes, stages
 from bayeslaw.planning.domain_loss import PLANNED, check_passed, outside_note
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
@@ -250,6 +250,7 @@ def whole_life(
         )
     if discrepancy not in ("learned", "none"):
         raise BayeslawError(f"The discrepancy is learned or none here, not {discrepancy!r}.", code="unknown-discrepancy")
+    of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
     losses, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed)
     draws = np.arange(losses.size)
     searched = (draws // BLOCK) % 2 == 0 if losses.size >= 2 * BLOCK else draws % 2 == 0
@@ -270,12 +271,13 @@ def whole_life(
     n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
     failed, label = not fit.passed, checks_label(not fit.passed)
     extrapolated = any(drawn is not None for drawn in errors)
+    notes = (*of_stage, *_notes(fit, best, searches, extrapolated), *_unreached(searches, loss))
     tables = [] if menu is None else [_menu(search, confidence) for search in searches]
     sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
     return WholeLife(
         values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
         _frontier(values, every, chosen).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
-        _notes(fit, best, searches, extrapolated) + _unreached(searches, loss), fit.name, failed, fit.unit, searches, extrapolated,
+        notes, fit.name, failed, fit.unit, searches, extrapolated,
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def _between(text: str, unreadable: BayeslawError) -> Prior:
     except ValueError:
         raise unreadable from None
     if not 0 < low < high < math.inf:
-        raise unreadable
+        raise BayeslawError(f"{unreadable} The smaller end comes first, and both lie above 0.", code=unreadable.code)
     check_probability(prob)
     sigma = math.log(high / low) / (2 * NormalDist().inv_cdf(0.5 + prob / 2))
     return Prior("LogNormal", {"mu": math.log(low * high) / 2, "sigma": sigma})
@@ -190,6 +190,11 @@ class LifeCosts:
             flop, hour = known.get("flop", zero), known.get("hour", zero)
             hours = rates.get("hours", (zero, zero))
             both = (flop, known.get("served-flop", flop)), (hour, known.get("served-hour", hour))
+            if not (flop.any() or hour.any()):
+                raise BayeslawError(
+                    f"Training has no price above 0: give one, {EXAMPLE_RATE} (served-flop and served-hour are of serving alone).",
+                    code="missing-price",
+                )
             rates["cost"] = both[0][0] + both[1][0] * hours[0], both[0][1] + both[1][1] * hours[1]
         return cls(draws_of("served tokens", served, size, seed, code="unusable-served"), rates, per_token)
 

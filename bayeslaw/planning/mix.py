@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -289,7 +290,7 @@ def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: fl
         if value not in known:
             raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.", code="unknown-choice")
     for name, share in (("tail", tail), ("confidence", confidence)):
-        if share is not None and not 0 < share < 1:
+        if share is not None and not (isinstance(share, Real) and 0 < share < 1):
             raise BayeslawError(f"{name} lies between 0 and 1, not {share!r}.", code="not-a-probability")
 
 
@@ -330,6 +331,8 @@ def _shares_of(posteriors: Sequence[Posterior]) -> tuple[str, ...]:
 
 
 def _weights(weights: Mapping[str, float] | None, named: Mapping[str, Any]) -> dict[str, float]:
+    if not isinstance(weights, Mapping | None):
+        raise BayeslawError(f"Weights are a mapping of domains to numbers, not {weights!r}.", code="not-a-mapping")
     given = dict.fromkeys(named, 1.0) if weights is None else {k: setting(f"weight of {k}", v) for k, v in weights.items()}
     for name, value in given.items():
         if name not in named:
@@ -396,11 +399,9 @@ def _box(bounds: Mapping[str, tuple[float, float]] | None, shares: tuple[str, ..
     for name, ends in (bounds or {}).items():
         if name not in shares:
             raise BayeslawError(f"There is no share {name!r} to bound; {_known(name, dict.fromkeys(shares))}", code="unknown-share")
-        own = [setting(f"bound of {name}", end) for end in ends]
+        own = [setting(f"bound of {name}", end) for end in ends] if isinstance(ends, Sequence) else []
         if len(own) != 2 or not 0 <= own[0] <= own[1] <= 1:
-            raise BayeslawError(
-                f"The bounds of {name} are [least, largest] within 0 and 1, not {list(ends)}.", code="invalid-bounds"
-            )
+            raise BayeslawError(f"The bounds of {name} are [least, largest] within 0 and 1, not {ends!r}.", code="invalid-bounds")
         low[shares.index(name)], high[shares.index(name)] = own
     if not low.sum() <= 1 + 1e-9 or not high.sum() >= 1 - 1e-9:
         message = f"No mixture lies within the bounds: least shares sum to {low.sum():.3g} and largest to {high.sum():.3g}."
@@ -593,7 +594,7 @@ class _Search:
         table = pd.DataFrame({"mixture": list(mixtures), **{s: points[:, i] for i, s in enumerate(self.shares)}})
         table = table.assign(
             loss_mean=total.mean(axis=0), loss_median=middle, loss_eti90_lb=low, loss_eti90_ub=high,
-            best_prob=np.bincount(first, minlength=len(points)) / len(total), regret=np.nan,
+            best_prob=np.bincount(first, minlength=len(points)) / len(total) if feasible.any() else np.nan, regret=np.nan,
             limits_prob=chance, feasible=feasible,
         )  # fmt: skip
         return table, pd.DataFrame(total, columns=list(mixtures))

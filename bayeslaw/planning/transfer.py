@@ -22,7 +22,7 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
-from bayeslaw.planning.domain_loss import check_passed, outside_note
+from bayeslaw.planning.domain_loss import check_mapping, check_passed, outside_note
 from bayeslaw.planning.search import intervals_of
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
@@ -114,6 +114,7 @@ def transfer(
     >>> bayeslaw.transfer(fit, {"N": 1e9, "D": "1e9:1e11:3"}, continued=fit).scratch.shape[1]
     3
     """
+    check_mapping(settings)
     require_losses([fit, *([continued] if continued is not None else [])], "a comparison of starts at equal loss")
     if continued is not None:
         fit, continued = paired([fit, continued])
@@ -131,7 +132,10 @@ def transfer(
                 "pre-training, the fit of the other stage beside it, or the stage's name (--stage).",
                 code="one-stage-only",
             )
-        before, after = stages(fit, others, SCRATCH), stages(fit, others, stage or names[0])
+        if (continues := stage or names[0]) in others:
+            problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
+            raise BayeslawError(problem, code="contradicting-stage")
+        before, after = stages(fit, others, SCRATCH), stages(fit, others, continues)
     else:
         before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
     size, other = (sum(law.size for law in laws) for laws in (before, after))

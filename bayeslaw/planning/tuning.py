@@ -30,7 +30,7 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.domain_loss import check_passed, members, outside_note
+from bayeslaw.planning.domain_loss import check_mapping, check_passed, members, outside_note
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws, check_values
 
@@ -191,6 +191,7 @@ def tuning(
     pairs = members(fit)
     laws = [own.law for own, _ in pairs]
     tuned = _tuned(laws)
+    check_mapping(settings or {})
     if not settings and runs is None:
         raise BayeslawError("Say where: settings such as N and D (--set N=1e9), or runs (--runs RUNS.csv).", code="nothing-asked")
     table = _table(fit, settings or {}, tuned)

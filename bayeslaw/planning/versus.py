@@ -39,7 +39,7 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import MOST, read_values
-from bayeslaw.planning.domain_loss import check_passed, outside_note
+from bayeslaw.planning.domain_loss import as_number, check_passed, outside_note
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -340,11 +340,18 @@ def versus(
         raise BayeslawError(f"A comparison is on latent or run losses, not on {on!r}.", code="unknown-spread")
     if (at is None) == (compute is None):
         raise BayeslawError("Give either settings (at, --at, --set N=… --set D=…) or compute (--compute).", code="nothing-asked")
+    if at is not None and tokens_per_parameter is not None:
+        problem = "Settings have tokens per parameter of their own (D/N): give tokens_per_parameter with compute alone."
+        raise BayeslawError(problem, code="settings-not-clear")
     first, second = _pair(a, b, force)
     own = _own_settings(first, second, b is None, levels, settings or {}, settings_a or {}, settings_b or {})
     names = _names(names, levels, first, second)
     frame = None if at is None else _rows(at, first, own[0])
-    flops = read_values(compute or 0.0) if frame is None else FLOPS * (frame["N"] * frame["D"]).to_numpy(dtype=np.float64)
+    flops = (
+        read_values(0.0 if compute is None else compute)
+        if frame is None
+        else FLOPS * (frame["N"] * frame["D"]).to_numpy(dtype=np.float64)
+    )
     groups = [(np.arange(flops.size), {})] if frame is None else _groups(frame)
     if flops.size > MOST:
         raise BayeslawError(f"These are {flops.size:,} settings; give at most {MOST:,}.", code="too-many-settings")
@@ -532,7 +539,8 @@ def _compared(
     recipes: tuple[Recipe, Recipe], flops: Array, tokens_per_parameter: float | None
 ) -> tuple[tuple[ComputePath, ComputePath], Array, Array]:
     """Return the paths of two recipes, their losses (2, S, n) at compute (n,), and the times (2, S, n) that each needs."""
-    if tokens_per_parameter is not None and not (math.isfinite(tokens_per_parameter) and tokens_per_parameter > 0):
+    given = None if tokens_per_parameter is None else as_number(tokens_per_parameter)
+    if given is not None and not (math.isfinite(given) and given > 0):
         raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
     log_c = np.log(flops)
     a, b = (path(r, points(log_c), tokens_per_parameter) for r in recipes)
