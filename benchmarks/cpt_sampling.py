@@ -1,6 +1,7 @@
 """Sampling at the defaults on every case of benchmarks/cpt.py, for several seeds: which checks pass, and how long a fit takes.
 
     BAYESLAW_SHARED_DATA=… python benchmarks/cpt_sampling.py        # prints the table kept in benchmarks/results/cpt_sampling.md
+    BAYESLAW_SHARED_DATA=… python benchmarks/cpt_sampling.py from-base-source            # fits of this law, or of several, alone
 
 Fits are made one after the other in one process that has compiled their law before, on one core. Those that take more than `LONG`
 seconds of it are made again on as many cores as the defaults take, which changes times but no draws. Each record is stored as soon
@@ -42,9 +43,10 @@ def digest(law: str) -> str:
     return whole.hexdigest()[:16]
 
 
-def titled() -> list[tuple[Case, str]]:
-    """Every case with each law of its domain."""
-    return [(case, law) for case in cases() for law in sorted({law for laws in LAWS[case.domain] for law in laws})]
+def titled(names: list[str]) -> list[tuple[Case, str]]:
+    """Every case with each law of its domain, or with those of these names."""
+    every = [(case, law) for case in cases() for law in sorted({law for laws in LAWS[case.domain] for law in laws})]
+    return [(case, law) for case, law in every if law in names or not names]
 
 
 def record(case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]:
@@ -132,7 +134,7 @@ def by_case(rows: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    made, every = Records(), [(case, law, seed) for case, law in titled() for seed in SEEDS]
+    made, every = Records(), [(case, law, seed) for case, law in titled(sys.argv[1:]) for seed in SEEDS]
     records = [made.get(case, law, seed, 1) for case, law, seed in every]
     slow = [asked for asked, found in zip(every, records, strict=True) if found["cpu"] > LONG]
     again = {(f"{case.title}: {law}", seed): made.get(case, law, seed, None) for case, law, seed in slow}
