@@ -1,0 +1,55 @@
+"""Forecasts of later rows of fitted runs, on every sweep of continual pre-training of small models.
+
+    python benchmarks/later_rows.py        # prints the table kept in benchmarks/results/later_rows.md
+
+The recommended laws are fitted to the two earliest stages of a sweep, up to EARLY adaptation tokens per parameter, with either
+noise of cpt.NOISES, and forecast the later rows of the same runs: as of these runs, with their learnt effects, and as of new ones.
+Columns: mean relative error, shares of the losses in the equal-tailed 50% and 90% intervals that a forecast reports, and the mean
+width of the latter over the loss.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, get_args
+
+from cpt import LAWS, NOISES, Case, cases, percent, scores, shown, together
+from tables import banner, markdown_table
+
+import bayeslaw
+from bayeslaw.posterior.effects import Reading
+
+EARLY = 5
+READINGS = [reading for reading in get_args(Reading) if reading != "new-checkpoint"]
+
+
+def work(case: Case) -> list[dict[str, str]]:
+    """Scores of the recommended laws with each noise, read in each way."""
+    early = case.seen["D"] <= EARLY * case.seen["N"]
+    seen, later, laws, body = case.seen[early], case.seen[~early], LAWS[case.domain][0], []
+    for noise in NOISES:
+        fit = together({name: bayeslaw.fit(name, seen, noise=noise, progress=False, cores=1) for name in laws})
+        for reading in READINGS:
+            draws = fit.forecast(later.drop(columns="loss"), as_=reading, force=True).predictive
+            found: dict[str, Any] = scores(later["loss"].to_numpy(), draws)
+            body.append({
+                "rows": f"{case.name} {case.domain}", "law": shown(laws), "noise": noise, "as": reading,
+                "later rows": str(len(later)), "sampling": "passed" if fit.passed else "FAILED", "error": percent(found["error"], 2),
+                "in 50%": percent(found["50%"]), "in 90%": percent(found["90%"]), "width": percent(found["width"], 1),
+            })  # fmt: skip
+    return body
+
+
+def main() -> None:
+    every = [case for case in cases() if case.split == "stages"]
+    with ProcessPoolExecutor(2) as pool:
+        body = [row for part in pool.map(work, every) for row in part]
+    print(f"# Later rows of fitted runs\n\n{banner('later_rows')}\n")
+    print(
+        f"Fitted up to {EARLY} adaptation tokens per parameter, asked for the rest of the same runs. Nothing was chosen by this table.\n"
+    )
+    print(markdown_table(body))
+
+
+if __name__ == "__main__":
+    main()
