@@ -34,8 +34,9 @@ def work(case: Case) -> list[dict[str, str]]:
             found: dict[str, Any] = scores(later["loss"].to_numpy(), draws)
             body.append({
                 "rows": f"{case.name} {case.domain}", "law": shown(laws), "noise": noise, "as": reading,
-                "later rows": str(len(later)), "sampling": "passed" if fit.passed else "FAILED", "error": percent(found["error"], 2),
-                "in 50%": percent(found["50%"]), "in 90%": percent(found["90%"]), "width": percent(found["width"], 1),
+                "later rows": str(len(later)), "sampling": "passed" if fit.passed else "FAILED",
+                "error": percent(found["error"], 2), "in 50%": percent(found["50%"]),
+                "in 90%": percent(found["90%"]), "width": percent(found["width"], 1),
             })  # fmt: skip
     return body
 
@@ -45,9 +46,8 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         body = [row for part in pool.map(work, every) for row in part]
     print(f"# Later rows of fitted runs\n\n{banner('later_rows')}\n")
-    print(
-        f"Fitted up to {EARLY} adaptation tokens per parameter, asked for the rest of the same runs. Nothing was chosen by this table.\n"
-    )
+    print(f"Fitted up to {EARLY} adaptation tokens per parameter, asked for the rest of the same runs. Nothing was chosen by")
+    print("this table.\n")
     print(markdown_table(body))
 
 

@@ -191,7 +191,7 @@ def tuning(
     pairs = members(fit)
     laws = [own.law for own, _ in pairs]
     tuned = _tuned(laws)
-    check_mapping(settings or {})
+    check_mapping({} if settings is None else settings)
     if not settings and runs is None:
         raise BayeslawError("Say where: settings such as N and D (--set N=1e9), or runs (--runs RUNS.csv).", code="nothing-asked")
     table = _table(fit, settings or {}, tuned)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,6 +14,7 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import typical_fit
 
+RUNS = oracles.table(bayeslaw.load_law("chinchilla"))
 AT = pd.DataFrame({"N": [1e9], "D": [2e10]})
 api: Any = bayeslaw  # types are checked elsewhere
 FITS: dict[str, Callable[[Any], object]] = {
@@ -80,3 +82,23 @@ def test_a_model_is_built_from_names_and_tables_as_a_fit_is() -> None:
         for model in (api.pymc_model("chinchilla", table), api.pymc_model(law, api.read_runs(table)))
     ]
     assert names[0] == names[1]
+
+
+def test_arguments_of_decisions() -> None:
+    fit = typical_fit("chinchilla", size=400)
+    at = {"N": 1e9, "D": 2e10}
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        (
+            "bad-ratio",
+            "'20 a parameter'",
+            lambda: api.planning.versus(fit, fit, compute=1e20, tokens_per_parameter="20 a parameter"),
+        ),
+        ("settings-not-clear", "D/N", lambda: api.planning.versus(fit, fit, at, tokens_per_parameter=20)),
+        ("not-a-mapping", "DataFrame", lambda: api.tuning(typical_fit("lr-batch", size=400), AT)),
+        ("not-a-task", "Task(law, runs, options)", lambda: api.fit_many(["chinchilla"])),
+        ("given-twice", "auto is normal,", lambda: api.compare(RUNS, "chinchilla", noise=["auto", "normal"], holdout="N > 1e9")),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()
+    assert api.planning.versus(fit, fit, compute=np.array([1e20, 2e20])).difference.shape[1] == 2

@@ -312,6 +312,18 @@ def stack_of_source() -> Stack:
     return Stack(members, {"from-base-source": 0.75, "plateau-source": 0.25})
 
 
+def test_an_update_says_where_a_fit_of_all_rows_would_have_the_noise_of_the_card() -> None:
+    law = bayeslaw.load_law("from-base-source")
+    table = oracles.table(law, runs=8, checkpoints=8)
+    early = table.groupby("run").cumcount() < 4
+    fit = stand_in_fit(law, table[early], draws=400)
+    with without_sampling():
+        updated = bayeslaw.update(fit, table[~early], progress=False)
+        again = bayeslaw.fit(law, table, chains=2, progress=False)
+    assert "from-base-source keeps its noise (normal point noise with a run effect)" in updated.text
+    assert (updated.fit.noise.drift, again.noise.drift) == (False, True)
+
+
 @pytest.mark.slow
 def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_path: Path) -> None:
     stack, targets = stack_of_source(), MORE.tail(1)[["N", "D", "r", "ptpp", "base_loss"]]

@@ -16,6 +16,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.fixed import typical_fit
 from tests.oracles import Array
 
 RUNS = read_runs(oracles.table(load_law("chinchilla"), runs=8))
@@ -119,3 +120,11 @@ def test_a_table_is_split_at_a_run() -> None:
     assert own.frame["run"].tolist() == ["run 3"] * 5
     assert len(others) == 35
     assert pd.concat([others.frame, own.frame]).sort_index().equals(RUNS.frame)
+
+
+def test_the_density_of_any_run_of_a_law_with_a_base_loss() -> None:
+    """Also of the first, whose rows then stand after those of the others."""
+    fit = typical_fit("from-base-source", size=400)
+    runs = read_runs(oracles.table(fit.law, runs=8))
+    first, last = (held_out_density(fit, *split_run(runs, f"run {i}")) for i in (0, 7))
+    assert np.isfinite([*first, *last]).all()

@@ -388,6 +388,16 @@ def test_facts_that_a_table_leaves_out_are_those_registered() -> None:
     pd.testing.assert_frame_equal(settle(prediction, table.drop(columns="items")).table, settle(prediction, table).table)
 
 
+def test_a_base_loss_that_tells_no_forecasts_apart_may_be_left_out() -> None:
+    fit = typical_fit("from-base-source")
+    table = oracles.table(fit.law, runs=2).assign(N=3e7, run="new", loss=2.0).head(4)
+    prediction, without = register(fit, table), table.drop(columns="base_loss")
+    pd.testing.assert_frame_equal(settle(prediction, without).table, settle(prediction, table).table)
+    twice = pd.concat([table, table.assign(base_loss=table["base_loss"] + 0.2)], ignore_index=True)
+    with fails("missing-column", "base_loss"):
+        settle(register(fit, twice), without)
+
+
 # --- the record ------------------------------------------------------------------------------------------------------
 
 

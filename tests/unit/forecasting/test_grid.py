@@ -97,3 +97,11 @@ def test_grid_refuses_values_that_are_no_numbers(value: str) -> None:
 def test_grids_that_are_refused(settings: dict[str, str], code: str, named: str) -> None:
     with fails(code, named):
         grid(load_law("ptpp-floor"), settings)
+
+
+def test_one_base_loss_is_not_that_of_several_checkpoints() -> None:
+    law = load_law("from-base-source")
+    at: dict[str, str | float] = {"D": 1e9, "r": "0.1,0.2", "base_loss": 2.0}
+    assert len(grid(law, {"N": 1e8, "ptpp": 62, **at})) == 2
+    with fails("several-base-losses", "4 checkpoints", "a column base_loss"):
+        grid(law, {"N": "1e8,2e8", "ptpp": "62,124", **at})

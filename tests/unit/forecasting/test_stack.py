@@ -17,6 +17,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails, faults
+from tests.fixed import stand_in_fit
 from tests.oracles import LAWS, Array
 
 AT = pd.DataFrame({"N": [1e8, 1e9, 1e10], "D": [1e9, 1e10, 1e11], "r": [0.1, 0.3, 0.5], "ptpp": [15.0, 31.0, 279.0]})
@@ -212,7 +213,7 @@ def test_laws_of_a_second_stack_take_turns(stack: Stack) -> None:
 @pytest.mark.slow
 def test_laws_of_continual_pre_training_differ_in_place_of_an_error_of_a_usual_size(ptpp_fit: Fit) -> None:
     learning = replace(ptpp_fit, info={**ptpp_fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
-    another = replace(learning)
+    another = replace(learning, law=replace(learning.law, name="another"))
     draws = np.arange(10)
     assert with_error(learning, [(learning, draws)]) is not None
     assert with_error(learning, [(learning, draws), (learning, draws)]) is not None  # one law in two turns
@@ -221,3 +222,15 @@ def test_laws_of_continual_pre_training_differ_in_place_of_an_error_of_a_usual_s
     both = Stack({"one": learning, "other": another}, {"one": 0.5, "other": 0.5})
     assert forecast(learning, at, force=True).spreads == ("latent", "run", "extrapolated")
     assert forecast(both, at, force=True).spreads == ("latent", "run")
+
+
+def test_two_noises_of_one_law_keep_its_error_beyond_the_runs() -> None:
+    """They differ by less than the law errs there, whereas several laws that learn no error differ in place of it."""
+    law = load_law("from-base-source")
+    table = oracles.table(law, runs=8, checkpoints=8)
+    fits = {noise: stand_in_fit(law, table, noise=noise, draws=400) for noise in ("normal", "normal-drift")}
+    far = table.tail(1).assign(ptpp=1e3, run="new").drop(columns="loss")
+    one, two = (posterior.forecast(far, force=True) for posterior in (fits["normal"], Stack(fits, dict.fromkeys(fits, 0.5))))
+    assert one.headlines == two.headlines == ["extrapolated"]
+    other = {"from-base-source": fits["normal"], "plateau-source": stand_in_fit("plateau-source", table, draws=400)}
+    assert Stack(other, dict.fromkeys(other, 0.5)).forecast(far, force=True).headlines == ["run"]

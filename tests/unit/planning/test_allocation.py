@@ -109,6 +109,15 @@ def test_training_from_scratch_is_meant_unless_a_stage_is_given(zheng: Fit) -> N
     np.testing.assert_array_equal(default.N, allocate(zheng, 1e20, "scratch").N)
 
 
+def test_a_stage_among_the_settings_chooses_it_or_is_refused(zheng: Fit) -> None:
+    chosen = allocate(zheng, 1e20, settings={"cpt": 1})
+    np.testing.assert_array_equal(chosen.N, allocate(zheng, 1e20, "cpt").N)
+    assert not any("from scratch" in note for note in chosen.notes)
+    for stage, value in (("cpt", 0), ("scratch", 1)):
+        with fails("contradicting-stage", f"cpt = {value}", repr(stage)):
+            allocate(zheng, 1e20, stage, settings={"cpt": value})
+
+
 def test_corners_are_counted_and_noted() -> None:
     """With beta' <= gamma the loss falls with N at every compute: the largest model; with alpha <= gamma tokens shrink."""
     corner = allocate(repeated(ZHENG | {"gamma": 0.25}), 1e20, "cpt")

@@ -115,6 +115,7 @@ def test_limits_that_no_mixture_meets_say_what_is_attainable(fits: dict[str, Fit
     assert "no mixture" in found.lines()[1]
     assert sum(found.attainable.values()) == pytest.approx(1.0)
     assert found.table["mixture"].iloc[0] == "attainable"
+    assert found.table["best_prob"].isna().all()  # of the mixtures that meet the limits there is none
     assert "recommended" not in {*found.table["mixture"], *found.losses["mixture"], *found.draws}
 
 
@@ -263,6 +264,7 @@ def test_the_nearest_mixture_within_bounds(rng: np.random.Generator) -> None:
         ({"weights": {"wbe": 1}}, "unknown-domain", ("wbe", "web")),
         ({"weights": {"web": -1}}, "negative-weight", ("web", "-1")),
         ({"weights": {"web": 0}}, "no-weight", ()),
+        ({"weights": [0.5, 0.5]}, "not-a-mapping", ("[0.5, 0.5]",)),
         ({"limits": {"boks": 2}}, "unknown-domain", ("boks",)),
         ({"limits": {"code": 0}}, "limit-not-positive", ("code",)),
         ({"today": {"web": 0.5, "code": 0.4}}, "shares-sum", ("0.9",)),
@@ -270,10 +272,12 @@ def test_the_nearest_mixture_within_bounds(rng: np.random.Generator) -> None:
         ({"today": {"wbe": 1.0}}, "unknown-share", ("wbe", "web")),
         ({"bounds": {"web": (0.5, 0.2)}}, "invalid-bounds", ("web",)),
         ({"bounds": {"web": (0.9, 1.0), "code": (0.9, 1.0)}}, "empty-bounds", ()),
+        ({"bounds": {"web": 0.5}}, "invalid-bounds", ("0.5",)),
         ({"bounds": {"x": (0.0, 1.0)}}, "unknown-share", ("x",)),
         ({"at": {"N": 1e9}}, "unknown-setting", ("N",)),
         ({"on": "both"}, "unknown-choice", ("both",)),
         ({"confidence": 1.5}, "not-a-probability", ("1.5",)),
+        ({"confidence": "90%"}, "not-a-probability", ("90%",)),
         ({"tail": 0.0}, "not-a-probability", ("0.0",)),
         ({"among": pd.DataFrame({"web": [0.5], "code": [0.5]})}, "missing-column", ("books",)),
         ({"among": pd.DataFrame({"web": [0.5], "code": [0.5], "books": [0.5]})}, "shares-sum", ("1.5",)),

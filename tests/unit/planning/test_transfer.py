@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -39,6 +42,14 @@ def test_settings_outside_the_runs_are_noted(zheng: Fit) -> None:
     assert f"N lies up to {np.log(3):.1f} e-folds outside the runs of cpt-joint" in notes[0]
     assert not any(note.startswith("D ") for note in notes)
     assert transfer(zheng, {"N": size, "D": float(np.median(logged["D"]))}).notes == ()
+
+
+def test_the_stage_is_no_setting_and_rows_are_not_crossed(zheng: Fit) -> None:
+    with fails("contradicting-stage", "cpt", "leave it out"):
+        transfer(zheng, {"N": 1e9, "D": 1e9, "cpt": 1})
+    rows: Any = pd.DataFrame({"N": [3e8, 1e9], "D": [1e9, 2e10]})
+    with fails("not-a-mapping", "DataFrame"):
+        transfer(zheng, rows)
 
 
 def test_tokens_from_scratch_have_the_same_loss(zheng: Fit) -> None:

@@ -12,6 +12,7 @@ from bayeslaw.laws.law import Covariate
 from bayeslaw.posterior.diagnostics import (
     Check,
     Reach,
+    _mixing_checks,
     diagnostics,
     extrapolation,
     forecast_checks,
@@ -270,3 +271,11 @@ def test_reach_of_runs_that_begin_at_no_tokens_and_of_shares() -> None:
     assert share.span == pytest.approx(0.4)
     assert share.far == pytest.approx(0.2)
     assert share(0.3) == "0.3"
+
+
+@pytest.mark.parametrize(("largest", "text"), [(1.0104, "1.010400"), (1.012, "1.012 "), (1.0099, "1.010 "), (1.003, "1.003 ")])
+def test_a_failed_r_hat_does_not_look_like_a_passed_one(largest: float, text: str) -> None:
+    table = pd.DataFrame({"r_hat": [largest], "ess_bulk": [900.0], "ess_tail": [900.0]}, index=["a"])
+    check = _mixing_checks(table, 4, 4000, "", "")[0]
+    assert check.passed == (largest <= 1.01)
+    assert f"largest R-hat {text}".strip() in check.text
