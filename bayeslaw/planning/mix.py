@@ -296,6 +296,8 @@ def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: fl
 
 def _by_domain(fits: Posterior | Mapping[str, Posterior]) -> dict[str, tuple[Posterior, dict[str, str]]]:
     """Each domain's posterior, with the value of the column by which parameters differ."""
+    if isinstance(fits, Sequence) and not isinstance(fits, str):
+        raise BayeslawError("Name the domain of each fit, such as {'web': fit, 'code': other}.", code="not-a-mapping")
     require_fits(*(fits.values() if isinstance(fits, Mapping) else (fits,)))
     if isinstance(fits, Mapping):
         if not fits:

@@ -216,7 +216,7 @@ def tuning(
         best={n: np.concatenate([best[n] for best, _ in of_runs]) if of_runs else _none(draws) for n in tuned},
         excess=excess,
         laws=draws,
-        notes=tuple(_notes(table, optimum, excess, ranges)),
+        notes=tuple(_notes(table, optimum, excess, ranges, given)),
         name=name,
         unit=fit.unit,
         failed=failed,
@@ -283,13 +283,19 @@ def _excess(law: LawDraws, table: pd.DataFrame, best: tuple[dict[str, Array], Ar
 
 
 def _notes(
-    table: pd.DataFrame, optimum: Mapping[str, Array], excess: Array, ranges: Mapping[str, tuple[float, float]]
+    table: pd.DataFrame,
+    optimum: Mapping[str, Array],
+    excess: Array,
+    ranges: Mapping[str, tuple[float, float]],
+    runs: Runs | None,
 ) -> list[str]:
     """Notes on settings and optima outside the fitted runs, and on runs that the law has below their optimum."""
     notes = list[str]()
     medians = {name: np.median(v, axis=0) for name, v in optimum.items() if v.size}
     asked = {c: table[c].to_numpy(dtype=np.float64) for c in ranges if c in table and c not in optimum and len(table)}
-    for name, values in {**asked, **medians}.items():
+    of_runs = {f"{c} of {runs.name}": runs.frame[c].to_numpy(dtype=np.float64) for c in ranges} if runs is not None else {}
+    ranges = {**ranges, **dict(zip(of_runs, ranges.values(), strict=False))}
+    for name, values in {**asked, **medians, **of_runs}.items():
         low, high = ranges.get(name, (-np.inf, np.inf))
         if low <= 0 or not np.isfinite(high):
             continue

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Index
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, shortened
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
@@ -468,5 +468,5 @@ def require_fits(*given: object, points: bool = False) -> None:
         if hasattr(one, "selections") or (points and hasattr(one, "observed")):
             continue
         kinds = "fit, a stack or a point fit" if points else "fit or a stack"
-        what = f"the path {str(one)!r}" if isinstance(one, (str, Path)) else f"{one!r:.60}"
+        what = f"the path {str(one)!r}" if isinstance(one, (str, Path)) else shortened(repr(one))
         raise BayeslawError(f"Give a {kinds}, not {what}: bayeslaw.load_fit reads one from its file.", code="not-a-fit")
