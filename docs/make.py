@@ -96,6 +96,8 @@ def page(law: Law) -> str:
     lines += ["As the card has it:", "", "```", f"{law.outcome.name} = {law.formula.text}"]
     lines += [f"{name} = {expression.text}" for name, expression in law.let.items()]
     lines += ["```", ""]
+    if law.noise:
+        lines += [f"Noise of fits to runs that are logged often: `{law.noise}` ([noise](../../intervals.md#noise)).", ""]
     if law.note:
         lines += ["## Note", "", law.note, ""]
     lines += ["## Covariates", "", "| | unit | from | to |", "|---|---|---|---|"]

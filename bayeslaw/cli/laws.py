@@ -71,6 +71,8 @@ def laws(
     for parameter in law.parameters.values():
         unit = f" ({parameter.unit})" if parameter.unit else ""
         answer.say(f"  {parameter.name:<10} {parameter.meaning}{unit}", f"  {'':<10} prior {parameter.prior}")
+    if law.noise:
+        answer.say("", f"noise of fits to runs that are logged often: {law.noise}")
     for title, numbers in law.published.items():
         answer.say("", f"published: {title}", "  " + ", ".join(f"{k} {v:g}" for k, v in numbers.items()))
     if law.note:
@@ -182,6 +184,6 @@ def _described(law: Law) -> dict[str, Any]:
     return {
         "name": law.name, "title": law.title, "source": law.source, **_formula(law),
         "let": {key: expression.text for key, expression in law.let.items()}, "latex": law.latex(), "covariates": covariates,
-        "parameters": parameters, "published": law.published, "note": law.note,
+        "parameters": parameters, "published": law.published, "note": law.note, "noise": law.noise,
         "references": [reference.bibtex for reference in law.references],
     }  # fmt: skip

@@ -32,6 +32,11 @@ SCRIPT = Path(sys.executable).with_name("bayeslaw")
 # --- what the commands do -------------------------------------------------------------------------------------------
 
 
+def test_a_law_says_the_noise_that_its_card_names(command: Command) -> None:
+    assert "noise of fits to runs that are logged often: normal-drift" in command("laws", "from-base-source").out
+    assert "noise" not in command("laws", "plateau-source").out.split("note:")[0]
+
+
 def test_laws_are_listed_one_a_line(command: Command) -> None:
     done = command("laws")
     assert (done.status, done.err) == (0, "")
