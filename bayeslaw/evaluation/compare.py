@@ -218,15 +218,16 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[Candidate, 
 def _noises(candidates: Sequence[Candidate], table: Runs) -> list[str]:
     """Say which noise 'auto' is where a card names it; refuse it beside the noise that it is, which would have two votes."""
     notes = []
-    for law, noise in [(c.law, c.noise) for c in candidates if c.noise == "auto"]:
-        observed, meant = Observations.of(law, table), str(resolved(noise, law, table))
-        meant = meant if meant != "auto" else Noise.choose(noise, observed).choice(observed)
+    for law in [c.law for c in candidates if c.noise == "auto"]:
+        meant = resolved("auto", law, table)
+        if meant == "auto":
+            observed = Observations.of(law, table)
+            meant = Noise.choose("auto", observed).choice(observed)
+        else:
+            notes.append(f"{law.name} is fitted with noise {meant}, which its card names for runs that are logged often.")
         if meant in {c.noise for c in candidates}:
             problem = f"For {law.name} and these runs the noise auto is {meant}, which is given too: each is compared once."
             raise BayeslawError(problem, code="given-twice")
-        notes += [f"{law.name} is fitted with noise {meant}, which its card names for runs that are logged often."] * (
-            meant == law.noise
-        )
     return notes
 
 

@@ -293,7 +293,8 @@ def _known(asked: Prediction) -> tuple[str, ...]:
 def _described(asked: Prediction, runs: Runs) -> tuple[pd.DataFrame, int]:
     """Return the measured rows that the laws describe, and how many base checkpoints there are besides; faults are refused."""
     frame, outcome = runs.frame, asked.outcome
-    needed = [outcome.name, *(c for c in asked.content["match"] if c not in _known(asked))]
+    known = _known(asked)
+    needed = [outcome.name, *(c for c in asked.content["match"] if c not in known)]
     missing = [c for c in needed if c not in frame]
     wanted = f"the registered settings have {', '.join(asked.content['match'])}; there are {columns_there(frame)}"
     faults = [Fault(None, c, "", f"column {c} is missing", wanted, "missing-column") for c in missing]

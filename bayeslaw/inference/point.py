@@ -83,14 +83,10 @@ class PointFit:
 
     def predict(self, covariates: Mapping[str, Any]) -> Array:
         """Loss in nats/token at settings, a DataFrame or a mapping of arrays (n,), which has every covariate of the law."""
-        if not isinstance(covariates, (Mapping, pd.DataFrame)) or (
-            missing := [c for c in self.law.covariates if c not in covariates]
-        ):
-            given = (
-                f" lack {', '.join(missing)}" if isinstance(covariates, (Mapping, pd.DataFrame)) else f": {covariates!r} are none"
-            )
-            problem = f"{self.law.name} predicts losses at settings with columns {', '.join(self.law.covariates)}; these{given}."
-            raise BayeslawError(problem, code="missing-column")
+        given = covariates if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
+        if missing := [c for c in self.law.covariates if c not in given]:
+            problem = f"{self.law.name} predicts losses at settings, a table or a mapping with {', '.join(self.law.covariates)}"
+            raise BayeslawError(f"{problem}; {', '.join(missing)} is missing.", code="missing-column")
         return np.asarray(self.law.predict(self.draws, covariates)[0])
 
     def bootstrap(

@@ -66,8 +66,8 @@ def test_paths_laws_conditions_columns_and_probabilities() -> None:
         ("not-a-probability", "'0.9'", lambda: fit.summary("0.9")),
         ("not-a-probability", "'90%'", lambda: fit.forecast(AT).summary("90%")),
         ("unknown-condition", "'earlier'", lambda: fit.log_likelihood("row")),
-        ("missing-column", "lack D", lambda: point.predict({"N": [1e9]})),
-        ("missing-column", "are none", lambda: point.predict("at.csv")),
+        ("missing-column", "D is missing", lambda: point.predict({"N": [1e9]})),
+        ("missing-column", "N, D is missing", lambda: point.predict("at.csv")),
     ]
     for code, named, call in wrong:
         with fails(code, named):
