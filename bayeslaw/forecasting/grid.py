@@ -68,15 +68,15 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
-    checkpoints = len(frame[[c for c in ("N", "ptpp") if c in frame]].drop_duplicates())
-    if BASE_LOSS in frame and checkpoints > 1:
-        raise BayeslawError(
-            f"These settings are of {checkpoints} checkpoints (N x ptpp), and each has a loss of its own: give a table of settings "
-            f"with a column {BASE_LOSS}, or one N and ptpp.",
-            code="several-base-losses",
-        )
     facts = () if isinstance(law, Law) else law.outcome.facts  # fits know what was asked of their tasks: `facts.with_facts`
     if not isinstance(law, Law):
+        checkpoints = len(frame[[c for c in ("N", "ptpp") if c in frame]].drop_duplicates())
+        if BASE_LOSS in frame and checkpoints > 1:
+            raise BayeslawError(
+                f"These settings are of {checkpoints} checkpoints (N x ptpp), and each has a loss of its own: give a table of "
+                f"settings with a column {BASE_LOSS}, or one N and ptpp.",
+                code="several-base-losses",
+            )
         frame = with_known_base_losses(
             law.name,
             [fit.observed for fit, _ in law.selections],

@@ -264,7 +264,13 @@ def read_values(given: str | float | Sequence[float], name: str = "compute", uni
 
 
 def stage_notes(laws: Sequence[Law], stage: str | None, settings: Mapping[str, Any]) -> list[str]:
-    """Say that losses are those of training from scratch, where a law has another stage and nothing chooses one."""
+    """Say that losses are those of training from scratch, where a law has another stage and nothing chooses one.
+
+    Parameters
+    ----------
+    laws, stage, settings
+        As in `allocate`, of every law that it uses.
+    """
     if stage is None and (known := [name for law in laws for name in stage_names(law) if name not in settings]):
         return [f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}"]
     return []

@@ -245,7 +245,7 @@ def test_a_missing_folder_and_a_folder_in_the_way(small_fit: Fit, tmp_path: Path
     with fails("no-folder", "fit.nc", tmp_path / "none"):
         small_fit.save(tmp_path / "none" / "fit.nc")
     (tmp_path / "fit.nc").mkdir()
-    with fails("not-writable", "fit.nc"):
+    with fails("is-a-folder", "fit.nc"):
         small_fit.save(tmp_path / "fit.nc")
     assert [p.name for p in tmp_path.iterdir()] == ["fit.nc"]
 

@@ -10,7 +10,7 @@ from bayeslaw.design.candidates import grid_of_runs
 from bayeslaw.forecasting.grid import MOST_SETTINGS, grid
 from bayeslaw.laws.card import load_law
 from tests.errors import fails
-from tests.fixed import apart_fit
+from tests.fixed import apart_fit, typical_fit
 
 
 def test_grid_is_every_combination_of_lists_and_ranges() -> None:
@@ -100,8 +100,8 @@ def test_grids_that_are_refused(settings: dict[str, str], code: str, named: str)
 
 
 def test_one_base_loss_is_not_that_of_several_checkpoints() -> None:
-    law = load_law("from-base-source")
+    fit = typical_fit("from-base-source", size=400)
     at: dict[str, str | float] = {"D": 1e9, "r": "0.1,0.2", "base_loss": 2.0}
-    assert len(grid(law, {"N": 1e8, "ptpp": 62, **at})) == 2
+    assert len(grid(fit, {"N": 1e8, "ptpp": 62, **at})) == 2
     with fails("several-base-losses", "4 checkpoints", "a column base_loss"):
-        grid(law, {"N": "1e8,2e8", "ptpp": "62,124", **at})
+        grid(fit, {"N": "1e8,2e8", "ptpp": "62,124", **at})
