@@ -72,7 +72,7 @@ def fit(
         One evaluation a row; see `read_runs`.
     noise : {'auto', 'normal', 'normal-drift', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
         'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't; the noise that the
-        law's card names where half of the runs, and eight at least, are logged at six moments or more; for shares of counted
+        law's card names where half of the runs, and eight at least, are logged at eight moments or more; for shares of counted
         items 'beta-binomial' and 'beta-binomial-no-run', which are for these alone. 'normal-drift', for whole curves, has a run
         effect that changes along the run's D, if the law has D, and else along its `step`.
         'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect. Known standard

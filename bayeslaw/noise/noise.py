@@ -101,9 +101,9 @@ SHARED = ("sigma_checkpoint", "run_excess", "discrepancy")
 GROUPED = ("sigma_point", "sigma_run")
 """Parameters of which every group has its own where noise differs by a column."""
 DRIFT = "normal-drift"
-OFTEN, SOME_RUNS = 6, 8
-"""Moments at which half of the runs, and so many at least, are logged where 'auto' is the noise of a card: with fewer, fits fail
-checks or are sampled twice (docs/decisions/noise.md)."""
+OFTEN = 8
+"""Moments at which half of the runs, and as many runs at least, are logged where 'auto' is the noise of a card: with fewer, fits
+fail checks or are sampled twice (docs/decisions/noise.md)."""
 AVERAGED = 64  # draws over which correlations of an OU run effect are averaged
 COUNTED = ("beta-binomial", "beta-binomial-no-run")
 CHOICES = ("auto", "normal", DRIFT, "normal-checkpoint", "skew", "student", "normal-no-run", "student-no-run")
@@ -123,7 +123,7 @@ def resolved[Choice](choice: Choice, law: Law, runs: Runs, bins: float | None = 
     if choice != "auto" or not law.noise or bins is not None:
         return choice
     often = moments_of_runs(runs.frame, law) >= OFTEN
-    return law.noise if often.sum() >= max(SOME_RUNS, often.size / 2) else choice
+    return law.noise if often.sum() >= max(OFTEN, often.size / 2) else choice
 
 
 def meaning(name: str, outcome: Outcome) -> str:

@@ -208,13 +208,13 @@ def logged(runs: int, moments: int, alone: int = 0) -> Runs:
 @pytest.mark.parametrize(
     ("runs", "taken"),
     [
-        (logged(8, 6), True),
-        (logged(8, 6, alone=8), True),
-        (logged(8, 6, alone=9), False),
+        (logged(8, 8), True),
+        (logged(8, 8, alone=8), True),
+        (logged(8, 8, alone=9), False),
         (logged(7, 20), False),
-        (logged(20, 5), False),
-        (Runs(logged(8, 6).frame.assign(D=1.0), "rows of one moment"), False),
-        (Runs(logged(8, 6).frame.drop(columns="D"), "rows of no moment"), False),
+        (logged(20, 7), False),
+        (Runs(logged(8, 8).frame.assign(D=1.0), "rows of one moment"), False),
+        (Runs(logged(8, 8).frame.drop(columns="D"), "rows of no moment"), False),
     ],
 )
 def test_a_card_names_the_noise_of_runs_that_are_logged_often(runs: Runs, taken: bool) -> None:
