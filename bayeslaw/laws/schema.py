@@ -114,7 +114,7 @@ def card_schema() -> dict[str, Any]:
         | {"description": "What the law predicts, if that is not a loss."},
         "noise": {
             "enum": [*NOISES],
-            "description": "Noise of fits in place of the usual one where half of the runs, and eight at least, have eight moments.",
+            "description": "Noise of fits in place of the usual one where half of the runs, eight at least, have eight moments.",
         },
         "huber_delta": {
             "type": "number", "exclusiveMinimum": 0, "default": 1e-3,
