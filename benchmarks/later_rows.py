@@ -13,6 +13,7 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, get_args
 
+import pandas as pd
 from cpt import LAWS, NOISES, Case, cases, percent, scores, shown, together
 from tables import banner, markdown_table
 
@@ -23,7 +24,7 @@ EARLY = 5
 READINGS = [reading for reading in get_args(Reading) if reading != "new-checkpoint"]
 
 
-def work(case: Case) -> list[dict[str, str]]:
+def work(case: Case) -> list[dict[str, Any]]:
     """Scores of the recommended laws with each noise, read in each way."""
     early = case.seen["D"] <= EARLY * case.seen["N"]
     seen, later, laws, body = case.seen[early], case.seen[~early], LAWS[case.domain][0], []
@@ -31,24 +32,32 @@ def work(case: Case) -> list[dict[str, str]]:
         fit = together({name: bayeslaw.fit(name, seen, noise=noise, progress=False, cores=1) for name in laws})
         for reading in READINGS:
             draws = fit.forecast(later.drop(columns="loss"), as_=reading, force=True).predictive
-            found: dict[str, Any] = scores(later["loss"].to_numpy(), draws)
-            body.append({
-                "rows": f"{case.name} {case.domain}", "law": shown(laws), "noise": noise, "as": reading,
-                "later rows": str(len(later)), "sampling": "passed" if fit.passed else "FAILED",
-                "error": percent(found["error"], 2), "in 50%": percent(found["50%"]),
-                "in 90%": percent(found["90%"]), "width": percent(found["width"], 1),
-            })  # fmt: skip
+            head = {"domain": case.domain, "law": shown(laws), "noise": noise, "as": reading}
+            about = {"rows": case.name, **head, "later rows": str(len(later)), "sampling": "passed" if fit.passed else "FAILED"}
+            body.append(about | scores(later["loss"].to_numpy(), draws))
     return body
+
+
+def cells(row: Any) -> dict[str, str]:
+    """The scores of a row of results as the tables have them."""
+    return {
+        "error": percent(row["error"], 2), "in 50%": percent(row["50%"]), "in 90%": percent(row["90%"]),
+        "width": percent(row["width"], 1),
+    }  # fmt: skip
 
 
 def main() -> None:
     every = [case for case in cases() if case.split == "stages"]
     with ProcessPoolExecutor(2) as pool:
-        body = [row for part in pool.map(work, every) for row in part]
+        rows = pd.DataFrame([row for part in pool.map(work, every) for row in part])
+    about, by = ["rows", "domain", "law", "noise", "as", "later rows", "sampling"], ["domain", "noise", "as"]
+    means = rows.groupby(by, sort=False)[["error", "50%", "90%", "width"]].mean().reset_index()
     print(f"# Later rows of fitted runs\n\n{banner('later_rows')}\n")
     print(f"Fitted up to {EARLY} adaptation tokens per parameter, asked for the rest of the same runs. Nothing was chosen by")
     print("this table.\n")
-    print(markdown_table(body))
+    print(markdown_table([{**row[about], **cells(row)} for _, row in rows.iterrows()]))
+    print(f"\nMeans over the {len(every) // 2} tables of a domain:\n")
+    print(markdown_table([{**row[by], **cells(row)} for _, row in means.iterrows()]))
 
 
 if __name__ == "__main__":

@@ -309,7 +309,7 @@ def clock_column(frame: pd.DataFrame, law: Law) -> str:
 
     Settings of forecasts always have the covariates of the law.
     """
-    for column in (*(["D"] if "D" in law.covariates else []), STEP, "D"):
+    for column in _clocks(law):
         if column in frame and frame[column].dtype.kind in "fiu" and frame[column].notna().any():
             return column
     raise BayeslawError(
@@ -319,10 +319,15 @@ def clock_column(frame: pd.DataFrame, law: Law) -> str:
     )
 
 
+def _clocks(law: Law) -> tuple[str, str]:
+    """Return the columns that may be the clock of a run, the better one first."""
+    return ("D", STEP) if "D" in law.covariates else (STEP, "D")
+
+
 def moments_of_runs(frame: pd.DataFrame, law: Law) -> NDArray[np.int64]:
     """Return at how many moments of the clock each run of a table is logged, int array (R,); empty if no column says when."""
     logged = frame[~base_rows(frame, law)]
-    column = next((c for c in ("D", STEP) if c in logged), None)
+    column = next((c for c in _clocks(law) if c in logged), None)
     if column is None:
         return np.empty(0, dtype=np.int64)
     of_runs = logged.groupby(run_codes(logged)[0])[column]
