@@ -223,6 +223,25 @@ def test_noises_are_compared_too() -> None:
     assert result.scores["noise"].tolist()[:2] == ["normal", "student-no-run"]
 
 
+def test_the_noise_of_a_card_is_named_and_kept_where_a_run_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of its eight runs the table would have the usual noise."""
+    noises = []
+
+    def recorded(tasks: Sequence[Task], **options: Any) -> list[Result[Any]]:
+        noises.append({task.options["noise"] for task in tasks})
+        return fit_many(tasks, **options)
+
+    monkeypatch.setattr("bayeslaw.evaluation.comparison.fit_many", recorded)
+    table = oracles.table(load_law("from-base-source"), runs=8, checkpoints=8)
+    outlying = table.assign(loss=table["loss"] * np.where(table["run"] == "run 3", 1.2, 1.0))
+    with without_sampling():
+        result = compare(outlying, ["from-base-source"], **QUICK)
+    assert noises == [{"auto"}, {"normal-drift"}]
+    assert (
+        "from-base-source is fitted with noise normal-drift, which its card names for runs that are logged often." in result.notes
+    )
+
+
 def test_a_failed_refit_without_a_run_is_noted(monkeypatch: pytest.MonkeyPatch, left_out: Comparison) -> None:
     def first_fails(tasks: Sequence[Task], **options: Any) -> list[Result[Any]]:
         outcomes = fit_many(tasks, **options)

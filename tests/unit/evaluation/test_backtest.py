@@ -369,6 +369,18 @@ QUICK: dict[str, Any] = {"options": SHORT, "progress": False, "seed": 1}
 
 
 @pytest.mark.slow
+def test_cuts_without_the_noise_of_the_card_are_named() -> None:
+    table = oracles.table(load_law("from-base-source"), runs=12, checkpoints=12)
+    table = table.assign(N=1e7 * 2.0 ** (pd.factorize(table["run"])[0] // 2))
+    with without_sampling():
+        made = backtest(table, "from-base-source", by="N", cuts=3, **QUICK)
+    few = [(table["N"] <= cut).groupby(table["run"]).any().sum() < 8 for cut in made.cuts["cut"]]
+    assert {*few} == {True, False}
+    (note,) = [note for note in made.notes if "normal-drift" in note]
+    assert "these fits have the usual one" in note
+
+
+@pytest.mark.slow
 def test_each_cut_is_fitted_to_the_rows_up_to_it() -> None:
     with without_sampling():
         made = backtest(RUNS, CHINCHILLA, by="D", cuts=2, **QUICK)

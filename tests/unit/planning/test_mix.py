@@ -313,6 +313,9 @@ def test_the_answer_of_the_command(command: Command, tmp_path: Any) -> None:
     assert "recommended" in done.out
     assert "today" in done.out
     assert (tmp_path / "mix.png").stat().st_size > 1000
+    alone = command("mix", files[0], "--weights", "web=1")
+    assert alone.status == 0, alone.err  # the domain is called as the file is
+    assert "such as --limit code<=1.8" in command("mix", *files, "--limit", "code<=5%").err
     assert command("mix", files[0], "--limit", "code=1").status == 2
     assert command("mix", files[0], "--bounds", "web=a:b").status == 2
 

@@ -116,6 +116,7 @@ def test_notes_say_where_it_is_an_extrapolation(fit: Fit, runs: pd.DataFrame) ->
     assert any(note.startswith("N lies up to") for note in far.notes)
     assert any(note.startswith("the best lr lies up to") for note in far.notes)
     assert any(note.startswith("the most undertuned row loses") for note in far.notes)
+    assert any(note.startswith("lr of ") and "e-folds outside the fitted runs" in note for note in far.notes)
 
 
 def test_what_cannot_be_answered_is_refused(fit: Fit, runs: pd.DataFrame) -> None:
