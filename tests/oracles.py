@@ -191,7 +191,7 @@ def plateau_target(p: Values, x: Values) -> Any:
     """The share of a plateau that a checkpoint lacks, in odds: what size and pre-training left, times a gap that closes."""
     new = (1 - x["r"]) * x["D"]
     left = p["B"] * _power(x["N"] * x["ptpp"], -p["beta"]) * _power(1 + new / p["tau"], -p["kappa"])
-    closed = (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p(new / p["h"]))
+    closed = (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p(new / (p["s"] * p["tau"])))
     odds = (p["A"] * _power(x["N"], -p["alpha"]) + left) * (1 + p["G"] * (1 - closed))
     return p["E"] + p["U"] / (1 + 1 / odds)
 
@@ -449,7 +449,7 @@ OWN: dict[str, dict[str, float]] = {
     "cpt-dynamics-open": SHIFT | {"S1_pt": 8.0, "B": -0.8},
     "multi-power": {"L0": 2.6, "A": 0.5, "alpha": 0.5, "B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6},
     "plateau-source": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "S": 0.06, "h": 1000.0, "k": 2.0},
-    "plateau-target": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35},
+    "plateau-target": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "s": 0.05},
     "from-base-source": {"U": 6.0, "eta": 0.2, "S": 0.4, "nu": 0.13, "c": 1.0, "h": 1e4, "k": 2.0},
     "injection": {"A": 2.0, "alpha": 0.4, "B": 300.0, "beta": 0.3},
     "midtraining": {"G": 20.0, "gamma": 0.2},

@@ -29,7 +29,7 @@ TRUTHS = {
     "ptpp-gate-floor": FORM_3,
 }
 TRANSFER = {"E": 1.05, "A": 60.0, "alpha": 0.23, "F": 3.0, "delta": 0.05, "eta": 0.33}
-TRUTHS["transfer-target"] = TRANSFER | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "h": 1e8, "q": 0.3}
+TRUTHS["transfer-target"] = TRANSFER | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "s": 0.025, "q": 0.3}
 TRUTHS["replay-target"] = {"E": 1.2, "G": 1.0, "c": 0.8, "h": 4e8, "q": 0.4}
 TRUTHS["replay-source"] = {"E": 1.5, "F": 0.3, "T": 5e9, "eta": 0.33, "S": 0.5, "c": 1.5, "h": 4e8, "q": 0.5}
 ANNEALING = {"L0": 2.6, "A": 0.5, "alpha": 0.5}
@@ -51,7 +51,7 @@ TRUTHS["transfer-source"] = TRANSFER | {"S": 0.5, "c": 3.0, "h": 4e8, "q": 0.5, 
 PLATEAU = {"E": 1.3, "U": 5.0, "A": 480.0, "alpha": 0.4, "B": 320.0, "beta": 0.35}
 FORGETTING = {"S": 0.06, "c": 0.25, "h": 1000.0, "k": 2.0, "J": 0.05}
 TRUTHS["plateau-source"] = PLATEAU | FORGETTING
-TRUTHS["plateau-target"] = PLATEAU | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "h": 1e8, "q": 0.3}
+TRUTHS["plateau-target"] = PLATEAU | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "s": 0.025, "q": 0.3}
 TRUTHS["from-base-source"] = FORGETTING | {"U": 6.0, "eta": 0.2, "S": 0.4, "nu": 0.13, "c": 1.0, "h": 1e4}
 TRUTHS["reuse-saturation"] = {"E": 1.05, "A": 0.9, "alpha1": 0.15, "alpha2": 0.22, "alpha3": 0.01, "B": 60.0, "beta": 0.25}
 TRUTHS["midtraining"] = {"E": 1.05, "A": 300.0, "alpha": 0.35, "B": 120.0, "beta": 0.256, "G": 12.0, "gamma": 0.137}
