@@ -12,8 +12,6 @@ from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayeslaw.core.arrays import Array
     from bayeslaw.forecasting.stack import Posterior
 
@@ -46,7 +44,7 @@ def chain(
     logged = None if isinstance(settings, dict) else settings.frame
     if plot is not None:
         answer.save_picture(plot, *chain_panels(result, ci_prob=ci, mean=mean, measured=logged))
-    measured = None if logged is None else logged.get(two.outcome.name)
+    measured = None if logged is None or two.outcome.name not in logged else logged[two.outcome.name].to_numpy(dtype="float64")
     draws = result.predictive
     if mean is None:
         table = result.summary(ci)
@@ -58,7 +56,10 @@ def chain(
     else:
         averages = result.mean(mean)
         table, draws = averages.summary(ci), averages.draws
-        measured = None if measured is None else averages.members @ measured.to_numpy(dtype="float64")
+        if measured is not None:
+            measured = averages.measured(measured)
+            if lacking := sum(value != value for value in measured):
+                answer.say(f"{lacking} of {len(measured)} averages have rows without a measured {two.outcome.name}", "")
         answer.save_table("averages", table, output, f"{len(table)} averages over {mean}", joined=True)
     if measured is not None:
         _add_scores(answer, measured, draws, two)
@@ -70,14 +71,13 @@ def chain(
     return answer
 
 
-def _add_scores(answer: Answer, measured: pd.Series | Array, draws: Array, fit: Posterior) -> None:
+def _add_scores(answer: Answer, values: Array, draws: Array, fit: Posterior) -> None:
     """Say how the forecasts lie to measured outcomes."""
     import numpy as np
     import pandas as pd
 
     from bayeslaw.evaluation.scores import draw_scores, headlines, point_scores
 
-    values = np.asarray(measured, dtype=np.float64)
     known = np.isfinite(values)
     if not known.any():
         return

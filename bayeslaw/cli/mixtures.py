@@ -76,18 +76,18 @@ def long(
 ) -> Answer:
     """Turn columns of losses, one for each domain, into one column, with a row for each run and domain."""
     from bayeslaw.core.files import write_text
+    from bayeslaw.data.table import as_in_file
 
     options.check_outputs("A table", output, inputs=[table])
     given = [text.strip() for text in losses.split(",") if text.strip()]
     pairs = options.pairs_of("--losses", given, "DOMAIN=COLUMN") if "=" in losses else given
-    wide = bayeslaw.read_runs(table)
-    made = bayeslaw.data.to_long(wide, pairs, by=by)
+    made = bayeslaw.data.to_long(table, pairs, by=by)
     write_text(output, made.to_csv(index=False))
     answer = Answer()
     domains = list(dict.fromkeys(made[by]))
     answer.results |= {"rows": len(made), "domains": domains}
     answer.say(f"{len(made)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
-    if empty := len(wide.frame) * len(pairs) - len(made):
+    if empty := len(as_in_file(table)[0]) * len(pairs) - len(made):
         answer.say(f"{empty} cells without a loss gave no row")
     return answer
 

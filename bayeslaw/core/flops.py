@@ -51,6 +51,15 @@ class Stage:
 Stages = str | Sequence[Stage]
 
 
+def _check_positive(name: str, values: ArrayLike, unit: str = "") -> None:
+    """Refuse what is no number, or not positive and finite; the error has the first such value."""
+    given = np.atleast_1d(np.asarray(values))
+    wrong = given if given.dtype.kind not in "fiu" else given[~(np.isfinite(given) & (given > 0))]
+    if wrong.size:
+        value = f"{wrong[0]:g}" if given.dtype.kind in "fiu" else repr(str(wrong.flat[0]))
+        raise BayeslawError(f"{name} must be positive and finite, not {value}{unit}.", code="not-positive")
+
+
 def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.0) -> float:
     """Return the FLOPs of training a model of N parameters on D tokens with parts of it frozen.
 
@@ -67,8 +76,8 @@ def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.
     >>> bool(np.isclose(bayeslaw.core.stage_flops(1e9, 1e10, trainable=0.5), 5e19))
     True
     """
-    if not (math.isfinite(N) and N > 0):
-        raise BayeslawError(f"N must be positive and finite, not {N:g}.", code="not-positive")
+    _check_positive("N", N)
+    _check_positive("D", D)
     return N * D * Stage(D, trainable, backward).flops
 
 
@@ -88,8 +97,7 @@ def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> NDArray[n
     """
     n, d, tokens = (np.asarray(value, dtype=np.float64) for value in (N, D, served))
     for name, values in (("N", n), ("D", d)):
-        if not (np.isfinite(values) & (values > 0)).all():
-            raise BayeslawError(f"{name} must be positive and finite, not {values.min():g}.", code="not-positive")
+        _check_positive(name, values)
     if not (tokens >= 0).all():
         raise BayeslawError(f"Served tokens must be 0 or more, not {tokens.min():g}.", code="negative-amount")
     return np.asarray(FLOPS * n * d + SERVED * n * tokens)
@@ -110,8 +118,7 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> N
     2.0
     """
     peaks, share = np.asarray(peak, dtype=np.float64), np.asarray(utilisation, dtype=np.float64)
-    if not (np.isfinite(peaks) & (peaks > 0)).all():
-        raise BayeslawError(f"A device's peak must be positive and finite, not {peaks.min():g} FLOP/s.", code="not-positive")
+    _check_positive("A device's peak", peak, " FLOP/s")
     if not ((share > 0) & (share <= 1)).all():
         wrong = float(share[~((share > 0) & (share <= 1))].flat[0])
         hint = f": is it a percentage? Write {wrong / 100:g}" if 1 < wrong <= 100 else ""

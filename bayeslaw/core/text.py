@@ -60,6 +60,16 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
+def label_text(value: object) -> str:
+    """Return the name that a cell gives to a run, domain or checkpoint: 7 also where pandas made it 7.0, beside an empty cell.
+
+    Parameters
+    ----------
+    value : object
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def exact(value: object) -> str:
     """Return a value as text, numbers as briefly as tells them apart: 1e+07, 20240101.
 

@@ -571,8 +571,7 @@ def _family(
                 problem = "there is a parent_step and no parent"
                 faults.append(Fault(rows[name], "parent_step", value, problem, suggestion, "parent-step-without-parent"))
             continue
-        parent = curve.parent if curve.parent in rows else curve.parent.removesuffix(".0")  # pandas reads 7 as 7.0 beside nan
-        family[name] = replace(curve, parent=parent)
+        parent = curve.parent
         if parent not in rows:
             problem = f"run {shortened(repr(name))} goes on from {shortened(repr(parent))}, and there is no such run"
             suggestion = f"give its rows too.{nearest(parent, rows)}"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.columns import resolve
+from bayeslaw.data.table import Runs, as_in_file, read_runs
 
 LEAST = 2  # domains
 
@@ -35,29 +36,48 @@ def to_long(
     >>> bayeslaw.data.to_long(wide, ["web_loss", "code_loss"])[["run", "domain", "loss"]].to_numpy().tolist()
     [['a web', 'web', 3.1], ['a code', 'code', 1.4]]
     """
-    runs = table if isinstance(table, Runs) else read_runs(table)
-    frame = runs.frame
-    pairs = dict(losses) if isinstance(losses, Mapping) else {_domain(column): column for column in losses}
-    if len(pairs) < LEAST or len({*pairs.values()}) < len(pairs) or (not isinstance(losses, Mapping) and len(pairs) < len(losses)):
+    named = losses if isinstance(losses, Mapping) else {_domain(column): column for column in losses}
+    pairs = {str(domain): column for domain, column in named.items()}
+    if len(pairs) < LEAST or len({*pairs.values()}) < len(losses):
         message = f"A long table is made of losses of two or more domains, a column each; these are {', '.join(pairs.values())}."
         raise BayeslawError(message, code="too-few-domains")
-    for column in pairs.values():
-        if column not in frame:
-            message = f"{runs.name} has no column {column!r} of losses.{nearest(column, map(str, frame))}"
-            raise BayeslawError(message, code="missing-column")
+    frame, name = _read(table, list(pairs.values()))
     if by == "loss":
         raise BayeslawError("The column of domains can't be 'loss', which holds the losses.", code="name-used-twice")
-    for name, way in (("loss", "drop or rename it"), (by, "drop it, or give another name for the column of domains")):
-        if name in frame and name not in pairs.values():
-            raise BayeslawError(f"{runs.name} has a column {name!r} already: {way}.", code="name-used-twice")
-    others = frame.drop(columns=list(pairs.values()))
-    parts = [others.assign(loss=frame[column]) for column in pairs.values()]
+    for taken, way in (("loss", "drop or rename it"), (by, "drop it, or give another name for the column of domains")):
+        if taken in frame:
+            raise BayeslawError(f"{name} has a column {taken!r} already: {way}.", code="name-used-twice")
+    own = [_own(i) for i in range(len(pairs))]
+    others = frame.drop(columns=own)
+    parts = [others.assign(loss=frame[column]) for column in own]
     for part, domain in zip(parts, pairs, strict=True):
         part.insert(len(part.columns) - 1, by, domain)
     made = pd.concat(parts, keys=range(len(parts))).sort_index(level=1, kind="stable").dropna(subset="loss")
     if "run" in made:
         made["run"] = made["run"].where(made["run"].isna(), made["run"].astype(str) + " " + made[by])
     return made.reset_index(drop=True)
+
+
+def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[pd.DataFrame, str]:
+    """Return a table with its columns of losses called `_own`, and its name.
+
+    They are taken out before the others are read, since several of them may have names that stand for a loss.
+    """
+    given, name = (table.frame, table.name) if isinstance(table, Runs) else as_in_file(table)
+    if isinstance(table, Runs):
+        renamed = {c: table.originals[c] for c in losses if c not in given and c in table.originals}
+        ours = [known[0] for c in renamed if (known := resolve(c)) is not None]
+        given = given.drop(columns=ours, errors="ignore").assign(**renamed)
+    for column in losses:
+        if column not in given:
+            message = f"{name} has no column {column!r} of losses.{nearest(column, map(str, given))}"
+            raise BayeslawError(message, code="missing-column")
+    own = given.rename(columns={column: _own(i) for i, column in enumerate(losses)})
+    return (own if isinstance(table, Runs) else read_runs(own).frame), name
+
+
+def _own(i: int) -> str:
+    return f"losses_{i}_of_a_domain"
 
 
 def _domain(column: str) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import label_text
 from bayeslaw.data.columns import did_you_mean, resolve
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -96,13 +97,15 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
             values = [_value(v, frame, text) for v in (first, *rights)]
             chain = zip(values, ops, values[1:], strict=False)
             return np.all([_compare(left, op, right, text, len(frame)) for left, op, right in chain], axis=0)
-        case ast.Name() if (flags := _flags(_value(node, frame, text))).notna().any():
+        case ast.Name() if isinstance(column := _value(node, frame, text), pd.Series) and (flags := _flags(column)).notna().any():
             return np.asarray(flags == True, dtype=bool)  # noqa: E712 (missing values are not true)
     raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.", code="not-a-comparison")
 
 
 def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDArray[np.bool_]:
     try:
+        if isinstance(op, (ast.In, ast.NotIn, ast.Eq, ast.NotEq)):
+            left, right = _as_names(left, right), _as_names(right, left)
         if isinstance(op, (ast.In, ast.NotIn)):
             options = right if isinstance(right, list) else [right]
             if isinstance(left, list) or any(isinstance(option, (list, pd.Series)) for option in options):
@@ -116,6 +119,15 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
         return np.broadcast_to(np.asarray(_COMPARE[type(op)](left, right), dtype=bool), rows)
     except (TypeError, KeyError, ValueError, OverflowError):
         raise BayeslawError(f"{text!r} compares values that can't be compared; {_HELP}.", code="not-comparable") from None
+
+
+def _as_names(value: Any, other: Any) -> Any:
+    """Return numbers as names where they are compared with a column of texts: runs are named by text, '3' by 3."""
+    if not (isinstance(other, pd.Series) and other.dtype.kind == "O" and other.map(lambda cell: isinstance(cell, str)).any()):
+        return value
+    if isinstance(value, list):
+        return [_as_names(part, other) for part in value]
+    return label_text(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
@@ -163,6 +175,6 @@ def _flags(column: pd.Series) -> pd.Series:
 def _columns(tree: ast.AST, frame: pd.DataFrame) -> str:
     """Describe the values of the named columns, for a condition that holds for no row."""
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in frame}
-    values = {name: frame[name].dropna().unique() for name in sorted(names)}
+    values = {name: frame[name].dropna().map(str).unique() for name in sorted(names)}
     shown = {name: ", ".join(map(str, v[:6])) + (", …" if len(v) > 6 else "") for name, v in values.items()}
     return " ".join(f"{name} is one of {texts}." for name, texts in shown.items())

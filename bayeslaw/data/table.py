@@ -20,7 +20,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import TEXT, Kind, named, numeric, resolve
@@ -99,6 +99,10 @@ class Runs:
     originals: Mapping[str, pd.Series] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        index = self.frame.index
+        if index.dtype.kind not in "iu" or not index.is_unique:
+            problem = "the index of a table has the rows' numbers, whole and each once"
+            raise BayeslawError(f"{self.name}: {problem}. `bayeslaw.read_runs(frame)` numbers the rows anew.", code="bad-index")
         if not self.sources:
             object.__setattr__(self, "sources", (Source(self.name, len(self.frame), duplicates=self.duplicates),))
 
@@ -234,7 +238,7 @@ def columns_of_each(sources: Sequence[str | Path | pd.DataFrame], columns: Mappi
     sources, columns
         As in `read_runs`.
     """
-    names = [list(map(str, _loaded(source)[0])) if columns else [] for source in sources]
+    names = [list(map(str, as_in_file(source)[0])) if columns else [] for source in sources]
     for ours, text in columns.items():
         if not any(_has(ours, text, given) for given in names):
             named(ours, text, list(dict.fromkeys(name for given in names for name in given)))  # which raises the error
@@ -270,7 +274,7 @@ def read_table(
     names : collection of str
         Further columns that hold names instead of numbers.
     """
-    raw, name = _loaded(source)
+    raw, name = as_in_file(source)
     frame, conversions, renamed, in_units = _renamed(raw, name, kind, columns or {})
     try:
         frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
@@ -297,8 +301,13 @@ def read_table(
     return Runs(frame, name, tuple(conversions), tuple(unread), originals=originals)
 
 
-def _loaded(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return a table as it stands in its file, with rows counted from 1, and its name."""
+def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return a table as it stands in its file, with rows counted from 1, and its name.
+
+    Parameters
+    ----------
+    source : DataFrame or path
+    """
     if not isinstance(source, (str, PathLike, pd.DataFrame)):
         problem = f"A table is the path of a file or a pandas DataFrame, not a {type(source).__name__}"
         raise BayeslawError(f"{problem}: a dictionary of columns becomes one by pandas.DataFrame(…).", code="not-a-table")
@@ -513,7 +522,7 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
 
 def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:
     """Return names of runs, domains or checkpoints without the blanks around them, None for cells that stand for no value."""
-    column, (codes, texts) = str(cells.name), pd.factorize(cells.astype(str))
+    column, (codes, texts) = str(cells.name), pd.factorize(np.array([label_text(cell) for cell in cells], dtype=object))
     names = [str(text).strip() for text in texts]
     labels = np.array([*(None if name.lower() in EMPTY | {""} else name for name in names), None], dtype=object)[codes]
     labels[cells.isna()] = None

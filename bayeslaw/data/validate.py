@@ -53,11 +53,13 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
     faults = _check_columns(frame, law, with_loss)
     frame = frame.drop(columns=[f.column for f in faults if f.code == "column-without-numbers"])
     base = base_rows(frame, law)
-    started = frame["D"] != 0 if "D" in frame and "D" in law.onset else ~base
+    onset = [name for name in law.onset if name in frame]
+    started = (frame[onset] != 0).any(axis=1) if onset else ~base
     usable = started if purpose == "fit" else ~base
     if with_loss and (only_base := not usable.any()):
-        problem, suggestion = "every row is a base checkpoint (D = 0)", "add rows logged during adaptation"
-        faults.append(Fault(None, "D", "0", problem, suggestion, "only-base-checkpoints"))
+        zero = " and ".join(law.onset) or "D"
+        problem, suggestion = f"every row is a base checkpoint ({zero} = 0)", "add rows logged during adaptation"
+        faults.append(Fault(None, zero, "0", problem, suggestion, "only-base-checkpoints"))
     if with_loss and law.outcome.name in frame:
         faults += (
             check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))

@@ -37,6 +37,11 @@ class Averages:
     draws: Array
     members: Array
 
+    def measured(self, values: Array) -> Array:
+        """Return averages (g,) of what was measured in the rows (n,), nan where a row of an average has no value."""
+        unknown = self.members @ np.isnan(values) > 0
+        return np.where(unknown, np.nan, self.members @ np.nan_to_num(values))
+
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return the settings with medians and the ends of equal-tailed intervals of probability `ci_prob`."""
         named = dict(zip(("median", *interval_names("eti", ci_prob)), quantiles(self.draws, ci_prob, axis=0), strict=True))
@@ -60,6 +65,8 @@ def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str
         raise BayeslawError(f"{message}{nearest(over, map(str, settings))}", code="unknown-column")
     keys = [str(c) for c in settings if c != over and c not in facts]
     code = settings.groupby(keys, sort=False, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(settings), dtype=np.int64)
+    if settings[over].isna().any():
+        raise BayeslawError(f"Averages over {over} need a value of it in every row: some are empty.", code="missing-value")
     values = settings[over].astype(str)
     every = list(dict.fromkeys(values))
     for group in range(int(code.max()) + 1):

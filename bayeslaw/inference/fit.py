@@ -122,7 +122,7 @@ def fit(
         raise BayeslawError(problem, code="unknown-discrepancy")
     _check_mappings(by=by, priors=priors)
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
-    _check_settings(**settings, seed=seed, cores=cores)
+    _check_settings(**settings, seed=seed, cores=cores, bins=bins)
     law = _law_of(law, shares, priors)
     runs, law = runs if isinstance(runs, Runs) else read_runs(runs), with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
@@ -157,9 +157,14 @@ def fit(
         "discrepancy": {"asked": discrepancy, "learned": not reason, "reason": reason},
         "data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree),
     }  # fmt: skip
-    tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=str) for k, v in info.items()}
+    tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=_plain) for k, v in info.items()}
     tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
     return Fit(tree, law, chosen, observed, tuple(checks), info)
+
+
+def _plain(value: object) -> Any:
+    """Return what JSON has no form for: NumPy's numbers as Python's, others as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _law_of(law: Law | str | Path, shares: Sequence[str] | str | None, priors: Mapping[str, Prior | str] | None) -> Law:
@@ -237,8 +242,10 @@ def _check_mappings(**given: object) -> None:
             raise BayeslawError(f"{name} is a mapping by parameter, such as {examples[name]}, not {value!r}.", code="not-a-mapping")
 
 
-def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_accept: float | None, cores: int | None) -> None:
-    """Refuse settings of the sampler that are out of range."""
+def _check_settings(
+    *, draws: int, tune: int, chains: int, seed: int, target_accept: float | None, cores: int | None, bins: float | None
+) -> None:
+    """Refuse settings of the sampler that are out of range, and bins that are no number."""
     whole_number("draws", draws, 10, MOST_DRAWS)
     whole_number("tune", tune, 50, MOST_DRAWS)
     whole_number("chains", chains, 1, MOST_CHAINS)
@@ -250,6 +257,8 @@ def _check_settings(*, draws: int, tune: int, chains: int, seed: int, target_acc
         raise BayeslawError(f"{what} are {count:,} draws; at most {MOST_DRAWS:,} are made.", code="too-many-draws")
     if target_accept is not None and not (isinstance(target_accept, Real) and 0.5 <= target_accept < 1):
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept!r}.", code="bad-target-accept")
+    if bins is not None and not isinstance(bins, Real):
+        raise BayeslawError(f"The width of a bin is a number of e-folds, not {bins!r}.", code="bad-bin-width")
 
 
 def _checks(

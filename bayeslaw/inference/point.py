@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -145,8 +146,8 @@ def point_fit(
     """
     law = law if isinstance(law, Law) else load_law(law)
     delta = law.huber_delta if delta is None else delta
-    if not (delta > 0 and math.isfinite(delta)):
-        raise BayeslawError(f"delta must be positive and finite, not {delta:g}.", code="bad-delta")
+    if not (isinstance(delta, Real) and delta > 0 and math.isfinite(delta)):
+        raise BayeslawError(f"delta must be positive and finite, not {delta!r}.", code="bad-delta")
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
     runs = runs if isinstance(runs, Runs) else read_runs(runs)

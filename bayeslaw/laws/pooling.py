@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 import pandas as pd
 
@@ -120,7 +121,12 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
 def _suffixes(values: Sequence[str]) -> list[str]:
     """Return the levels as suffixes of names: letters, digits and _, all different."""
     plain = [re.sub(r"\W", "_", v, flags=re.ASCII) for v in values]
-    return [p if plain.count(p) == 1 else f"{p}_{i + 1}" for i, p in enumerate(plain)]
+    suffixes, taken = list[str](), {p for p in plain if plain.count(p) == 1}
+    for i, p in enumerate(plain):
+        own = p if p in taken and plain.count(p) == 1 else next(n for k in count(i + 1) if (n := f"{p}_{k}") not in taken)
+        taken.add(own)
+        suffixes.append(own)
+    return suffixes
 
 
 def level(value: object) -> str:

@@ -78,7 +78,7 @@ def chain_panels(
     if mean is not None:
         averages = chain.mean(mean)
         lines, draws = averages.settings.drop(columns="rows"), averages.draws
-        own = None if own is None else averages.members @ own
+        own = None if own is None else averages.measured(own)
     heads = chain.first.settings
     place = pd.Series(np.arange(len(settings))).groupby(chain.place).first().to_numpy()
     link = _measured(measured, first, len(settings))

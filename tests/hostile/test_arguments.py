@@ -63,6 +63,8 @@ def test_paths_laws_conditions_columns_and_probabilities() -> None:
         ("not-a-text", "such as 'ptpp <= 31'", lambda: api.read_runs(table, 31)),
         ("not-a-text", "name of a column", lambda: api.fit(law, table, noise_by=3)),
         ("not-a-mapping", "by what we call them", lambda: api.read_runs(table, columns=["N"])),
+        ("bad-bin-width", "'0.1'", lambda: api.fit(law, table, bins="0.1")),
+        ("bad-delta", "'1e-3'", lambda: api.point_fit(law, table, delta="1e-3")),
         ("not-a-probability", "'0.9'", lambda: fit.summary("0.9")),
         ("not-a-probability", "'90%'", lambda: fit.forecast(AT).summary("90%")),
         ("unknown-condition", "'earlier'", lambda: fit.log_likelihood("row")),

@@ -15,6 +15,7 @@ import bayeslaw
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.observations import Observations
+from bayeslaw.forecasting.average import average
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -22,6 +23,7 @@ from bayeslaw.noise import counts
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
 from tests.commands import Command
+from tests.errors import fails
 from tests.fixed import fixed_fit
 
 SIZE = 4000
@@ -153,6 +155,8 @@ def test_averages_over_different_tasks_are_refused() -> None:
     assert error.value.code == "unequal-averages"
     with pytest.raises(BayeslawError, match=r"no column 'tasks'.*Did you mean 'task'"):
         bayeslaw.chain(losses(), accuracies(), AT, force=True).mean("tasks")
+    with fails("missing-value", "task"):
+        average(AT.assign(task=["a", np.nan, "b", "c"]), np.zeros((3, 4)), "task")
 
 
 def test_averages_are_scored() -> None:
@@ -246,6 +250,10 @@ def test_the_command_forecasts_and_scores(command: Command, tmp_path: Path, monk
     done = command("chain", "loss.nc", "accuracy.nc", "--at", "large.csv", "--mean", "task", "-o", "means.csv", "--force")
     assert done.status == 0
     assert pd.read_csv("means.csv")["rows"].tolist() == [2, 2]
+    AT.assign(accuracy=[0.7, 0.5, 0.8, np.nan]).to_csv("large.csv", index=False)
+    done = command("chain", "loss.nc", "accuracy.nc", "--at", "large.csv", "--mean", "task", "--plot", "chain.png", "--force")
+    assert "1 of 2 averages have rows without a measured accuracy" in done.out
+    assert "measured accuracies in the table" in done.out
     done = command("chain", "accuracy.nc", "loss.nc", "--at", "large.csv", "--force")
     assert done.status == 2
     assert "no covariate of chinchilla" in done.err

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+import bayeslaw
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.refit import rows_of
@@ -59,6 +60,13 @@ def test_a_fit_is_read_as_it_was_written(small_fit: Fit, path: Path) -> None:
     loaded.save(path)
     assert_same(small_fit, loaded_fit(path))
     assert sorted(p.name for p in path.parent.iterdir()) == ["fit.nc"]
+
+
+def test_settings_given_as_numpys_numbers_are_read_again(path: Path) -> None:
+    small: dict[str, Any] = {"draws": np.int64(20), "tune": np.int64(50), "chains": np.int32(1), "progress": False}
+    fit = bayeslaw.fit(line(), pd.DataFrame({"x": [0.0, 1.0, 2.0], "loss": [2.0, 2.1, 2.2]}), seed=np.int64(3), **small)  # type: ignore[arg-type]
+    fit.save(path)
+    assert loaded_fit(path).info["settings"]["draws"] == 20
 
 
 def test_groups_of_runs_survive_whatever_the_order_of_their_checkpoints(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayeslaw.core.flops import FLOPS, Stage, per_token, stage_flops, stages_of
+from bayeslaw.core.flops import FLOPS, Stage, device_hours, life_flops, per_token, stage_flops, stages_of
 from tests.errors import fails
 
 # RedWhale (Vo et al. 2024, table 4): embeddings and head, odd layers, even layers, all by LoRA, of 10.8B parameters.
@@ -26,6 +27,15 @@ def test_flops_of_a_published_adaptation_in_stages() -> None:
     assert by_stage == pytest.approx(4.591e20, rel=1e-3)
     assert per_token(REDWHALE) * 10.8e9 * 9.7e9 == pytest.approx(by_stage)
     assert pytest.approx(6.286e20, rel=1e-3) == FLOPS * 10.8e9 * 9.7e9
+
+
+def test_the_first_number_that_is_wrong_is_named() -> None:
+    with fails("not-positive", "N must", "inf"):
+        life_flops([1e9, np.inf], 1e10)
+    with fails("not-positive", "-3 FLOP/s"):
+        device_hours(1e20, [1e15, -3.0], 0.5)
+    with fails("not-positive", "D must", "'1e10'"):
+        stage_flops(1e9, "1e10")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

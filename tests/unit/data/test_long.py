@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.data.long import to_long
+from bayeslaw.data.table import read_runs
 from tests.commands import Command, rejected
 from tests.errors import fails
 
@@ -38,3 +39,11 @@ def test_names_that_are_taken_are_refused() -> None:
         to_long(WIDE.assign(loss=2.0), ["web_loss", "code_loss"])
     with fails("name-used-twice", "another name"):
         to_long(WIDE.assign(domain="web"), ["web_loss", "code_loss"])
+
+
+def test_columns_whose_names_stand_for_a_loss_are_taken_as_they_are_named() -> None:
+    wide = pd.DataFrame({"run": [1], "N": [1e8], "val_loss": [3.1], "test_loss": [1.4]})
+    rows = [["1 web", "web", 3.1], ["1 2", "2", 1.4]]
+    assert to_long(wide, {"web": "val_loss", 2: "test_loss"})[["run", "domain", "loss"]].to_numpy().tolist() == rows  # type: ignore[dict-item]
+    read = read_runs(wide.rename(columns={"test_loss": "code"}))
+    assert to_long(read, {"web": "val_loss", "2": "code"})[["run", "domain", "loss"]].to_numpy().tolist() == rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.query import where
+from bayeslaw.data.table import read_runs
 from tests.errors import fails
 
 TABLE = pd.DataFrame(
@@ -77,6 +79,8 @@ BAD = {
     f"1 / 1{'0' * 400} > N": "no-row-meets",
     "+".join(["N"] * 50_000) + " > 1": "not-a-condition",
     "domain": "not-a-comparison",
+    "true": "not-a-comparison",
+    "not false and N > 0": "not-a-comparison",
     "N == None": "not-allowed",
     "N == 1j": "not-allowed",
     "domain == b'a'": "not-allowed",
@@ -165,3 +169,21 @@ def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
 )
 def test_a_suggestion_is_no_column_of_another_meaning(name: str, columns: list[str], suggested: str | None) -> None:
     assert did_you_mean(name, columns) == (f" Did you mean {suggested!r}?" if suggested else "")
+
+
+def test_runs_named_by_numbers_are_compared_with_numbers() -> None:
+    """Names are texts, also of runs that pandas counts in floats beside an empty cell."""
+    runs = read_runs(pd.DataFrame({"run": [1.0, np.nan, 2.0, 3.0], "N": 1e7, "D": 1e8, "loss": [3.0, 2.9, 2.8, 2.7]}))
+    assert runs.frame["run"].tolist() == ["1", None, "2", "3"]
+    chosen = {
+        "run != 3": [1, 2, 3],
+        "run == 3": [4],
+        "run in [2, 3]": [3, 4],
+        "not run == '3'": [1, 2, 3],
+        "run not in [3]": [1, 2, 3],
+    }
+    for text, rows in chosen.items():
+        assert runs.where(text).frame.index.tolist() == rows
+    tagged = runs.frame.assign(tags=pd.Series([["a"], ["b"], ["a"], ["a"]], index=runs.frame.index))
+    with fails("no-row-meets", "tags is one of"):
+        where(tagged, "tags == 'a'")

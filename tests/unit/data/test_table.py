@@ -102,6 +102,13 @@ def test_a_table_in_memory_stays_unchanged(table: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(table, before)
 
 
+def test_rows_have_numbers_of_their_own(table: pd.DataFrame) -> None:
+    for frame in (pd.concat([table, table]), table.set_axis([f"row {i}" for i in range(len(table))], axis=0)):
+        with fails("bad-index", "read_runs"):
+            Runs(frame)
+        assert read_runs(frame).frame.index.tolist() == [*range(1, len(frame) + 1)]
+
+
 def test_a_named_index_becomes_a_column() -> None:
     frame = pd.DataFrame({"run": ["a", "b"], "loss": [3.0, 2.5]}).set_index("run")
     assert read_runs(frame).frame["run"].tolist() == ["a", "b"]

@@ -41,6 +41,12 @@ def test_levels_are_escaped_in_latex() -> None:
     ]  # fmt: skip
 
 
+def test_levels_whose_names_are_alike_have_parameters_of_their_own() -> None:
+    law = with_levels(with_by(load_law("chinchilla"), {"E": "domain"}), {"domain": ("a b", "a_b", "a_b_2")})
+    assert len(set(law.members["E"])) == 3
+    assert len({*law.indicators}) == 3
+
+
 def test_each_level_has_its_own_parameters(pooled: Law) -> None:
     names = ["E", "E_spread", "E_web", "E_code__py_", "A", "alpha", "alpha_spread", "alpha_web", "alpha_code__py_", "B", "beta"]
     assert list(pooled.parameters) == names
