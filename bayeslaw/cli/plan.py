@@ -112,7 +112,7 @@ def plan(
     )
     bought = None
     if candidates is not None and budget is not None:
-        bought = planned.anchors(candidates, budget=budget, stages=stages, force=force)
+        bought = planned.anchors(candidates, budget=budget, stages=stages, seed=given["seed"], force=force)
     answer = Answer()
     panels = [lambda ax, of=of: bayeslaw.plots.plot_plan(planned, ax, of=of) for of in planned.landscapes]
     answer.save_picture(plot, *panels)

@@ -414,6 +414,8 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
         price = f"the cheapest run, {at.names[cheapest]}, costs {at.total_price[cheapest]:.4g}{with_checkpoint}."
         raise BayeslawError(f"The budget of {market.budget:.4g} buys nothing: {price}", code="budget-too-small")
     picks = choose(market, fixed)
+    if not picks:
+        raise BayeslawError("No run tells anything about these targets: do their draws vary?", code="nothing-to-learn")
     spent = np.array([market.bill(picks[: i + 1]) for i in range(len(picks))])
     when = np.maximum.accumulate(np.clip(np.ceil(spent / (market.budget * ROUNDING) * rounds), 1, rounds))
     when[: len(fixed)] = 1

@@ -23,7 +23,7 @@ from bayeslaw.laws.law import Law
 
 FLOPS = "flops"
 SAME = ("N", "ptpp", "r")  # covariates that are constant within a run
-TRUE, FALSE = {"true", "yes", "1", "1.0"}, {"false", "no", "0", "0.0", "", "nan", "none"}
+TRUE, FALSE = {"true", "yes", "1", "1.0"}, {"false", "no", "0", "0.0", ""}
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ def _fixed(frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64]
     """Whether each run is bought in any case: its column `fixed` says true, yes or 1."""
     if "fixed" not in frame:
         return np.zeros(first.size, dtype=bool)
-    texts = frame["fixed"].astype(str).str.strip().str.lower()
+    texts = frame["fixed"].astype(object).where(frame["fixed"].notna(), "").astype(str).str.strip().str.lower()
     if (bad := np.flatnonzero(~texts.isin(TRUE | FALSE))).size:
         row, value = int(frame.index[bad[0]]), str(frame["fixed"].iloc[bad[0]])
         problem = f"fixed {value!r} is neither true nor false"

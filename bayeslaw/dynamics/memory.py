@@ -10,6 +10,7 @@ in turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ FOLDS, STARTS = 8, 6  # parts in which runs are left out, at most; starts of eac
 
 def compare_memories(
     source: Any,
-    law: Law | str,
+    law: Law | str | Path,
     *,
     domain: str | None = None,
     where: str | None = None,
@@ -71,7 +72,10 @@ def compare_memories(
     >>> list(table.columns), len(table)
     (['memory', 'steps', 'left_out', 'fitted'], 2)
     """
-    law = load_law(law) if isinstance(law, str) else law
+    law = law if isinstance(law, Law) else load_law(law)
+    memories = list(memories)
+    if not memories:
+        raise BayeslawError("Give at least one memory to compare, such as .999.", code="no-memory")
     if not any(name.startswith("S2") for name in law.covariates):
         raise BayeslawError(
             f"{law.name} has no annealing area S2, whose memory could be chosen: give a law that has one, such as annealing.",

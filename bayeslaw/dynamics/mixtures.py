@@ -51,7 +51,8 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     >>> bayeslaw.dynamics.combine(losses, "forum", "web", "code").frame[["loss", "L_source", "L_target"]].values.tolist()
     [[2.7, 3.0, 2.0]]
     """
-    runs = runs if isinstance(runs, Runs) else Runs(runs, "the table")
+    if not isinstance(runs, Runs):  # not read as tables of runs are, since other domains may have losses in other units
+        runs = Runs(runs.set_axis(pd.RangeIndex(1, len(runs) + 1, name="row"), axis=0), "the table")
     frame, names, domains = runs.frame, runs.name, (of, source, target)
     if "domain" not in frame:
         raise BayeslawError(f"{names} has no column domain: add the domain of each loss.", code="missing-columns")
@@ -69,7 +70,7 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     unit = {"unit": unit_of(frame[frame["domain"].isin(domains)], names)} if "unit" in frame else {}
     by_domain = {}
     for domain in domains:
-        rows = frame[frame["domain"] == domain]
+        rows = frame[(frame["domain"].astype(str) == domain) & frame["loss"].notna()]
         if (duplicated := rows.duplicated(keys)).any():
             row = rows.index[duplicated][0]
             place = ", ".join(f"{c} = {rows.at[row, c]!s}" for c in keys)

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from bayeslaw.core import intervals
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of
@@ -216,8 +216,7 @@ class Objective:
         """Return the mean or CVaR over the draws, the last axis."""
         if self.tail is None:
             return np.asarray(changes.mean(axis=-1))
-        worst = max(round(self.tail * changes.shape[-1]), 1)
-        return np.asarray(np.partition(changes, changes.shape[-1] - worst, axis=-1)[..., -worst:].mean(axis=-1))
+        return mean_of_largest(changes, self.tail)
 
     @property
     def text(self) -> str:

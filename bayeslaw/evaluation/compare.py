@@ -254,7 +254,7 @@ def _folds(table: Runs, undescribed: NDArray[np.bool_], holdout: str | None, by:
     if column.isna().any():
         row = column.index[column.isna()][0]
         raise BayeslawError(f"Column {by} is empty at row {row}: give every row a value to hold out by.", code="empty-cell")
-    values = sorted(column.unique())
+    values = sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
     if len(values) < 2:
         raise BayeslawError(f"Column {by} has one value ({values[0]}); to hold out each in turn takes two.", code="one-value")
     named = [f"{by} = {exact(v)}" for v in values]

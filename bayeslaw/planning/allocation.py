@@ -106,7 +106,9 @@ class Allocation:
     def powers(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Coefficients and exponents of the power laws N_opt = k C^a and D_opt = k C^b: medians, intervals and `checks`."""
         names = ("median", *interval_names("eti", ci_prob))
-        rows = {name: dict(zip(names, np.nanquantile(v, tails(ci_prob)), strict=True)) for name, v in self.exponents.items()}
+        known = {name: v[np.isfinite(v)] for name, v in self.exponents.items()}  # a single compute shows no power
+        ends = {name: np.quantile(v, tails(ci_prob)) if v.size else np.full(3, np.nan) for name, v in known.items()}
+        rows = {name: dict(zip(names, values, strict=True)) for name, values in ends.items()}
         return pd.DataFrame(rows).T.rename_axis("quantity").assign(checks=checks_label(self.failed))
 
 
@@ -180,9 +182,9 @@ def allocate(
         raise BayeslawError(f"{name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss")
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
-    for name, values in (("N", n), ("D", d)):
-        logged = np.concatenate([own.observed.covariates[name] for own, _ in fits])
-        notes += outside_note(f"the best {name}", np.median(values, axis=0), logged)
+    for covariate, values in (("N", n), ("D", d)):
+        logged = np.concatenate([own.observed.covariates[covariate] for own, _ in fits])
+        notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged)
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(

@@ -1,4 +1,4 @@
-"""The size and tokens of a model by the costs of its whole life, with a promised probability (Sardana et al. 2024).
+"""The size and tokens of a model by the costs of its whole life, with a stated probability (Sardana et al. 2024).
 
 Training takes 6 N D FLOPs and serving S tokens 2 N S. With L the loss, C the whole-life cost and c the confidence, the answer is
 
@@ -31,6 +31,7 @@ from bayeslaw.planning.allocation import read_values, stage_notes, stages
 from bayeslaw.planning.domain_loss import PLANNED, check_passed, outside_note
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
+from bayeslaw.planning.next_run import ERROR
 from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
 from bayeslaw.planning.problem import Range, check_confidence, read_range
 from bayeslaw.planning.search import ROUNDING
@@ -38,7 +39,6 @@ from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
 
-ERROR = 3  # kind of random numbers: learnt errors of laws
 COLUMNS = (
     "given", "confidence", "plan", "N", "D", "tokens_per_parameter", "loss", "flops", "hours", "cost", "serving", "searched",
     "held_out", "held_out_se",
@@ -187,7 +187,7 @@ def whole_life(
     seed: int = 0,
     force: bool = False,
 ) -> WholeLife:
-    """Choose the size and tokens of a model by the costs of training and serving it, with a promised probability.
+    """Choose the size and tokens of a model by the costs of training and serving it, with a stated probability.
 
     Exactly one of `compute`, `hours`, `cost` (budgets of the whole life) and `max_loss` (whose cost is minimised) is given; each
     may be several values. An amount is a number or, if it is uncertain, an array of draws (S,), a prior ('LogNormal(28, 0.5)'), or

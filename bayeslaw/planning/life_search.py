@@ -1,4 +1,4 @@
-"""The search for the size and tokens of a model by whole-life costs, with a promised probability; see `whole_life`."""
+"""The search for the size and tokens of a model by whole-life costs, with a stated probability; see `whole_life`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Served tokens cost the same in all plans of one checkpoint, but each takes 2 N FLOPs, so that a smaller checkpoint that is adapted
 for longer may cost less over its whole life. Each checkpoint has the plan of `bayeslaw.plan`, whose constraints hold with the
-promised probability; the best is the one with the least mean cost, or with the lowest loss that can be guaranteed.
+stated probability; the best is the one with the least mean cost, or with the lowest loss that can be guaranteed.
 """
 
 from __future__ import annotations

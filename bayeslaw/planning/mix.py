@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.text import compact, short_lines
@@ -196,7 +196,7 @@ def mix(
         Of laws with a mixture (`[mixture]` in their cards). One fit whose parameters differ by a column has a domain for each value
         of it; several fits are a mapping by domain.
     weights : mapping of domain to float, optional
-        Positive; those left out don't count. Equal unless given. They are divided by their sum.
+        0 or more; those of 0 and those left out don't count. Equal unless given. They are divided by their sum.
     at : mapping, optional
         Values of the laws' other covariates, such as N and D.
     limits : mapping of domain to float, optional
@@ -255,7 +255,10 @@ def mix(
     if among is not None and bounds is not None:
         raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
     within = ((seen >= box[0] - 1e-6) & (seen <= box[1] + 1e-6)).all(axis=1)  # shares of `seen` are rounded to six digits
-    others, label = (seen[within][:MOST], "fitted") if among is None else (_given(among, shares), "given")
+    others, label = seen[within][:MOST], "fitted"
+    numbers = list(range(1, len(others) + 1))
+    if among is not None:
+        (others, numbers), label = _given(among, shares), "given"
     known = others if now is None or among is not None else np.vstack([others, now])
     every = np.arange(search.size)
     best, feasible = search.least(box, known, search.some, every) if among is None else search.choose(others, every)
@@ -263,7 +266,8 @@ def mix(
     optima, own = search.each(box, np.vstack([known, best]), single) if among is None else search.choose_each(others, single)
     name = RECOMMENDED if feasible else ATTAINABLE
     compared = {name: best} | ({} if now is None else {TODAY: now})
-    compared |= {f"{label} {i + 1}": x for i, x in enumerate(others) if among is None or not np.array_equal(x, best)}
+    pairs = zip(numbers, others, strict=True)
+    compared |= {f"{label} {number}": x for number, x in pairs if among is None or not np.array_equal(x, best)}
     found = dict(zip(shares, best.tolist(), strict=True))
     table, draws = search.compare(compared)
     table = table.assign(regret=(draws.to_numpy()[single] - own[:, None]).mean(axis=0))
@@ -271,8 +275,8 @@ def mix(
     now_by_share = None if now is None else dict(zip(shares, now.tolist(), strict=True))
     notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
     if among is not None:
-        row = next(i for i, x in enumerate(others) if np.array_equal(x, best))
-        notes.append(f"the {name} mixture is number {row + 1} of the {len(others)} given")
+        row = next(number for number, x in zip(numbers, others, strict=True) if np.array_equal(x, best))
+        notes.append(f"the {name} mixture is that of row {row}, of {len(others)} different ones given")
     return Mix(
         found if feasible else None, found, table.assign(checks=checks_label(forced)), search.by_domain(compared),
         None if now is None else _gain(draws[TODAY].to_numpy() - draws[name].to_numpy()),
@@ -340,7 +344,7 @@ def _weights(weights: Mapping[str, float] | None, named: Mapping[str, Any]) -> d
         if name not in named:
             raise BayeslawError(f"There is no domain {name!r}; {_known(name, named)}", code="unknown-domain")
         if value < 0:
-            raise BayeslawError(f"The weight of {name} is {value:g}; weights are positive.", code="negative-weight")
+            raise BayeslawError(f"The weight of {name} is {value:g}; a weight is 0 or more.", code="negative-weight")
     if not (total := sum(given.values())) > 0:
         raise BayeslawError("No domain has a weight above 0.", code="no-weight")
     return {name: value / total for name, value in given.items() if value > 0}
@@ -383,8 +387,8 @@ def _checked(mixtures: Array, what: str) -> Array:
     return np.asarray(mixtures / total[:, None])
 
 
-def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> Array:
-    """The different mixtures (m, k) of a table, in its order."""
+def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> tuple[Array, list[int]]:
+    """The different mixtures (m, k) of a table, in its order, and the numbers of their first rows (m)."""
     runs = among if isinstance(among, Runs) else read_runs(among)
     if missing := [s for s in shares if s not in runs.frame]:
         raise BayeslawError(f"{runs.name} has no column {missing[0]}; a mixture has {', '.join(shares)}.", code="missing-column")
@@ -392,7 +396,8 @@ def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> 
     _, first = np.unique(mixtures.round(9), axis=0, return_index=True)
     if first.size > MOST:
         raise BayeslawError(f"{runs.name} has {first.size:,} mixtures; at most {MOST:,} are compared.", code="too-many-mixtures")
-    return np.asarray(mixtures[np.sort(first)])
+    first = np.sort(first)
+    return np.asarray(mixtures[first]), [int(row) for row in runs.frame.index[first]]
 
 
 def _box(bounds: Mapping[str, tuple[float, float]] | None, shares: tuple[str, ...], seen: Array) -> tuple[Array, Array]:
@@ -519,10 +524,7 @@ class _Search:
 
     def objective(self, total: Array) -> Array:
         """The mean of weighted losses (s, m) over draws, or over the worst."""
-        if self.tail is None:
-            return np.asarray(total.mean(axis=0))
-        worst = max(1, math.ceil(self.tail * len(total)))
-        return np.asarray(np.sort(total, axis=0)[-worst:].mean(axis=0))
+        return np.asarray(total.mean(axis=0)) if self.tail is None else mean_of_largest(total.T, self.tail)
 
     @property
     def some(self) -> NDArray[np.int64]:

@@ -319,6 +319,9 @@ class Plan:
         candidates, budget, **options
             As in `bayeslaw.anchors`; each candidate logs a loss of every domain.
         """
+        if not self.problem.loss_constraints:
+            problem = "The plan limits no loss, so there are no margins that runs could inform: give max_loss or max_forgetting."
+            raise BayeslawError(problem, code="no-margins")
         if not self.margins:
             raise BayeslawError(
                 "No draw satisfies every constraint anywhere, so there are no margins that runs could inform. Loosen the limits.",

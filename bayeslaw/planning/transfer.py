@@ -137,6 +137,9 @@ def transfer(
             raise BayeslawError(problem, code="contradicting-stage")
         before, after = stages(fit, others, SCRATCH), stages(fit, others, continues)
     else:
+        if unknown := [name for name in others if name not in _known(fit, others) | _known(continued, others)]:
+            problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
+            raise BayeslawError(problem, code="unknown-setting")
         before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
     size, other = (sum(law.size for law in laws) for laws in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."

@@ -474,7 +474,7 @@ def _names(names: Sequence[str] | None, levels: Sequence[str] | None, first: Pos
     given = names or levels
     if given is None:
         same = first.name == second.name
-        return (f"{first.name} (A)", f"{second.name} (B)") if same else (first.name, second.name)
+        return (f"first {first.name}", f"second {second.name}") if same else (first.name, second.name)
     if len(given) != 2 or given[0] == given[1]:
         raise BayeslawError(f"Names are two different texts, A's and B's; {', '.join(given)} are not.", code="not-two-names")
     return (str(given[0]), str(given[1]))

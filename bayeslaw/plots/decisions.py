@@ -169,7 +169,8 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, 
     ax = ax or new_axes()
     lines = ax.contour(flops, n, middle.reshape(n.size, -1), levels=levels, colors="0.4", linewidths=0.9)
     # Labels stand on a path below the frontier, apart from each other, and on their lines: cut out, they take most of some lines.
-    best = np.exp(np.interp(np.log(flops), np.log(first.compute), np.median(np.log(first.N), axis=0)))
+    order = np.argsort(first.compute)
+    best = np.exp(np.interp(np.log(flops), np.log(first.compute[order]), np.median(np.log(first.N), axis=0)[order]))
     along = np.median(_losses(first, best / 2.5, flops / (FLOPS * best / 2.5)), axis=0)
     ax.set(xscale="log", yscale="log", xlim=(flops[0], flops[-1]), ylim=(n[0], n[-1]))
     kept = [level for level in levels if along.min() < level < along.max()]
@@ -537,13 +538,12 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
     cost = np.concatenate(costs)
     ax = ax or new_axes()
     centre, lower, upper = quantiles(cost, ci_prob, axis=0)
-    ax.fill_between(across, lower, upper, color=COLOURS[0], alpha=0.25, lw=0, label=f"{ci_prob:.0%} equal-tailed interval")
+    ax.fill_between(across, lower, upper, color=COLOURS[0], alpha=0.25, lw=0, label=f"{100 * ci_prob:g}% equal-tailed interval")
     ax.plot(across, centre, color=COLOURS[0], label="median")
-    ax.axvspan(low, high, color=COLOURS[1], alpha=0.2, lw=0, label=f"best {of}, {ci_prob:.0%}")
+    ax.axvspan(low, high, color=COLOURS[1], alpha=0.2, lw=0, label=f"best {of}, {100 * ci_prob:g}%")
     ax.axvline(middle, color=COLOURS[1], lw=1.2)
     ax.set_xscale("log")
     ax.set_ylim(0, max(1.0, 1.2 * float(centre.max())))
-    ax.legend(fontsize=SMALL, frameon=False)
     where = ", ".join(f"{name} = {short_number(value)}" for name, value in setting.iloc[0].items() if not isinstance(value, str))
     unit = tuning.laws[0].law.covariates[of].unit
     return finish(ax, f"{of} ({unit})", "loss above the least (%)", f"{where}{failure(tuning.failed)}")

@@ -326,6 +326,9 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     """
     weights = comparison if isinstance(comparison, pd.DataFrame) else comparison.weights
     score = next((name for name in ("crps_rel", "crps") if name in weights), "")
+    if isinstance(comparison, pd.DataFrame) and not {"elpd_diff", "dse"} <= {*comparison}:
+        problem = "A table of weights has columns elpd_diff and dse; of laws judged beyond cuts give the comparison itself."
+        raise BayeslawError(problem, code="missing-columns")
     table = weights.dropna(subset=[score or "elpd_diff"])
     if table.empty:
         raise BayeslawError("No law of the comparison has a predictive density: there is nothing to draw.", code="nothing-to-draw")

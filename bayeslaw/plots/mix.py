@@ -44,6 +44,5 @@ def plot_mix(mixed: Mix, ax: Axes | None = None) -> Axes:
     )
     ax.set_xticks(x, list(mixed.shares))
     ax.set_ylim(bottom=0)
-    ax.legend(fontsize="small", frameon=False)
     weighed = ", ".join(f"{w:.2g} {name}" for name, w in mixed.weights.items())
     return finish(ax, "", "share of the mixture (%)", f"mixture of least loss: {weighed}{failure(mixed.forced)}")

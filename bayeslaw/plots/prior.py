@@ -14,7 +14,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
-from bayeslaw.plots.style import COLOURS, SMALL, finish, new_axes
+from bayeslaw.plots.style import COLOURS, finish, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,6 +108,5 @@ def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: 
     ax.set_ylim(max(least, low - span), min(most, top + span))
     if logarithmic:
         ax.set_xscale("log")
-    ax.legend(fontsize=SMALL, frameon=False)
     label = law.outcome.labelled(law.outcome.unit).replace("_", " ")
     return finish(ax, f"{along} ({law.covariates[along].unit})", label, f"what the priors of {law.name} allow")

@@ -40,7 +40,7 @@ def plot_schedules(
     Parameters
     ----------
     schedules : mapping
-        By name: a schedule, or consecutive phases as `Curves.whole` returns them. A thin vertical line marks a change of phase.
+        By name: a schedule, or consecutive phases as `Curves.phases` returns them. A thin vertical line marks a change of phase.
     axes : Axes or sequence of up to four, optional
         Panels for rates, S1, S2 and losses, in this order, which share their horizontal axis; all four if losses are given. By
         default those of a new figure of pyplot.

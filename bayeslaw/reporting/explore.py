@@ -257,7 +257,7 @@ def _sliders(fits: Sequence[Fit]) -> list[dict[str, Any]]:
     """Return the covariates that a person moves, with the ranges of sliders and of the runs."""
     sliders: dict[str, dict[str, Any]] = {}
     for fit in fits:
-        used = fit.law.formula.names.union(*(e.names for e in fit.law.let.values()), *map(_columns_of, [fit.law]))
+        used = fit.law.formula.names.union(*(e.names for e in fit.law.let.values()), _columns_of(fit.law))
         shown = {name: c for name, c in fit.law.measured.items() if name in used or name in fit.law.axes}
         start = _start(fit)
         for name, covariate in shown.items():

@@ -99,6 +99,8 @@ def test_draws_of_any_quantity_can_be_targets(fit: Fit) -> None:
     assert made.bought == same.bought
     assert made.width_name == "target_eti90_width"
     assert made.width(()) == pytest.approx(np.diff(np.quantile(logs, [0.05, 0.95]))[0])
+    with fails("nothing-to-learn"):
+        anchors(fit, candidates, {"one": np.ones_like(logs)}, budget=20.0, cost="cost")
 
 
 @pytest.mark.slow
@@ -370,6 +372,8 @@ def test_fixed_runs_are_bought_first_and_runs_of_the_fit_are_left_out(fit: Fit) 
     assert "p" not in again.candidates.names
     assert again.notes[0].startswith("1 candidate left out")
     assert again.picks["run"].tolist() == made.picks["run"].tolist()
+    marked = anchors(fit, frame.assign(fixed=frame["fixed"].map({True: "yes", False: None})), TARGETS, budget=20.0, cost="cost")
+    assert marked.picks["run"].tolist() == made.picks["run"].tolist()
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from bayeslaw.dynamics.monitor import watch
 from bayeslaw.dynamics.optimise import balance
 from bayeslaw.dynamics.recipe import Recipe
 from bayeslaw.dynamics.turning_points import turning_point
+from bayeslaw.laws.card import card_folder
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import areas
 from tests.commands import Command, refused
@@ -63,6 +64,8 @@ def test_one_run_whose_rate_changes_is_not_left_out() -> None:
 def test_laws_without_the_area_and_runs_at_one_rate_are_refused() -> None:
     with fails("no-annealing-area", "chinchilla", "annealing"):
         compare_memories(table(), "chinchilla", warmup=20)
+    with fails("no-memory"):
+        compare_memories(table(), card_folder() / "annealing.toml", memories=[], warmup=20)
     with fails("same-rate", "in none of the runs"):
         compare_memories(table(), "annealing", where="run == 'constant'", warmup=20)
 

@@ -46,6 +46,11 @@ def test_losses_are_matched_by_run_and_step() -> None:
     assert not combined.conversions
     some = three().reset_index(drop=True).drop(index=[0, 1])
     assert combine(some, "forum", "web", "code").conversions == ("4 losses have no partner at their step and are left out",)
+    numbered = three().assign(domain=three()["domain"].map({"web": 1, "code": 2, "forum": 3}))
+    assert len(combine(numbered, "3", "1", "2")) == 10
+    unknown = three().reset_index(drop=True)
+    unknown.loc[unknown.index[unknown["domain"] == "web"][0], "loss"] = np.nan
+    assert combine(unknown, "forum", "web", "code").frame["L_source"].notna().all()
 
 
 @pytest.mark.slow

@@ -140,6 +140,12 @@ def test_the_summary_has_intervals_of_every_quantity(chinchilla: Fit) -> None:
         np.testing.assert_allclose(table[f"{name}_eti80_lb"], np.quantile(draws, 0.1, axis=0))
         np.testing.assert_allclose(table[f"{name}_eti80_ub"], np.quantile(draws, 0.9, axis=0))
     assert (table["loss_median"].diff().dropna() < 0).all()
+    assert result.name == chinchilla.name
+
+
+def test_a_single_compute_shows_no_power() -> None:
+    powers = allocate(scattered_fit("kaplan"), 1e20).powers()
+    assert powers.drop(columns="checks").isna().all(axis=None)
 
 
 @pytest.mark.parametrize(

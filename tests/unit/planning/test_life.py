@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from bayeslaw.core.errors import FitError
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.domain_loss import PLANNED
-from bayeslaw.planning.life import ERROR, WholeLife, whole_life
+from bayeslaw.planning.life import WholeLife, whole_life
+from bayeslaw.planning.next_run import ERROR
 from bayeslaw.plots.decisions import plot_whole_life
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit

@@ -276,6 +276,12 @@ def test_anchors_are_chosen_for_the_margins(fixed: Plan) -> None:
     assert (anchors.picks["gain"] > 0).all()
 
 
+def test_a_plan_that_limits_no_loss_has_no_margins(adapted: Fit) -> None:
+    unlimited = plan(None, adapted, {"N": 1e9, "ptpp": 31.0}, on="latent", minimise="target-loss", tokens="1e9:1e10", replay=0.1)
+    with fails("no-margins", "limits no loss"):
+        unlimited.anchors(pd.DataFrame(), budget=1.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("limit", "changed"), [("30%", {"on": "run"}), (0.8, {"on": "latent", "discrepancy": "2%"})])
 def test_margins_against_the_base_loss_of_the_law_are_of_the_laws_alone(

@@ -86,6 +86,8 @@ def test_a_pair_of_fits_gives_the_savings_of_one_fit_of_both_stages(zheng: Fit, 
     np.testing.assert_allclose(joint.saved, pair.saved, rtol=1e-8)
     with fails("unpaired-draws", "8", "16"):
         transfer(scratch, {"N": 2e9, "D": 1e9}, continued=repeated("chinchilla", CHINCHILLA, 16))
+    with fails("unknown-setting", "'ptp'"):
+        transfer(scratch, {"N": 2e9, "D": 1e9, "ptp": 31}, continued=continued)
 
 
 @pytest.mark.slow

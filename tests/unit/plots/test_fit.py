@@ -148,6 +148,9 @@ def test_laws_are_drawn_by_their_distance_to_the_best(ax: Axes) -> None:
     assert texts(ax) == ["weight 0.70", "weight 0.30"]
     with fails("nothing-to-draw"):
         plot_comparison(table.loc[["c"]], ax)
+    for lacking in (table.drop(columns="elpd_diff"), pd.DataFrame({"crps_rel": [0.01], "weight": [1.0]}, index=["a"])):
+        with fails("missing-columns", "elpd_diff"):
+            plot_comparison(lacking, ax)
 
 
 def comparison(**runs: list[float]) -> Comparison:
