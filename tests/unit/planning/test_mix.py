@@ -150,8 +150,6 @@ def test_among_given_mixtures_the_best_is_theirs(fits: dict[str, Fit]) -> None:
     assert row["best_prob"] == pytest.approx((total.argmin(axis=1) == best).mean())
     rows, today = pd.concat([among.iloc[[3]], among.iloc[[3]], among]), dict(zip(SHARES, among.iloc[best], strict=True))
     repeated = mix(fits, among=rows, today=today)
-        fits, among=pd.concat([among.iloc[[3]], among.iloc[[3]], among]), today=dict(zip(SHARES, among.iloc[best], strict=True))
-    )
     assert f"that of row {best + 3}, of 4 different ones given" in " ".join(repeated.notes)
     some = found.optima.index.to_numpy()
     assert row["regret"] == pytest.approx((total[some, best] - total[some].min(axis=1)).mean())
