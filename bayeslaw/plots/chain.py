@@ -141,7 +141,7 @@ def _draw(
         rows = members[np.argsort(along[members], kind="stable")]
         values = key if isinstance(key, tuple) else (key,)
         label = ", ".join(f"{n} = {short_number(v)}" for n, v in zip(lines, values, strict=True)) if lines else ""
-        scattered = np.unique(along[rows]).size < len(rows) or (x == COMPUTE and "N" not in lines)
+        scattered = len(rows) == 1 or np.unique(along[rows]).size < len(rows) or (x == COMPUTE and "N" not in lines)
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 1.4, "label": label or None}
         if scattered:  # runs of different shapes share no curve
             middle, off = median[rows], np.stack([median[rows] - low[rows], high[rows] - median[rows]])

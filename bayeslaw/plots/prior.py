@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LINES = 20  # draws that are shown as lines
 OUTER, INNER = 0.9, 0.5  # probabilities of the bands
 NEAR = 0.05  # e-folds between places along a logarithmic axis
+BAR = 5.0  # points, the width of a bar in place of a band
 ROOM = 1.5  # the axis reaches so many times beyond what is measured and the inner band
 
 
@@ -93,9 +94,14 @@ def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: 
     ax = ax or new_axes()
     for prob, (_, low, high) in bands.items():
         shade = 0.15 if prob == OUTER else 0.3
-        ax.fill_between(place, low, high, color=COLOURS[0], alpha=shade, lw=0, label=f"{prob:.0%} equal-tailed interval")
-    ax.plot(place, bands[OUTER][0], color=COLOURS[0], label="median")
-    if place.size == axis.size:
+        text: dict[str, Any] = {"color": COLOURS[0], "alpha": shade, "label": f"{prob:.0%} equal-tailed interval"}
+        if place.size == axis.size:
+            ax.fill_between(place, low, high, lw=0, **text)
+        else:  # settings that differ in other covariates lie on no curve
+            ax.vlines(place, low, high, lw=BAR, **text)
+    curve = place.size == axis.size
+    ax.plot(place, bands[OUTER][0], ls="-" if curve else "", marker="" if curve else "_", color=COLOURS[0], label="median")
+    if curve:
         ax.plot(place, outcomes[:LINES, np.argsort(axis)].T, color=COLOURS[0], lw=0.4)
     name, top = law.outcome.name, float(np.nanmax(bands[INNER]))
     low = float(np.nanmin(bands[INNER]))

@@ -261,6 +261,15 @@ def test_the_command_forecasts_and_scores(command: Command, tmp_path: Path, monk
     assert command("chain", "loss.nc", "accuracy.nc").status == 2
 
 
+def test_a_single_setting_has_a_bar() -> None:
+    from matplotlib.figure import Figure
+
+    settings = pd.DataFrame([{"N": 1e9, "D": 1e10, "task": t} for t in CHANCES])
+    above, below = bayeslaw.plots.plot_chain(bayeslaw.chain(losses(), accuracies(), settings, force=True), Figure().subplots(2, 1))
+    assert len(above.containers) == 1
+    assert len(below.containers) == len(CHANCES)
+
+
 def test_the_picture_has_both_panels_and_the_chance_line() -> None:
     from matplotlib.figure import Figure
 

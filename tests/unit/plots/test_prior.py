@@ -51,3 +51,10 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plot_prior(CHINCHILLA, GRID[["N"]], Figure().subplots())
     with fails("unknown-covariate", "M"):
         plot_prior(CHINCHILLA, GRID, Figure().subplots(), x="M")
+
+
+def test_settings_that_share_a_place_have_a_bar_there_and_no_curve() -> None:
+    crossed = bayeslaw.grid(CHINCHILLA, {"N": "1e8,1e9", "D": "1e9,1e10,1e11"})
+    ax = plot_prior(CHINCHILLA, crossed, Figure().subplots(), x="D", draws=50)
+    assert [len(bars.get_segments()) for bars in ax.collections] == [3, 3]  # type: ignore[attr-defined]
+    assert next(line for line in ax.lines if line.get_label() == "median").get_linestyle() == "None"
