@@ -79,7 +79,7 @@ def _add_fits(answer: Answer, fitted: Fit | Stack) -> None:
     fits = fits_of(fitted)
     for member in fits.values():
         _add_fit(answer, member)
-    learnt = errors_in_words(fits)
+    learnt = errors_in_words(fitted)
     _add_learnt(answer, {name: learnt[name] for name, member in fits.items() if member.passed})
     if isinstance(fitted, bayeslaw.Stack):
         answer.results |= {"laws": list(fitted.members), "weights": dict(fitted.weights)}
@@ -164,9 +164,8 @@ def show(
     if hidden:
         answer.say(f"and {len(hidden)} more values by {' and '.join(loaded.levels)}, which --all shows")
     answer.say("", *map(str, loaded.checks))
-    members = loaded.members if isinstance(loaded, bayeslaw.Stack) else {"": loaded}
     if not withheld:
-        _add_learnt(answer, errors_in_words(members, ci))
+        _add_learnt(answer, errors_in_words(loaded, ci))
     if sensitivity and not isinstance(loaded, bayeslaw.Stack):
         of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
         answer.say("", of, "")

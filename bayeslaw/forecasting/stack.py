@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ FORMAT = 1
 TURNS = 6  # that the laws of a second stack take, and for every further one times as many
 LEAST = 1e-3  # smallest weight: a smaller one would be a few draws of some thousand, which changes no interval
 DIFFER = "what the stack's laws differ by"
+ALONE = 0.9  # share of the draws from which on a law of a stack counts as if it were alone
 NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at which the optimiser counts as converged
 
 
@@ -251,27 +253,30 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     """Return the fit with the error of its law for a forecast by some fits, or None where it has none.
 
     The error of a law that learnt none from its runs is one of a usual size. Where all of several laws are such, they differ
-    outside the runs in place of it: their stack's intervals are as wide as they need be without (`make cpt`).
+    outside the runs in place of it: their stack's intervals are as wide as they need be without (`make cpt`). Not where one law
+    gives nearly all draws (`ALONE`).
     """
     away = fit.extrapolation
     if away is None or away.discrepancy is None:
         return None
-    return None if differ_instead([fit for fit, _ in selections]) else away
+    return None if differ_instead(selections) else away
 
 
-def differ_instead(fits: Iterable[Fit]) -> bool:
-    """Whether these are fits of several laws of which none has learnt an error: what they differ by takes its place."""
-    fits = list(fits)
-    every = {id(fit): fit.extrapolation for fit in fits}.values()
-    return len({fit.law.name for fit in fits}) > 1 and all(
+def differ_instead(selections: Sequence[tuple[Fit, Index]]) -> bool:
+    """Whether a forecast is by several laws of which none has learnt an error: what they differ by takes its place."""
+    draws = Counter[str]()
+    for fit, chosen in selections:
+        draws[fit.law.name] += chosen.size
+    every = {id(fit): fit.extrapolation for fit, _ in selections}.values()
+    return max(draws.values()) < ALONE * draws.total() and all(
         away is None or away.discrepancy is None or away.discrepancy.walk.exact for away in every
     )
 
 
-def errors_in_words(fits: Mapping[str, Fit], ci_prob: float = 0.9) -> dict[str, str]:
-    """Return by name what error of its law each fit of a stack has learnt, or why none, as `Fit.learnt`."""
-    beyond = f"and beyond them {DIFFER} takes the place of an error" if differ_instead(fits.values()) else ""
-    return {name: fit.learnt(ci_prob, beyond) for name, fit in fits.items()}
+def errors_in_words(posterior: Posterior, ci_prob: float = 0.9) -> dict[str, str]:
+    """Return by name what error of its law a fit, or each of a stack, has learnt, or why none, as `Fit.learnt`."""
+    beyond = f"and beyond them {DIFFER} takes the place of an error" if differ_instead(posterior.selections) else ""
+    return {name: fit.learnt(ci_prob, beyond) for name, fit in fits_of(posterior).items()}
 
 
 def require_one_outcome(laws: Iterable[Law]) -> None:

@@ -342,7 +342,7 @@ def _rows(fit: Fit) -> dict[str, Any]:
 def _facts(posterior: Posterior, label: str) -> dict[str, Any]:
     """Return what the page says of a fit or stack in words and tables."""
     members = fits_of(posterior)
-    learnt = errors_in_words(members)
+    learnt = errors_in_words(posterior)
     return {
         "label": label, "passed": posterior.passed, "verdicts": posterior.verdicts, "failures": posterior.failures,
         "stack": posterior.name if len(members) > 1 else "",

@@ -137,8 +137,7 @@ def report(
         "ci_prob": ci_prob, "interval": interval, "discrepancy": None if discrepancy is None else str(discrepancy),
         "forced": force, "fits": [],
     }  # fmt: skip
-    several = [fits_of(posterior) for posterior in fits.values()]
-    learnt = {id(of[name]): text for of in several for name, text in errors_in_words(of, ci_prob).items()}
+    learnt = {id(fits_of(p)[name]): text for p in fits.values() for name, text in errors_in_words(p, ci_prob).items()}
     for number, (label, (given, fit)) in enumerate(members.items(), 1):
         shown = fit.passed or force
         stack = None if isinstance(fits[given], Fit) else given

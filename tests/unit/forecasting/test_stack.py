@@ -234,3 +234,5 @@ def test_two_noises_of_one_law_keep_its_error_beyond_the_runs() -> None:
     assert one.headlines == two.headlines == ["extrapolated"]
     other = {"from-base-source": fits["normal"], "plateau-source": stand_in_fit("plateau-source", table, draws=400)}
     assert Stack(other, dict.fromkeys(other, 0.5)).forecast(far, force=True).headlines == ["run"]
+    nearly_alone = dict(zip(other, (0.95, 0.05), strict=True))  # laws differ by nothing where one gives nearly all draws
+    assert Stack(other, nearly_alone).forecast(far, force=True).headlines == ["extrapolated"]
