@@ -60,7 +60,7 @@ def spread_name(sd: float, outcome: Outcome = LOSS) -> str:
     return f"discrepancy{100 * sd:g}%" if outcome.relative else f"discrepancy{sd:g}"
 
 
-class Discrepancy:
+class StatedDiscrepancy:
     """`size` draws of the process with sd 1, by the seeds `entropy`; each draw is a smooth function of the settings.
 
     A draw is a sum of waves with normal amplitudes; the waves are those of the squared exponential kernel (Rahimi and Recht

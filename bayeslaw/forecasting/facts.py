@@ -44,6 +44,4 @@ def with_facts(fit: Fit, runs: Runs) -> Runs:
 
 def _labels(fit: Fit, column: str) -> list[str]:
     """Return the value of a column of levels in every fitted row."""
-    of = {value: name for name, (c, value) in fit.law.indicators.items() if c == column}
-    code = np.argmax([fit.observed.covariates[of[value]] for value in fit.law.levels[column]], axis=0)
-    return [fit.law.levels[column][i] for i in code]
+    return [fit.law.levels[column][i] for i in fit.law.level_codes(column, fit.observed.covariates)]

@@ -37,7 +37,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.forecasting.average import Averages, average
 from bayeslaw.forecasting.base_losses import with_known_base_losses
-from bayeslaw.forecasting.discrepancy import STATED, Discrepancy, read_choice, spread_name
+from bayeslaw.forecasting.discrepancy import STATED, StatedDiscrepancy, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
@@ -134,9 +134,9 @@ class MemberDraws:
         return next(iter(self.values.values())).size
 
     @cached_property
-    def discrepancy(self) -> Discrepancy:
+    def discrepancy(self) -> StatedDiscrepancy:
         """Draws of the discrepancy, with standard deviation 1."""
-        return Discrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
+        return StatedDiscrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
 
     def _discrepancy_at(self, block: slice | Index) -> Array:
         return self.discrepancy.at(self._middle(block))

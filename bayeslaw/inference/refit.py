@@ -103,9 +103,7 @@ def _labels(fit: Fit, column: str) -> NDArray[Any]:
     if column == seen.group_column:  # its groups may be called '15.0' where the levels are called '15'
         names = [name if name in levels else float(name) for name in seen.group_names]
         return np.array(names, dtype=object)[seen.group_of_row]
-    of = {value: name for name, (c, value) in fit.law.indicators.items() if c == column}
-    code = np.argmax([seen.covariates[of[value]] for value in levels], axis=0)
-    return np.array(levels, dtype=object)[code]
+    return np.array(levels, dtype=object)[fit.law.level_codes(column, seen.covariates)]
 
 
 def join_runs(fit: Fit, new: Runs) -> Runs:

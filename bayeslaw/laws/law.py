@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from bayeslaw.core import html
+from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.core.text import short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
@@ -104,6 +105,16 @@ class Parameter:
     within: tuple[str, str] | None = None
     of: str = ""
     over: str = ""
+
+    def around_typical(self, typical: Any, shift: Any) -> Any:
+        """Return values that lie off a typical one by shifts of their logarithms, of their logits or of themselves."""
+        match self.prior.support:
+            case "positive":
+                return typical * np.exp(shift)
+            case "unit":
+                return expit(logit(typical) + shift)
+            case _:
+                return typical + shift
 
 
 @dataclass(frozen=True)
@@ -293,17 +304,28 @@ class Law:
             point[name] = geometric if covariate.logarithmic else float(np.nanmean(values))
         return point
 
-    def term_units(
-        self, values: Mapping[str, Any], at: Mapping[str, float], functions: Mapping[str, Any] = NUMPY
-    ) -> dict[str, Any]:
+    def units_at(self, draws: Mapping[str, Any], at: Mapping[str, float]) -> dict[str, Any]:
+        """Return `term_units` (S,) at draws (S,) of the parameters, those without `on` at least."""
+        parameters = {name: p for name, p in self.parameters.items() if name in draws}
+        return self.term_units({k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in parameters.items()}, at)
+
+    def stated_at(self, draws: Mapping[str, Any], at: Mapping[str, float]) -> dict[str, Any]:
+        """Return the values (S,) on which priors with `on` are, such as A/N**alpha at the reference point for A."""
+        return {name: draws[name] * unit for name, unit in self.units_at(draws, at).items()}
+
+    def level_codes(self, column: str, covariates: Mapping[str, Any]) -> Index:
+        """Return the number (n,) of every row's value, in `levels`, of a column by which parameters differ."""
+        return np.argmax([covariates[name] for name, (c, _) in self.indicators.items() if c == column], axis=0)
+
+    def term_units(self, values: Mapping[str, Any], at: Mapping[str, float]) -> dict[str, Any]:
         """Return, for each prior with `on`, the value of that expression at the reference point `at` where its parameter is 1."""
         scope = {name: values[members[0]] for name, members in self.members.items()} | dict(values)
-        units, _ = self.units(scope, {}, at, functions)
+        units, _ = self.units(scope, {}, at)
         for name in (n for n in self.members if self.in_formula[n].prior.on):
             together = [n for n, column in self.column_of.items() if column == self.column_of[name]]
             for i, member in enumerate(self.members[name]):
                 of_level = {n: values[self.members[n][i]] for n in together}
-                units[member] = self.units(scope, of_level, at, functions)[1][name]
+                units[member] = self.units(scope, of_level, at)[1][name]
         return {name: units[name] for name in self.parameters if name in units}
 
     def units(
@@ -352,9 +374,8 @@ class Law:
             If the `on` of a prior is nowhere positive at the reference point.
         """
         draws = self._variables(size, rng)
-        ones = {k: (np.ones(size) if self.parameters[k].prior.on else v) for k, v in draws.items()}
         with np.errstate(all="ignore"):
-            units = self.term_units(ones, at)
+            units = self.units_at(draws, at)
         self._check_units(units, at)
         return {name: values / units[name] if name in units else values for name, values in draws.items()}
 
@@ -376,11 +397,7 @@ class Law:
             if p.around is None:
                 draws[name] = p.prior.sample(size, rng)
                 continue
-            typical, shift = draws[p.around[0]], draws[p.around[1]] * rng.standard_normal(size)
-            if p.prior.support == "positive":
-                draws[name] = typical * np.exp(shift)
-            else:
-                draws[name] = expit(logit(typical) + shift) if p.prior.support == "unit" else typical + shift
+            draws[name] = p.around_typical(draws[p.around[0]], draws[p.around[1]] * rng.standard_normal(size))
         return draws
 
     def check_parameters(self, names: Iterable[str]) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslaw.core.arrays import Index
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.laws.card import load_law
@@ -153,7 +152,7 @@ def pymc_model(
         effect = run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run] if chosen.explicit_effects else 0.0
         if chosen.shifts:
             covariates[chosen.shifts] = covariates[chosen.shifts] + effect
-        at_rows = {name: value[_levels(law, observed, law.column_of[name])] for name, value in of_levels.items()}
+        at_rows = {name: value[law.level_codes(law.column_of[name], observed.covariates)] for name, value in of_levels.items()}
         outcome, name = law.outcome, law.outcome.observed
         value = law.formula_at({**values, **at_rows, **covariates}, functions)
         expected = pm.Deterministic(outcome.name, value + pt.zeros(observed.response.size), dims="row")
@@ -196,11 +195,6 @@ def _counts(eta: Any, spread: Any, observed: Observations) -> None:
         return pm.BetaBinomial.dist(n=pt.round(items).astype("int64"), alpha=p * phi, beta=(1 - p) * phi, size=size) / items
 
     pm.CustomDist(observed.outcome.observed, eta, spread, logp=logp, dist=dist, observed=observed.response, dims="row")
-
-
-def _levels(law: Law, observed: Observations, column: str) -> Index:
-    """The number of every row's level of a column."""
-    return np.argmax([observed.covariates[name] for name, (c, _) in law.indicators.items() if c == column], axis=0)
 
 
 def _own_noise(mean: Any, scales: Mapping[str, Any], observed: Observations, noise: PointNoise) -> None:

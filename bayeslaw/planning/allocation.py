@@ -188,8 +188,8 @@ def allocate(
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
-            "since compute or the best N or D leaves the runs, N, D and losses of all compute are by the law with its error as learnt "
-            "(extrapolated), which the optimum leaves out; compute inside the runs has narrower ones if asked for alone"
+            "since compute or the best N or D leaves the runs, N, D and losses of all compute are by the law with its error as "
+            "learnt (extrapolated), which the optimum leaves out; compute inside the runs has narrower ones if asked for alone"
         )
     failed = not isinstance(fit, PointFit) and not fit.passed
     distinct, place = tuple(dict.fromkeys(notes)), stage or ""

@@ -18,7 +18,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.forecasting.base_losses import SAME
-from bayeslaw.forecasting.discrepancy import Discrepancy
+from bayeslaw.forecasting.discrepancy import StatedDiscrepancy
 from bayeslaw.forecasting.stack import with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.walk import directions
@@ -172,4 +172,4 @@ def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:
             code="discrepancy-along-tokens",
         )
     covariates = {k: np.array([v]) for k, v in member.constants.items()} | {"D": np.ones(1)}
-    return Discrepancy(member.law, member.size, entropy).at(covariates)
+    return StatedDiscrepancy(member.law, member.size, entropy).at(covariates)

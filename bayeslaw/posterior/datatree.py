@@ -15,7 +15,7 @@ from bayeslaw.noise import noise as noises
 from bayeslaw.noise.model import pools
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import GROUPS, Fit, Group, Per, values_of
-from bayeslaw.posterior.sensitivity import levels_of, log_priors
+from bayeslaw.posterior.sensitivity import log_priors
 
 REPLICATED = 13  # kind of random numbers: replicated losses
 SAMPLE = ("chain", "draw")
@@ -63,7 +63,7 @@ def variables(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[st
     at : mapping of covariate to float
         The runs' reference point, where priors with `on` are stated.
     """
-    levels, found = levels_of(law, draws, at), Variables()
+    levels, found = law.stated_at(draws, at), Variables()
     pool_of = {pool.members[0]: pool for pool in pools(law)}
     for name, parameter in law.parameters.items():
         if parameter.around is None:

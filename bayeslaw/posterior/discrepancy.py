@@ -13,7 +13,7 @@ from bayeslaw.noise.walk import Walk
 
 
 @dataclass(frozen=True)
-class Discrepancy:
+class LearntDiscrepancy:
     """Draws of the error of a law.
 
     Attributes

@@ -29,7 +29,7 @@ from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise, Shifted
 from bayeslaw.noise.walk import Walk
 from bayeslaw.posterior.diagnostics import Check, Verdicts, diagnostics, model_label, sampling_label
-from bayeslaw.posterior.discrepancy import Discrepancy
+from bayeslaw.posterior.discrepancy import LearntDiscrepancy
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
 
@@ -60,7 +60,7 @@ class Fit(Verdicts):
         PyMC take `to_datatree`, which has the model's variables and all other groups that their functions ask for.
     info : dict
         Seed, settings, versions, sources of the rows, digests of card and data.
-    discrepancy : Discrepancy, optional
+    discrepancy : LearntDiscrepancy, optional
         The error of the law, in the posterior that answers for settings outside the runs (`extrapolation`).
 
     Examples
@@ -78,7 +78,7 @@ class Fit(Verdicts):
     observed: Observations
     checks: tuple[Check, ...]
     info: Mapping[str, Any]
-    discrepancy: Discrepancy | None = None
+    discrepancy: LearntDiscrepancy | None = None
 
     forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
     allocate, transfer, tuning, report = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
@@ -322,14 +322,14 @@ class Fit(Verdicts):
             return None
         if EXTRAPOLATION not in self.tree:
             nothing = np.zeros((next(iter(self.draws.values())).size, walk.squares.size))
-            return replace(self, discrepancy=Discrepancy(replace(walk, exact=True), nothing, nothing.sum(axis=1)))
+            return replace(self, discrepancy=LearntDiscrepancy(replace(walk, exact=True), nothing, nothing.sum(axis=1)))
         draws = self.tree[EXTRAPOLATION].to_dataset()
         # Sums over arrays that lie otherwise in memory, as those of a file may, have other last digits.
         walk = replace(walk, loadings=np.ascontiguousarray(draws["loadings"].values), squares=np.asarray(draws["squares"].values))
         if "multiple" in draws:
             walk = replace(walk, multiple=np.asarray(draws["multiple"].values))
         flat = np.asarray(draws["coefficients"].values).reshape(-1, walk.squares.size)
-        learnt = Discrepancy(walk, flat, np.asarray(draws["discrepancy"].values).reshape(-1))
+        learnt = LearntDiscrepancy(walk, flat, np.asarray(draws["discrepancy"].values).reshape(-1))
         kept = draws.drop_vars(["loadings", "squares", "coefficients", "discrepancy", "multiple"], errors="ignore")
         tree = xr.DataTree.from_dict({"posterior": kept} | {k: v.to_dataset() for k, v in self.tree.children.items() if k in DATA})
         noise = replace(self.noise, student=self.noise.student and not self.noise.run_effect)

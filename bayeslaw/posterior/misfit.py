@@ -94,7 +94,7 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
     from scipy.stats import norm
 
     flat = {name: np.ravel(draws[name]) for name in (*law.parameters, *noise.parameters)}
-    units = law.term_units({k: np.ones_like(flat[k]) if p.prior.on else flat[k] for k, p in law.parameters.items()}, at)
+    units = law.units_at(flat, at)
     stated = {k: (p.prior, flat[k] * units.get(k, 1.0)) for k, p in law.parameters.items() if p.around is None}
     stated |= {k: (noise.prior(k), flat[k] - noises.LEAST.get(k, 0.0)) for k in noise.parameters if kind(k) != "sigma_run"}
     table = {}

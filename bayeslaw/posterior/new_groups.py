@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import expit, logit
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
@@ -21,7 +20,6 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import MOST, level, with_by, with_levels
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.sensitivity import levels_of
 
 NEW = 14  # kind of random numbers: values of new groups
 
@@ -99,7 +97,7 @@ def _law_with(fit: Fit, levels: dict[str, tuple[str, ...]]) -> Law:
 def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
     """Draws (S,) of the parameters that the fit's law does not have."""
     known, size = fit.draws, next(iter(fit.draws.values())).size
-    stated = levels_of(fit.law, known, fit.observed.at)
+    stated = fit.law.stated_at(known, fit.observed.at)
     values = {name: known[name] for name in fit.law.parameters}
     for name, parameter in law.parameters.items():
         if name in values or parameter.within is None:
@@ -109,16 +107,7 @@ def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
             values[name] = parameter.prior.sample(size, rng)
             continue
         typical, spread = parameter.around
-        shift = known[spread] * rng.standard_normal(size)
-        middle = stated.get(typical, known[typical])
-        match parameter.prior.support:
-            case "positive":
-                values[name] = middle * np.exp(shift)
-            case "unit":
-                values[name] = expit(logit(middle) + shift)
-            case _:
-                values[name] = middle + shift
-    ones = {k: np.ones(size) if law.parameters[k].prior.on else v for k, v in values.items()}
-    units = law.term_units(ones, fit.observed.at)
+        values[name] = parameter.around_typical(stated.get(typical, known[typical]), known[spread] * rng.standard_normal(size))
+    units = law.units_at(values, fit.observed.at)
     new = [name for name in law.parameters if name not in fit.law.parameters]
     return {name: values[name] / units[name] if name in units else values[name] for name in new}

@@ -53,18 +53,6 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome
     return Check("priors", not len(decided), text, "model", sensitivity, advice)
 
 
-def levels_of(law: Law, draws: Mapping[str, Array], at: Mapping[str, float]) -> dict[str, Array]:
-    """Return the values (S,) on which priors with `on` are, such as A/N**alpha at the reference point for A.
-
-    Parameters
-    ----------
-    law, draws, at
-        As in `log_priors`.
-    """
-    ones = {k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in law.parameters.items()}
-    return {name: draws[name] * unit for name, unit in law.term_units(ones, at).items()}
-
-
 def log_priors(
     law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[str, float]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -79,7 +67,7 @@ def log_priors(
     at : mapping of covariate to float
         The runs' reference point, where priors with `on` are stated.
     """
-    levels = levels_of(law, draws, at)
+    levels = law.stated_at(draws, at)
     stated = {name: p.prior for name, p in law.parameters.items() if p.around is None}
     of_law = {name: np.asarray(prior.scipy.logpdf(levels.get(name, draws[name]))) for name, prior in stated.items()}
     above = {name: draws[name] - noises.LEAST.get(name, 0.0) for name in noise.parameters}

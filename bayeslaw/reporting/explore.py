@@ -325,10 +325,7 @@ def _rows(fit: Fit) -> dict[str, Any]:
     law, observed = fit.law, fit.observed
     total, names = observed.response.size, list(law.measured)
     kept = np.unique(np.linspace(0, total - 1, max(2, min(total, ROWS, NUMBERS // len(names)))).astype(np.int64))
-    levels = {
-        column: np.argmax([observed.covariates[n] for n, (c, _) in law.indicators.items() if c == column], axis=0)[kept].tolist()
-        for column in law.levels
-    }
+    levels = {column: law.level_codes(column, observed.covariates)[kept].tolist() for column in law.levels}
     return {
         "total": int(total), "names": names, "values": numbers([observed.covariates[name][kept] for name in names]),
         "outcomes": numbers(observed.outcomes[kept]), "run": [observed.run_names[code] for code in observed.run[kept]],

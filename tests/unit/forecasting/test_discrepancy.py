@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
-from bayeslaw.forecasting.discrepancy import LENGTH, STATED, Discrepancy, read_choice, read_discrepancy, spread_name
+from bayeslaw.forecasting.discrepancy import LENGTH, STATED, StatedDiscrepancy, read_choice, read_discrepancy, spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
@@ -39,7 +39,9 @@ def log_error(fit: Fit, at: pd.DataFrame, sd: float = 0.01) -> Array:
 @pytest.mark.slow
 def test_it_is_normal_with_the_stated_size_everywhere() -> None:
     """Inside the runs and far outside: mean 0 and sd 1 to five standard errors, and normal quantiles."""
-    values = Discrepancy(load_law("chinchilla"), SIZE, (1,)).at({"N": np.geomspace(1e4, 1e13, 9), "D": np.geomspace(1e15, 1e2, 9)})
+    values = StatedDiscrepancy(load_law("chinchilla"), SIZE, (1,)).at(
+        {"N": np.geomspace(1e4, 1e13, 9), "D": np.geomspace(1e15, 1e2, 9)}
+    )
     assert values.shape == (9, SIZE)
     assert (np.abs(values.mean(axis=1)) < 5 / np.sqrt(SIZE)).all()
     assert (np.abs(values.var(axis=1) - 1) < 5 * np.sqrt(2 / SIZE)).all()
@@ -53,7 +55,7 @@ def test_correlations_are_the_kernels() -> None:
     steps = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0])  # lengths
     for angle in (0.0, 0.7, np.pi / 2):
         n, d = (1e8 * np.exp(LENGTH * steps * f(angle)) for f in (np.cos, np.sin))
-        values = Discrepancy(load_law("chinchilla"), SIZE, (2,)).at({"N": n, "D": d})
+        values = StatedDiscrepancy(load_law("chinchilla"), SIZE, (2,)).at({"N": n, "D": d})
         correlation = values @ values[0] / SIZE
         expected = np.exp(-(steps**2) / 2)
         allowed = np.where(steps <= 3, 0.02, 0.07) + 5 * np.sqrt((1 + expected**2) / SIZE)
@@ -63,7 +65,7 @@ def test_correlations_are_the_kernels() -> None:
 def test_a_draw_is_one_smooth_function() -> None:
     """Between neighbouring settings a draw changes as little as the kernel says: a step of 1% of a length by about 1% of its sd."""
     n = 1e8 * np.exp(LENGTH * 0.01 * np.arange(50))
-    values = Discrepancy(load_law("chinchilla"), 500, (3,)).at({"N": n, "D": np.full(50, 1e10)})
+    values = StatedDiscrepancy(load_law("chinchilla"), 500, (3,)).at({"N": n, "D": np.full(50, 1e10)})
     assert np.sqrt((np.diff(values, axis=0) ** 2).mean()) == pytest.approx(0.01, rel=0.2)
     assert np.abs(np.diff(values, axis=0)).max() < 0.06
     assert np.abs(np.diff(values, 2, axis=0)).max() < 0.002
@@ -80,7 +82,7 @@ def test_a_law_without_scales_has_a_constant_discrepancy() -> None:
     card = load_law("cpt-joint").card
     law = parse_card(card)
     flat = replace(law, covariates={"cpt": law.covariates["cpt"]})
-    values = Discrepancy(flat, SIZE, (4,)).at({"cpt": np.array([0.0, 1.0])})
+    values = StatedDiscrepancy(flat, SIZE, (4,)).at({"cpt": np.array([0.0, 1.0])})
     np.testing.assert_array_equal(values[0], values[1])
     assert abs(values[0].var() - 1) < 5 * np.sqrt(2 / SIZE)
 
@@ -88,7 +90,7 @@ def test_a_law_without_scales_has_a_constant_discrepancy() -> None:
 def test_base_checkpoints_count_as_one_token() -> None:
     law = load_law("transfer-target")
     without = replace(law, covariates={k: c for k, c in law.covariates.items() if k != "ptpp"})
-    values = Discrepancy(without, 10, (5,)).at({"N": np.full(2, 1e8), "D": np.array([0.0, 1.0]), "r": np.zeros(2)})
+    values = StatedDiscrepancy(without, 10, (5,)).at({"N": np.full(2, 1e8), "D": np.array([0.0, 1.0]), "r": np.zeros(2)})
     np.testing.assert_array_equal(values[0], values[1])
 
 
