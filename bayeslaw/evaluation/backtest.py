@@ -146,7 +146,7 @@ class Backtest:
             sentences.append(f"{failed.sum()} of {counted(len(self.cuts), 'cut')} could not be scored; the notes say why.")
         if forced.any():
             sentences.append(f"Sampling FAILED (forced) at {forced.sum()} of {counted(len(self.cuts), 'cut')}.")
-        return " ".join([*sentences, *_advice(rows, self.outcome)])
+        return " ".join([*sentences, *(_advice(rows, self.outcome) or _farther(self.rows, self.outcome))])
 
 
 SCORES = (
@@ -554,13 +554,28 @@ def _experience(rows: pd.DataFrame, outcome: Outcome) -> str:
     return f"your 90% intervals would have held {what}; errors there were {error} on average"
 
 
+def _too_narrow(rows: pd.DataFrame, outcome: Outcome) -> bool:
+    """Whether 90% intervals hold fewer outcomes than right ones would, counting each run once."""
+    by_run = inside(rows, 0.9, outcome).groupby(rows["run"]).mean()
+    return bool(binom.cdf(round(float(by_run.sum())), len(by_run), 0.9) < NARROW)
+
+
+def _farther(rows: pd.DataFrame, outcome: Outcome) -> list[str]:
+    """Say where the 90% intervals of forecasts more than an e-fold beyond a cut are too narrow, of three runs at least."""
+    for low, high in BINS:
+        part = rows[(rows["reach"] > low) & (rows["reach"] <= high)]
+        if low >= 1 and part["run"].nunique() > 2 and _too_narrow(part, outcome):
+            held = int(inside(part, 0.9, outcome).sum())
+            return [f"At {bin_name(low, high)} e-folds they would have held {held} of {len(part)}, where they are too narrow."]
+    return []
+
+
 def _advice(rows: pd.DataFrame, outcome: Outcome) -> list[str]:
     """Say what to do if the 90% intervals of some forecasts are too narrow, counting each run once: its rows err together."""
     runs = rows["run"].nunique()
     if runs < 3:
         return [f"They are of {'one run' if runs == 1 else 'two runs'}: too few to judge by."]
-    by_run = inside(rows, 0.9, outcome).groupby(rows["run"]).mean()
-    if binom.cdf(round(float(by_run.sum())), runs, 0.9) >= NARROW:
+    if not _too_narrow(rows, outcome):
         return []
     if not outcome.relative:
         return ["Such intervals are too narrow: forecast less far, or compare other laws."]
