@@ -333,11 +333,8 @@ def test_the_sentence_counts_losses_about_one_e_fold_beyond() -> None:
 
 def test_the_sentence_says_where_intervals_farther_out_are_too_narrow() -> None:
     rows = forecasts([1.0] * 10 + [2.5] * 6, [2.0] * 10 + [2.0] * 2 + [2.5] * 4)
-    assert result(rows).text == (
-        SENTENCE
-        + "10 of 10 losses; errors there were 0% on average. At 2 to 3 e-folds they would have held 2 of 6, where they are "
-        "too narrow."
-    )
+    farther = " At 2 to 3 e-folds they would have held 2 of 6, where they are too narrow."
+    assert result(rows).text == SENTENCE + "10 of 10 losses; errors there were 0% on average." + farther
 
 
 def test_the_sentence_says_where_losses_were_forecast_more_than_once() -> None:
