@@ -37,21 +37,25 @@ def chain(
 
     options.check_outputs("A forecast", output, plot, [first, second, at])
     options.check_settings(at, set_)
-    one, two, answer = bayeslaw.load_fit(first), bayeslaw.load_fit(second), Answer()
+    first_fit, second_fit, answer = bayeslaw.load_fit(first), bayeslaw.load_fit(second), Answer()
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     settings = values if at is None else bayeslaw.read_runs(at, columns=options.columns_of(column))
-    result = bayeslaw.chain(one, two, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
+    result = bayeslaw.chain(first_fit, second_fit, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     logged = None if isinstance(settings, dict) else settings.frame
     if plot is not None:
         answer.save_picture(plot, *chain_panels(result, ci_prob=ci, mean=mean, measured=logged))
-    measured = None if logged is None or two.outcome.name not in logged else logged[two.outcome.name].to_numpy(dtype="float64")
+    measured = (
+        None
+        if logged is None or second_fit.outcome.name not in logged
+        else logged[second_fit.outcome.name].to_numpy(dtype="float64")
+    )
     draws = result.predictive
     if mean is None:
         table = result.summary(ci)
         shown = with_intervals(table)
         spreads = [c for c in map(str, shown) if c.rpartition("_")[2].startswith("eti")]
         columns = [*map(str, result.settings), f"{result.link}_median", "run_median", *(c for c in spreads if "latent" not in c)]
-        text = plain(shown[[c for c in columns if c != two.outcome.name] + ["extrapolation"]])
+        text = plain(shown[[c for c in columns if c != second_fit.outcome.name] + ["extrapolation"]])
         answer.save_table("forecast", table, output, f"{len(table)} settings", text)
     else:
         averages = result.mean(mean)
@@ -59,15 +63,16 @@ def chain(
         if measured is not None:
             measured = averages.measured(measured)
             if lacking := sum(value != value for value in measured):
-                answer.say(f"{lacking} of {len(measured)} averages have rows without a measured {two.outcome.name}", "")
+                answer.say(f"{lacking} of {len(measured)} averages have rows without a measured {second_fit.outcome.name}", "")
         answer.save_table("averages", table, output, f"{len(table)} averages over {mean}", joined=True)
     if measured is not None:
-        _add_scores(answer, measured, draws, two)
+        _add_scores(answer, measured, draws, second_fit)
     answer.say(
-        f"`run` carries the forecast of {result.link} by {one.name}, noise and errors of its law included, through {two.name}."
+        f"`run` carries the forecast of {result.link} by {first_fit.name}, noise and errors of its law included, through "
+        f"{second_fit.name}."
     )
     answer.say(*(str(check) for check in result.checks if not check.passed))
-    answer.judge([*one.checks, *two.checks, *result.checks])
+    answer.judge([*first_fit.checks, *second_fit.checks, *result.checks])
     return answer
 
 

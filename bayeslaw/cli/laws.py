@@ -162,10 +162,10 @@ def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
     from bayeslaw.data.starter import guesses
 
     missing = [f.column for f in bayeslaw.data.check(table, card) if f.code == "missing-column"]
-    found = guesses(table.frame, [*missing, *(["run"] if "run" not in table.frame else [])])
-    if not missing or not {*missing} <= found.keys():
+    guessed = guesses(table.frame, [*missing, *(["run"] if "run" not in table.frame else [])])
+    if not missing or not {*missing} <= guessed.keys():
         return []
-    again = bayeslaw.read_runs(table.frame, columns=found, strict=False)
+    again = bayeslaw.read_runs(table.frame, columns=guessed, strict=False)
     faults = bayeslaw.data.check(again, card)
     return ["With them it has these faults:", *(f"  {line}" for line in grouped(faults))] if faults else ["With them it is sound."]
 

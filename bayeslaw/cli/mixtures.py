@@ -81,13 +81,13 @@ def long(
     options.check_outputs("A table", output, inputs=[table])
     given = [text.strip() for text in losses.split(",") if text.strip()]
     pairs = options.pairs_of("--losses", given, "DOMAIN=COLUMN") if "=" in losses else given
-    made = bayeslaw.data.to_long(table, pairs, by=by)
-    write_text(output, made.to_csv(index=False))
+    long_table = bayeslaw.data.to_long(table, pairs, by=by)
+    write_text(output, long_table.to_csv(index=False))
     answer = Answer()
-    domains = list(dict.fromkeys(made[by]))
-    answer.results |= {"rows": len(made), "domains": domains}
-    answer.say(f"{len(made)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
-    if empty := len(as_in_file(table)[0]) * len(pairs) - len(made):
+    domains = list(dict.fromkeys(long_table[by]))
+    answer.results |= {"rows": len(long_table), "domains": domains}
+    answer.say(f"{len(long_table)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
+    if empty := len(as_in_file(table)[0]) * len(pairs) - len(long_table):
         answer.say(f"{empty} cells without a loss gave no row")
     return answer
 
@@ -114,12 +114,12 @@ def _numbers(option: str, text: str | None) -> dict[str, float] | None:
 def _limits(texts: list[str] | None) -> dict[str, float] | None:
     limits: dict[str, float] = {}
     for text in texts or []:
-        found = re.fullmatch(r"\s*(.+?)\s*<=?\s*([^<=]+?)\s*", text)
-        if found is None:
+        match = re.fullmatch(r"\s*(.+?)\s*<=?\s*([^<=]+?)\s*", text)
+        if match is None:
             raise BayeslawError(f"--limit {text!r} is not of the form 'code<=1.8'.", code="not-a-limit")
-        if found[1] in limits:
-            raise BayeslawError(f"--limit gives {found[1]} twice.", code="given-twice")
-        limits[found[1]] = options.number_of(f"A limit is a loss, such as --limit {found[1]}<=1.8: ", found[2])
+        if match[1] in limits:
+            raise BayeslawError(f"--limit gives {match[1]} twice.", code="given-twice")
+        limits[match[1]] = options.number_of(f"A limit is a loss, such as --limit {match[1]}<=1.8: ", match[2])
     return limits or None
 
 

@@ -92,7 +92,7 @@ def cite(
     """Print BibTeX of what a fit was made with: law, noise, sampler, PyMC, ArviZ and bayeslaw."""
     from bayeslaw.core.files import write_text
 
-    options.check_outputs("A bibliography", output, inputs=[Path(one) for one in what], ending=".bib")
+    options.check_outputs("A bibliography", output, inputs=[Path(given) for given in what], ending=".bib")
     answer, entries = Answer(), bayeslaw.cite(*what)
     answer.results["bibtex"] = entries
     if output is None:

@@ -63,8 +63,8 @@ def shown(value: object) -> str:
 
 def header(column: str) -> str:
     """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lb."""
-    if found := _INTERVAL.match(column):
-        return f"{found['head'].replace('_', ' ')} {found['prob']}% {_KINDS[found['kind']]}".strip()
+    if interval := _INTERVAL.match(column):
+        return f"{interval['head'].replace('_', ' ')} {interval['prob']}% {_KINDS[interval['kind']]}".strip()
     return column.replace("_", " ")
 
 
@@ -148,11 +148,11 @@ def grid(frame: pd.DataFrame, total: int | None = None, caption: str = "", most:
     caption, most
         A line above it, and the number of rows to show.
     """
-    made = cells(table("", frame), most)
-    left, extra = max(total or 0, len(frame)) - len(made["rows"]), made["heads"][COLUMNS:]
-    first = made["rows"][0] if made["rows"] else [("", False)] * len(made["heads"])
-    heads = "".join(_cell("th", head, number) for head, (_, number) in zip(made["heads"][:COLUMNS], first, strict=False))
-    lines = [f'<tr style="{_RULE}">{"".join(_cell("td", *cell) for cell in row[:COLUMNS])}</tr>' for row in made["rows"]]
+    shown = cells(table("", frame), most)
+    left, extra = max(total or 0, len(frame)) - len(shown["rows"]), shown["heads"][COLUMNS:]
+    first = shown["rows"][0] if shown["rows"] else [("", False)] * len(shown["heads"])
+    heads = "".join(_cell("th", head, number) for head, (_, number) in zip(shown["heads"][:COLUMNS], first, strict=False))
+    lines = [f'<tr style="{_RULE}">{"".join(_cell("td", *cell) for cell in row[:COLUMNS])}</tr>' for row in shown["rows"]]
     counts = [f"{left:,} more rows"] * (left > 0) + [f"{len(extra)} more columns: {', '.join(extra)}"] * bool(extra)
     body = (
         f'<table cellpadding="4" style="border-collapse:collapse;margin:0"><tr style="{_RULE}">{heads}</tr>{"".join(lines)}</table>'

@@ -351,9 +351,9 @@ def _delphi(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
 
 def _traces(page: str, figure: str) -> list[dict[str, Any]]:
     """The traces of one of Plotly's figures in a page, none if the page lacks it or breaks off in it."""
-    found = re.search(rf'Plotly\.newPlot\(\s*"{figure}",\s*', page)
+    call = re.search(rf'Plotly\.newPlot\(\s*"{figure}",\s*', page)
     try:
-        return list(json.JSONDecoder().raw_decode(page, found.end())[0]) if found else []
+        return list(json.JSONDecoder().raw_decode(page, call.end())[0]) if call else []
     except json.JSONDecodeError:
         return []
 

@@ -52,10 +52,10 @@ def to_long(
     parts = [others.assign(loss=frame[column]) for column in own]
     for part, domain in zip(parts, pairs, strict=True):
         part.insert(len(part.columns) - 1, by, domain)
-    made = pd.concat(parts, keys=range(len(parts))).sort_index(level=1, kind="stable").dropna(subset="loss")
-    if "run" in made:
-        made["run"] = made["run"].where(made["run"].isna(), made["run"].astype(str) + " " + made[by])
-    return made.reset_index(drop=True)
+    long_table = pd.concat(parts, keys=range(len(parts))).sort_index(level=1, kind="stable").dropna(subset="loss")
+    if "run" in long_table:
+        long_table["run"] = long_table["run"].where(long_table["run"].isna(), long_table["run"].astype(str) + " " + long_table[by])
+    return long_table.reset_index(drop=True)
 
 
 def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[pd.DataFrame, str]:

@@ -166,8 +166,8 @@ class Observations:
             if "seed" not in frame:
                 key = pd.DataFrame({name: self.covariates[name][first] for name in ("N", "ptpp")}).assign(code=self.checkpoint)
                 alone = key.drop_duplicates().drop_duplicates(["N", "ptpp"], keep=False)
-                found = frame[["N", "ptpp"]].astype(float).merge(alone, "left", on=["N", "ptpp"])["code"].fillna(-1)
-                checkpoint = np.where(checkpoint < 0, found.to_numpy(), checkpoint)
+                codes = frame[["N", "ptpp"]].astype(float).merge(alone, "left", on=["N", "ptpp"])["code"].fillna(-1)
+                checkpoint = np.where(checkpoint < 0, codes.to_numpy(), checkpoint)
         else:
             checkpoint = np.full(len(frame), -1)
         return run, np.where(run >= 0, self.checkpoint[run], checkpoint).astype(np.int64)

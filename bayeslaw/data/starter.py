@@ -63,7 +63,7 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
     >>> guesses(pd.DataFrame({"config.model.n_params_M": [124.0], "val/perplexity": [20.1]}), ["loss", "N", "D"])
     {'loss': 'val/perplexity:perplexity', 'N': 'config.model.n_params_M:M'}
     """
-    found: dict[str, str] = {}
+    guessed: dict[str, str] = {}
     free = {str(c): _words(str(c)) for c in frame if str(c) not in wanted}
     for ours in wanted:
         none, ways = _WORDS.get(ours, ("", ()))
@@ -72,16 +72,16 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
             values = _numbers(frame[column])
             if ours in TEXT["curves"] or values.size:
                 unit = "" if ours in TEXT["curves"] else _unit(ours, free.pop(column), values)
-                found[ours] = f"{column}:{unit}" if unit else column
+                guessed[ours] = f"{column}:{unit}" if unit else column
                 break
-    column, _, unit = found.get("N", "").rpartition(":")
+    column, _, unit = guessed.get("N", "").rpartition(":")
     if (
         column in frame
         and not {*_words(column)} & _UNITS.keys()
-        and _tokens(frame, found) < LEAST_RATIO * _median(frame, column, unit)
+        and _tokens(frame, guessed) < LEAST_RATIO * _median(frame, column, unit)
     ):
-        found["N"] = column  # by a unit that its numbers alone suggest, no model would have seen enough tokens
-    return found
+        guessed["N"] = column  # by a unit that its numbers alone suggest, no model would have seen enough tokens
+    return guessed
 
 
 def _tokens(frame: pd.DataFrame, found: Mapping[str, str]) -> float:
@@ -102,13 +102,13 @@ def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
     ----------
     frame, missing : DataFrame and names of ours
     """
-    found = guesses(frame, [*missing, *(["run"] if "run" not in frame else [])])
+    guessed = guesses(frame, [*missing, *(["run"] if "run" not in frame else [])])
     others = [str(c) for c in frame if not has_meaning(str(c))]
-    hints = "".join(did_you_mean(ours, others) for ours in missing if ours not in found)
-    if not found.keys() & {*missing}:
+    hints = "".join(did_you_mean(ours, others) for ours in missing if ours not in guessed)
+    if not guessed.keys() & {*missing}:
         return f"If a column has another name, add --column {next(iter(missing))}=COLUMN.{hints}"
-    shown = " ".join(option(ours, text) for ours, text in found.items())
-    left = [ours for ours in missing if ours not in found]
+    shown = " ".join(option(ours, text) for ours, text in guessed.items())
+    left = [ours for ours in missing if ours not in guessed]
     more = f"\nNothing looks like {', '.join(left)}.{hints}" if left else ""
     return f"By their names and numbers, these columns may be meant; look at each, and add:\n  {shown}{more}"
 

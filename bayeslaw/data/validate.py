@@ -114,8 +114,8 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
         numbers = pd.Series(rows.index, index=rows.index)
         keys = [cells.loc[rows.index, c] for c in columns] if len(rows) else []
         first.append(numbers.groupby(keys, dropna=False).transform("first") if keys else numbers)
-    found = pd.concat(first) if first else pd.Series(frame.index, index=frame.index)
-    return found[found != found.index].sort_index()
+    repeated = pd.concat(first) if first else pd.Series(frame.index, index=frame.index)
+    return repeated[repeated != repeated.index].sort_index()
 
 
 def _understood(frame: pd.DataFrame, law: Law) -> list[str]:

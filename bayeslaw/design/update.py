@@ -142,11 +142,11 @@ def update[P: Posterior](
     if isinstance(fit, Stack):
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in fit.weights.items())
         text += f" The stack keeps its weights ({shown}); `bayeslaw compare` with all runs learns new ones."
-    for name, made in fits.items():
-        if resolved("auto", made.law, joined[name]) != "auto" and not made.noise.drift:
+    for name, new_fit in fits.items():
+        if resolved("auto", new_fit.law, joined[name]) != "auto" and not new_fit.noise.drift:
             text += (
-                f" {name} keeps its noise ({made.noise.text}); to all rows at once `bayeslaw fit` would fit it with noise "
-                f"{made.law.noise}, which its card names for runs that are logged often."
+                f" {name} keeps its noise ({new_fit.noise.text}); to all rows at once `bayeslaw fit` would fit it with noise "
+                f"{new_fit.law.noise}, which its card names for runs that are logged often."
             )
     return Update(refit, predictions, as_predicted, text, widths)
 

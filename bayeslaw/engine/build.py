@@ -48,8 +48,8 @@ _INNER: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True
 
 def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that only compiled code calls, once per computer; division by zero gives inf or nan."""
-    made: Any = kept_on_disk(lambda cache: njit(**_INNER, cache=cache)(versioned(function)))
-    save = made._cache.save_overload
+    compiled: Any = kept_on_disk(lambda cache: njit(**_INNER, cache=cache)(versioned(function)))
+    save = compiled._cache.save_overload
 
     def save_if_possible(*of: Any) -> None:  # it is compiled and saved when it is first called
         try:
@@ -57,8 +57,8 @@ def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             _warn_not_kept(error)
 
-    made._cache.save_overload = save_if_possible
-    return made  # type: ignore[no-any-return]
+    compiled._cache.save_overload = save_if_possible
+    return compiled  # type: ignore[no-any-return]
 
 
 def kept_on_disk(make: Callable[[bool], Any]) -> Any:

@@ -1,14 +1,16 @@
-"""How far pooled values and run effects are counted in units of their spread, by how much the data tell about each.
+"""How far pooled values and run effects are counted in units of their spread, by how well the data identify each.
 
 A value around a typical one, typical + spread z, may be sampled as z, as itself, or as x in between, where it is typical +
 spread^m (x - (1 - m) typical) (Papaspiliopoulos, Roberts and Sköld 2003; Gorinova, Moore and Hoffman 2020). With m near 1 a
-value that the data tell well is tied to the spread; with m near 0 one that they don't makes a funnel. The best power is the share
-of the prior's variance that the data leave, s^2/(s^2 + spread^2) for a value that the data alone tell to a standard error s. Here
-the spread is the smallest that is likely, so that powers are near 1 where it may be near 0. Standard errors come from the curvature
-at the mode with spreads held at their prior medians: a mode over the spreads as well would lie where they vanish.
+value that the data identify well is tied to the spread; with m near 0 one that they don't identify makes a funnel. The best power
+is the share of the prior's variance that the data leave, s^2/(s^2 + spread^2) for a value that the data alone identify to a
+standard error s. Here the spread is the smallest that is likely, so that powers are near 1 where it may be near 0. Standard errors
+come from the curvature at the mode with spreads held at their prior medians: a mode over the spreads as well would lie where they
+vanish.
 
 Run effects are counted along the eigenvectors of their covariance there, each with a power of its own: effects that follow the
-loss are hardly told by the data, others well, and each run has a part in both. Their prior is the same in every orthogonal basis.
+loss are hardly identified by the data, others well, and each run has a part in both. Their prior is the same in every orthogonal
+basis.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def needs_centring(density: Density) -> bool:
 
 
 def centred(density: Density) -> tuple[Density, RidgeMap]:
-    """Return the density with powers chosen by what the data tell, and an affine map to its coordinates from the same mode."""
+    """Return the density with powers chosen by what the data identify, and an affine map to its coordinates from the same mode."""
     spreads, logp = _spreads(density), density.function()
     mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome, **NEARLY)
     free = np.setdiff1d(np.arange(density.size), spreads)
@@ -61,9 +63,9 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
     effects = density.run_effects
     if density.noise.counts and density.noise.run_effect:
         own, of_spread = np.arange(len(density.names), density.size), place["sigma_run"]
-        told, turn = np.linalg.eigh(covariance[np.ix_(own, own)])
+        informed, turn = np.linalg.eigh(covariance[np.ix_(own, own)])
         held, prior = float(np.exp(mode[of_spread])), density.noise.prior("sigma_run")
-        spread, powers = likely_spread(turn.T @ mode[own], told, held, prior, typical=0.0)
+        spread, powers = likely_spread(turn.T @ mode[own], informed, held, prior, typical=0.0)
         effects = RunEffects(turn, powers)
         x[own] = (turn.T @ mode[own]) * held / spread**powers
         x[of_spread] = np.log(spread)

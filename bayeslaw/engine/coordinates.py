@@ -79,11 +79,11 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
             else:
                 points += [{**points[0], name: float(end)} for end in (values.min(), values.max())]
     marks = {name: observed.covariates[name] for name in law.indicators}
-    found = [
+    centres = [
         {name: float(v[np.argmax(mark)]) for name, v in marks.items()} | {own: 1.0} for own, mark in marks.items() if mark.any()
     ]
     unseen = [{**dict.fromkeys(marks, 0.0), own: 1.0} for own, mark in marks.items() if not mark.any()]
-    blocks = list({tuple(block.items()): block for block in found + unseen}.values()) or [{}]
+    blocks = list({tuple(block.items()): block for block in centres + unseen}.values()) or [{}]
     points = [{**point, **block} for block in blocks for point in points]
     return {name: np.array([p[name] for p in points]) for name in law.covariates}
 
@@ -120,7 +120,7 @@ def nested_sums(law: Law) -> tuple[NestedSum, ...]:
     behind: dict[str, frozenset[str]] = {}
     for name, expression in law.let.items():
         behind[name] = expression.names.union(*(behind[other] for other in expression.names & behind.keys()))
-    found = []
+    sums = []
     for expression in expressions:
         inside = [n for n in ast.walk(expression.tree) if not (expression is law.formula and _in_top_sum(n, expression.tree))]
         parts = {id(child) for n in inside if _is_sum(n) for child in ast.iter_child_nodes(n)}
@@ -133,9 +133,9 @@ def nested_sums(law: Law) -> tuple[NestedSum, ...]:
             moved = {n for n in needed if law.parameters[n].prior.on is not None} | (needed & {*law.amplitudes, law.floor})
             if len(levels) == 1 and needed and not moved and names & law.covariates.keys():
                 factors = tuple((_factor(t.tree, free), sign, t) for sign, t in others)
-                found.append(NestedSum(levels[0][1], levels[0][0], factors))
-    levels_of_all = {s.level for s in found} | {a for s in found for a, _, _ in s.terms}
-    own = [(s, {n for _, _, t in s.terms for n in t.names.union(*(behind.get(m, ()) for m in t.names))}) for s in found]
+                sums.append(NestedSum(levels[0][1], levels[0][0], factors))
+    levels_of_all = {s.level for s in sums} | {a for s in sums for a, _, _ in s.terms}
+    own = [(s, {n for _, _, t in s.terms for n in t.names.union(*(behind.get(m, ()) for m in t.names))}) for s in sums]
     return tuple(s for s, names in own if not names & (levels_of_all - {a for a, _, _ in s.terms}))
 
 
@@ -168,12 +168,12 @@ def _that_vary(
     terms: tuple[tuple[str, int, Expression], ...], law: Law, scope: Mapping[str, Any]
 ) -> tuple[tuple[str, int, Expression], ...]:
     """The terms of a nested sum, without the factors of those that have one value over the settings."""
-    found = []
+    varying = []
     for name, sign, term in terms:
         values = np.asarray(term.evaluate(law.with_let({**scope, **({name: np.ones((1, 1))} if name else {})})))
         varies = name and np.isfinite(values).all() and np.std(values) > 1e-9 * np.abs(values).mean()
-        found.append((name if varies else "", sign, term))
-    return tuple(found)
+        varying.append((name if varies else "", sign, term))
+    return tuple(varying)
 
 
 def _may_not_vary(amplitude: str, term: Expression, law: Law, scope: Mapping[str, Any]) -> bool:
@@ -275,8 +275,8 @@ class Coordinates:
         Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
     apart : dict of str to array (levels,)
         For names in the formula whose values for levels are replaced by x in typical + spread^m (x - (1 - m) typical), the
-        powers m. Values that the data tell little about, as those of tasks without a signal, form a funnel with their spread
-        unless they are counted in spreads from the typical value (m = 1); values that the data tell are best left as they are
+        powers m. Values that the data hardly identify, as those of tasks without a signal, form a funnel with their spread
+        unless they are counted in spreads from the typical value (m = 1); values that the data identify are best left as they are
         (m = 0). See `centring`.
     sums : tuple of NestedSum
         Sums inside the formula whose level and factors are replaced by mean and spreads.
@@ -369,15 +369,15 @@ class Coordinates:
         x, functions, on
             The coordinates by parameter, the functions for such values by name, and what is done to them over settings.
         """
-        law, found = self.law, self._places(x, on)
+        law, places = self.law, self._places(x, on)
         jacobian, total = 0.0, 0.0
         for name, powers in self.apart.items():
             around, column = law.parameters[law.members[name][0]].around, law.column_of[name]
             assert around is not None
             power = on.data(column, powers, name)
-            stretch = power * found.single[around[1]]
-            typical = found.single[around[0]]
-            found.by_level[name] = typical + functions["exp"](stretch) * (found.by_level[name] - (1.0 - power) * typical)
+            stretch = power * places.single[around[1]]
+            typical = places.single[around[0]]
+            places.by_level[name] = typical + functions["exp"](stretch) * (places.by_level[name] - (1.0 - power) * typical)
             jacobian = jacobian + on.sum(stretch, column)
         moved = {*law.amplitudes, law.floor} - {""}
         priors = {name: p.prior for name, p in law.in_formula.items()}
@@ -387,8 +387,8 @@ class Coordinates:
             return {**dict.fromkeys(values, 1.0), **stay}
 
         typical = {name for name in law.members if name in law.parameters}  # shapes, whatever the formula's name is
-        jacobian = jacobian + self._centre(found.single, ones(found.single, typical), functions, on)
-        unit = Places(ones(found.single, typical), ones(found.by_level))
+        jacobian = jacobian + self._centre(places.single, ones(places.single, typical), functions, on)
+        unit = Places(ones(places.single, typical), ones(places.by_level))
         units = self._units(unit, functions)
         # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: terms need the scale itself.
         for values, of in ((unit.single, units.single), (unit.by_level, units.by_level)):
@@ -398,7 +398,7 @@ class Coordinates:
             if name not in self.by_spread | self.by_mean:
                 continue
             column = law.column_of.get(name, "")
-            of, its_units = (found.by_level, units.by_level) if column else (found.single, units.single)
+            of, its_units = (places.by_level, units.by_level) if column else (places.single, units.single)
             share = term.evaluate(scope, functions) / on.over_settings(its_units.get(name, 1.0), column)
             centre = on.mean(share, column)
             off = share - on.over_settings(centre, column) if name in self.by_spread else centre
@@ -412,7 +412,7 @@ class Coordinates:
             total = total + on.over_settings(constrain(priors[name], of[name], functions), column) * share
         if law.floor and self.by_spread | self.by_mean:
             column = law.column_of.get(law.floor, "")
-            of = found.by_level if column else found.single
+            of = places.by_level if column else places.single
             rest = on.mean(total, column)
             if priors[law.floor].support == "positive":
                 gap = (of[law.floor] - rest) / self.softplus_scale
@@ -421,7 +421,7 @@ class Coordinates:
                 jacobian = jacobian + (on.sum(change, column) if column else change)
             else:
                 of[law.floor] = of[law.floor] - rest
-        return found, jacobian
+        return places, jacobian
 
     def _centre(self, single: dict[str, Any], values: Mapping[str, Any], functions: Functions, on: Arrays | Variables) -> Any:
         """Replace means and spreads of nested sums by their parameters, in place; returns the log Jacobian."""

@@ -325,9 +325,9 @@ class Value:
 
     def every_row(self) -> Any:
         """The PyTensor variable with a value for each row."""
-        one = self.graph.array("ones", np.ones(self.graph.index(ALL, ALL).size)) if self.over == SINGLE else None
+        ones = self.graph.array("ones", np.ones(self.graph.index(ALL, ALL).size)) if self.over == SINGLE else None
         variable = self.variable_over(ALL)
-        return variable * one if self.graph.build and one is not None else variable
+        return variable * ones if self.graph.build and ones is not None else variable
 
     def sum(self) -> Value:
         variable = self.variable_over(self.over)

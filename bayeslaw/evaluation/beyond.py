@@ -56,8 +56,8 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
     tried = dict(zip(((cut, c.name) for cut in cuts for c in candidates), outcomes, strict=True))
     fits = _whole_fits(work, candidates)
     judged, cuts = _judged(work, asked.by, cuts, [c.name for c in candidates if c.name in fits], tried)
-    found = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
-    held = _held_forecasts(work, asked, along, common, cuts, {name: [found[cut, name] for cut in cuts] for name in judged})
+    scored = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
+    held = _held_forecasts(work, asked, along, common, cuts, {name: [scored[cut, name] for cut in cuts] for name in judged})
     weights, table = _weighed_beyond(work, asked, held, fits)
     _score_beyond(work, asked.by, held, tried, weights)
     work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])

@@ -255,8 +255,8 @@ class HeldOut:
     def weights(self) -> dict[str, float]:
         """Weights of the laws, by `shrunk_weights`."""
         linear, quadratic = self.crps
-        found = shrunk_weights(linear @ self.counts, quadratic.transpose(1, 2, 0) @ self.counts, hold_outs(self.rows))
-        return dict(zip(self.quantiles, found.tolist(), strict=True))
+        shrunk = shrunk_weights(linear @ self.counts, quadratic.transpose(1, 2, 0) @ self.counts, hold_outs(self.rows))
+        return dict(zip(self.quantiles, shrunk.tolist(), strict=True))
 
     def stacked(self, weights: Mapping[str, float]) -> Array:
         """Return some 1,000 draws (draws, n) of the weighted forecasts."""

@@ -306,10 +306,10 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Calla
         for law in laws:
             point, resampled = next(points)
             work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
-    made = {c.name: [*([whole[c.name]] if by else []), *(fits[c.name] for fits in by_fold)] for c in work.candidates}
-    for name, fits_of in made.items():
+    candidate_fits = {c.name: [*([whole[c.name]] if by else []), *(fits[c.name] for fits in by_fold)] for c in work.candidates}
+    for name, fits_of in candidate_fits.items():
         work.note_failures(name, *fits_of)
-    usable = [name for name, fits_of in made.items() if work.usable(*fits_of)]
+    usable = [name for name, fits_of in candidate_fits.items() if work.usable(*fits_of)]
     densities = {
         name: pd.concat(
             {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in zip(folds, by_fold, strict=True)},
@@ -317,7 +317,7 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Calla
         )
         for name in usable
     }
-    weights, table = _weighed(work, densities, made)
+    weights, table = _weighed(work, densities, candidate_fits)
     for fold, fits in zip(folds, by_fold, strict=True):
         stack = Stack.of(fits, weights)
         make = partial(score, stack, fold.held, seed=work.seed, force=True)

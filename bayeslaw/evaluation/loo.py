@@ -137,6 +137,8 @@ def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
         Rows that it was fitted to, and held-out ones. As in forecasts, the density of later rows of a fitted run is given that run.
     """
     frame, seen = held.frame, set(run_codes(fitted.frame)[1])
+    if frame.index.isin(fitted.frame.index).any():  # of another table, whose rows are counted from 1 too
+        frame = frame.set_axis(frame.index + int(fitted.frame.index.max()), axis=0)
     of = (fit.observed.group_column or None, fit.observed.clock_column)
     # Draws of `drift` are in lengths of the fit's typical run, whatever the length of held-out ones.
     alone = replace(Observations.of(fit.law, fitted, *of), span=fit.observed.span)

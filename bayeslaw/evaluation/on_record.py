@@ -261,9 +261,9 @@ def _calibrations(settled: Sequence[tuple[Prediction, pd.DataFrame]]) -> tuple[C
     groups: dict[Any, list[tuple[Prediction, pd.DataFrame]]] = {}
     for prediction, rows in settled:
         groups.setdefault((prediction.outcome.quantity, prediction.content["unit"]), []).append((prediction, rows))
-    made = []
+    calibrations = []
     for (_, unit), members in groups.items():
         directions = {prediction.content["reach_by"] for prediction, _ in members}
         rows = pd.concat([rows for _, rows in members], ignore_index=True)
-        made.append(Calibration(members[0][0].outcome, unit, rows, directions.pop() if len(directions) == 1 else ""))
-    return tuple(made)
+        calibrations.append(Calibration(members[0][0].outcome, unit, rows, directions.pop() if len(directions) == 1 else ""))
+    return tuple(calibrations)

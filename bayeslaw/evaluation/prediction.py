@@ -227,8 +227,8 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
     True
     """
     path = Path(path)
-    found = unseal(path, KIND, "prediction", None if key is None else read_key(Path(key)))
-    return _checked(path.name, found)
+    content = unseal(path, KIND, "prediction", None if key is None else read_key(Path(key)))
+    return _checked(path.name, content)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

@@ -224,15 +224,15 @@ def read_settled(prediction: Prediction, path: Path, key: str | Path | None = No
         'changed-file' if a byte of the file was changed, 'not-a-result' if it is something else, 'another-prediction' if it is of
         another prediction; with a key as `read_prediction`.
     """
-    found = unseal(path, KIND, "result", None if key is None else read_key(Path(key)))
-    check_format(path.name, found, KIND, FORMAT)
-    if found.content.get("prediction_sha256") != prediction.sha256:
+    content = unseal(path, KIND, "result", None if key is None else read_key(Path(key)))
+    check_format(path.name, content, KIND, FORMAT)
+    if content.content.get("prediction_sha256") != prediction.sha256:
         raise BayeslawError(
             f"{path.name} is the result of another prediction than {prediction.name}: settle this one.", code="another-prediction"
         )
     name = prediction.outcome.name
     try:
-        rows = found.content["rows"]
+        rows = content.content["rows"]
         place = np.array([row["row"] for row in rows], dtype=np.int64) - 1
         loss, error = (np.array([row[c] for row in rows], dtype=np.float64) for c in (name, prediction.outcome.error))
         low, high = prediction.outcome.bounds

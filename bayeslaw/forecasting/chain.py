@@ -131,10 +131,10 @@ class Chain:
     @property
     def extrapolation(self) -> list[str]:
         """How far outside the runs of either fit each setting lies, in words."""
-        one = np.array(self.first.extrapolation, dtype=object)[self.place]
+        of_first = np.array(self.first.extrapolation, dtype=object)[self.place]
         return [
             " and ".join(f"{law} {text}" for law, text in ((self.first.law, a), (self.second.law, b)) if text != INSIDE) or INSIDE
-            for a, b in zip(one, self.second.extrapolation, strict=True)
+            for a, b in zip(of_first, self.second.extrapolation, strict=True)
         ]
 
 

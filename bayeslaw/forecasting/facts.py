@@ -36,10 +36,10 @@ def with_facts(fit: Fit, runs: Runs) -> Runs:
         return runs
     of_task, asked = grouped.first(), [runs.frame[column].map(level, na_action="ignore") for column in columns]
     rows = pd.MultiIndex.from_arrays(asked) if asked else pd.Index(np.zeros(len(runs.frame)))
-    found = of_task.reindex(rows)
-    if found.isna().to_numpy().any():  # tasks that the fit does not know, which are refused by name
+    facts_of_rows = of_task.reindex(rows)
+    if facts_of_rows.isna().to_numpy().any():  # tasks that the fit does not know, which are refused by name
         return runs
-    return replace(runs, frame=runs.frame.assign(**{name: found[name].to_numpy() for name in missing}))
+    return replace(runs, frame=runs.frame.assign(**{name: facts_of_rows[name].to_numpy() for name in missing}))
 
 
 def _labels(fit: Fit, column: str) -> list[str]:

@@ -300,11 +300,11 @@ class Forecast:
         for end in interval_names("eti", 0.9):
             shown[end] = [row[f"{head}_{end}"] for head, row in rows]
         shown = shown.assign(interval_of=table["headline"], extrapolation=table["extrapolation"])
-        said = [str(check) for check in self.checks if not (check.passed or check.required)]
+        concerns = [str(check) for check in self.checks if not (check.passed or check.required)]
         sampling = f"FAILED (forced): do not trust these intervals. {failed_text(self.checks)}" if self.forced else "passed"
         about = f"at {self.rows.size:,} setting{'s' * (self.rows.size != 1)}, {self.outcome.in_unit(self.unit)}"
         verdicts = html.verdicts(sampling, self.model_label)
-        return html.fragment(f"Forecast by {self.law}", about, verdicts, html.grid(shown, self.rows.size), html.notes(said))
+        return html.fragment(f"Forecast by {self.law}", about, verdicts, html.grid(shown, self.rows.size), html.notes(concerns))
 
     @property
     def outcome(self) -> Outcome:

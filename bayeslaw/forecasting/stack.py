@@ -67,12 +67,12 @@ class Stack(Verdicts):
     def _repr_html_(self) -> str:
         """Show the formulas, the weights and the verdicts in a notebook."""
         laws = {fit.law.name: fit.law for fit in self.members.values()}
-        said = [str(check) for fit in self.members.values() for check in fit.concerns]
+        concerns = [str(check) for fit in self.members.values() for check in fit.concerns]
         table = self.table.reset_index()[["fit", "law", "weight", "checks", "model", "rows", "runs", "noise"]]
         return html.fragment(
             "Stack", f"of {len(self.members)} fits, {self.outcome.in_unit(self.unit)}",
             *(html.formulas(law.mathml, name) for name, law in laws.items()), html.verdicts(*self.verdicts), html.grid(table),
-            html.notes(said),
+            html.notes(concerns),
         )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -142,7 +142,7 @@ class Faults:
     def each[Part](self, part: Callable[[str, Any], Part], table: Mapping[str, Any]) -> dict[str, Part]:
         """Return the parts of a table by name, without those that have a fault."""
         parts = {name: self.of(part, name, value) for name, value in table.items()}
-        return {name: made for name, made in parts.items() if made is not None}
+        return {name: item for name, item in parts.items() if item is not None}
 
 
 def _all_faults(faults: Sequence[LocatedError], text: str, origin: str) -> CardError:

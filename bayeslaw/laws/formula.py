@@ -318,9 +318,9 @@ def symbol_fault(text: str) -> str:
         return f"it has {len(text)} characters instead of 1 to {MOST_IN_SYMBOL}"
     depth = position = 0
     while position < len(text):
-        found = _IN_SYMBOL.match(text, position)
-        part = found.group() if found else text[position]
-        if found is None or (part[0] == "\\" and part[1:].isalpha() and part[1:] not in _COMMANDS):
+        match = _IN_SYMBOL.match(text, position)
+        part = match.group() if match else text[position]
+        if match is None or (part[0] == "\\" and part[1:].isalpha() and part[1:] not in _COMMANDS):
             return f"{part} is not allowed in it"
         depth += (part == "{") - (part == "}")
         if depth < 0:

@@ -568,16 +568,16 @@ def faults_of_on(law: Law) -> list[LocatedError]:
     """Return the faults that `check_on` looks for, at most one for each parameter."""
     known = {*law.covariates, *law.parameters, *law.let, *law.members}
     relative = {n: p.prior.on for n, p in law.in_formula.items() if p.prior.on}
-    found = list[LocatedError]()
+    faults = list[LocatedError]()
     for name, on in relative.items():
         section = f"parameters.{name}"
         if unknown := sorted(on.names - known):
             message = f"unknown name {unknown[0]!r} in `on` of {name}.{nearest(unknown[0], known)}"
-            found.append(LocatedError(message, section, "prior", code="unknown-name"))
+            faults.append(LocatedError(message, section, "prior", code="unknown-name"))
             continue
         if others := sorted((on.names & relative.keys()) - {name}):
             message = f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can."
-            found.append(LocatedError(message, section, "prior", code="on-uses-on"))
+            faults.append(LocatedError(message, section, "prior", code="on-uses-on"))
             continue
         at = {name: _middle(covariate) for name, covariate in law.covariates.items()}
         draws = law._variables(1, np.random.default_rng(0))
@@ -586,5 +586,5 @@ def faults_of_on(law: Law) -> list[LocatedError]:
             at_1, at_3 = (on.evaluate(law.with_let({**draws, **at, name: np.array([v])})) for v in (1.0, 3.0))
         if not np.allclose(at_3, 3 * at_1, rtol=1e-9) or not np.all(at_1 > 0):
             message = f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not."
-            found.append(LocatedError(message, section, "prior", code="on-not-proportional"))
-    return found
+            faults.append(LocatedError(message, section, "prior", code="on-not-proportional"))
+    return faults

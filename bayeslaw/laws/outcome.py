@@ -144,7 +144,7 @@ class Outcome:
 
     @property
     def relative(self) -> bool:
-        """Whether errors are told relative to the outcome, in percent."""
+        """Whether errors are reported relative to the outcome, in percent."""
         return self.kind == "positive"
 
     def to_scale(self, values: Any, functions: Mapping[str, Callable[..., Any]] = NUMPY) -> Any:

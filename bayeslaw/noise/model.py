@@ -67,13 +67,13 @@ def pools(law: Law) -> list[Pool]:
     for name, parameter in law.parameters.items():
         if parameter.around is not None and parameter.within is not None:
             within.setdefault(parameter.around[0], {})[name] = parameter.within
-    taken, found = {"row", "run", "chain", "draw", *law.covariates, *law.parameters}, []
+    taken, pooled = {"row", "run", "chain", "draw", *law.covariates, *law.parameters}, []
     for typical, members in within.items():
         column = next(iter(members.values()))[0]
         dim = f"{column}_value" if column in taken else column
         on = law.parameters[typical].prior.on is not None
-        found.append(Pool(typical, dim, tuple(members), tuple(value for _, value in members.values()), on))
-    return found
+        pooled.append(Pool(typical, dim, tuple(members), tuple(value for _, value in members.values()), on))
+    return pooled
 
 
 def pymc_model(

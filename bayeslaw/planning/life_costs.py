@@ -168,8 +168,8 @@ class LifeCosts:
         _check_names("price", money, RATES)
         _check_names("device", machine, DEVICE)
         known = {name: price_of(name, value, size, seed) for name, value in money.items()}
-        one, zero = np.ones(size), np.zeros(size)
-        rates = {"flops": (one, one)}
+        ones, zero = np.ones(size), np.zeros(size)
+        rates = {"flops": (ones, ones)}
         if machine:
             if missing := [name for name in DEVICE[:2] if name not in machine]:
                 raise BayeslawError(f"A device has {EXAMPLE_DEVICE}; {missing[0]} is missing.", code="incomplete-device")
@@ -180,8 +180,8 @@ class LifeCosts:
                 for name, value in machine.items()
             }
             peak, share = part["peak"], part["utilisation"]
-            training = device_hours(one, peak, share)
-            rates["hours"] = training, device_hours(one, part.get("served-peak", peak), part.get("served-utilisation", share))
+            training = device_hours(ones, peak, share)
+            rates["hours"] = training, device_hours(ones, part.get("served-peak", peak), part.get("served-utilisation", share))
         if (hourly := [name for name in known if name.endswith("hour")]) and not machine:
             raise BayeslawError(
                 f"The price {hourly[0]} needs a device, by which FLOPs become hours: {EXAMPLE_DEVICE}.", code="missing-device"

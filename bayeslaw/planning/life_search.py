@@ -147,10 +147,10 @@ class LifeSearch:
         """The choice for each confidence."""
         needed = [self._needed(level) for level in levels]
         at = self._at(self.costs)
-        found = self._search(at, needed)
-        if all(place is None for place in found):
+        points = self._search(at, needed)
+        if all(place is None for place in points):
             self._explain()
-        return [self.scored(place, level) for place, level in zip(found, levels, strict=True)]
+        return [self.scored(place, level) for place, level in zip(points, levels, strict=True)]
 
     def at_size(self, n: float, confidence: float) -> LifeChoice | None:
         """The choice at one size."""
@@ -257,7 +257,7 @@ class LifeSearch:
         """For each number of draws needed, N, D and the minimised value; None where there are none."""
         sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
         rows = [at(n, needed) for n in sizes.tolist()]
-        found: list[tuple[float, float, float] | None] = []
+        points: list[tuple[float, float, float] | None] = []
         for level, k in enumerate(needed):
             places = [(float(row[1][level]), n, float(row[0][level])) for n, row in zip(sizes.tolist(), rows, strict=True)]
             kept, step = sorted(places)[: 1 if self.menu is not None else KEPT], (self.span[1] - self.span[0]) / (SIZES - 1)
@@ -268,8 +268,8 @@ class LifeSearch:
                 kept = sorted({*kept, *((float(value[0]), n, float(d[0])) for n, d, value in tried)})[:KEPT]
                 step *= 2 / (NEAR - 1)
             value, n, d = kept[0]
-            found.append((n, d, value) if math.isfinite(value) else None)
-        return found
+            points.append((n, d, value) if math.isfinite(value) else None)
+        return points
 
     def scored(self, place: tuple[float, float, float] | None, confidence: float) -> LifeChoice | None:
         """A place with its mean costs and its probabilities by searched and held-out draws."""

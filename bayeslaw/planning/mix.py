@@ -268,7 +268,7 @@ def mix(
     compared = {name: best} | ({} if now is None else {TODAY: now})
     pairs = zip(numbers, others, strict=True)
     compared |= {f"{label} {number}": x for number, x in pairs if among is None or not np.array_equal(x, best)}
-    found = dict(zip(shares, best.tolist(), strict=True))
+    shares_of_best = dict(zip(shares, best.tolist(), strict=True))
     table, draws = search.compare(compared)
     table = table.assign(regret=(draws.to_numpy()[single] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
@@ -278,7 +278,7 @@ def mix(
         row = next(number for number, x in zip(numbers, others, strict=True) if np.array_equal(x, best))
         notes.append(f"the {name} mixture is that of row {row}, of {len(others)} different ones given")
     return Mix(
-        found if feasible else None, found, table.assign(checks=checks_label(forced)), search.by_domain(compared),
+        shares_of_best if feasible else None, shares_of_best, table.assign(checks=checks_label(forced)), search.by_domain(compared),
         None if now is None else _gain(draws[TODAY].to_numpy() - draws[name].to_numpy()),
         draws, pd.DataFrame(optima, single, list(shares)).rename_axis("draw"), chosen, upper, dict(at or {}), now_by_share,
         shares, {s: (float(box[0][i]), float(box[1][i])) for i, s in enumerate(shares)}, confidence, tail, on, domains[0].unit,
@@ -465,8 +465,8 @@ def _domain(
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
         frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in fit.law.measured}, **level}])
         away = with_error(fit, posterior.selections) if discrepancy == "learned" else None
-        one = {k: frame[k].to_numpy() for k in at if k in frame}
-        columns = {c: one.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
+        given_columns = {k: frame[k].to_numpy() for k in at if k in frame}
+        columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
         used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit
         values = {k: v[draws] for k, v in used.draws.items()}

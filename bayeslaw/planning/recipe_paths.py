@@ -245,9 +245,9 @@ def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = 
     if tokens_per_parameter is not None:
         n = np.sqrt(flops / FLOPS / float(np.asarray(tokens_per_parameter)))
     else:
-        found = [optimum(law, flops) for law in recipe.laws]
-        n = np.concatenate([o["N"] for o in found])
-        corner = float(np.mean([o["corner"].mean() for o in found]))
+        optima = [optimum(law, flops) for law in recipe.laws]
+        n = np.concatenate([o["N"] for o in optima])
+        corner = float(np.mean([o["corner"].mean() for o in optima]))
     loss = recipe.losses(n, flops / FLOPS / n)
     return ComputePath(inside, n if n.ndim == 1 else np.median(n, axis=0), loss, corner)
 

@@ -355,11 +355,11 @@ def versus(
     groups = [(np.arange(flops.size), {})] if frame is None else _groups(frame)
     if flops.size > MOST:
         raise BayeslawError(f"These are {flops.size:,} settings; give at most {MOST:,}.", code="too-many-settings")
-    made, losses, times = dict[str, tuple[Recipe, Recipe]](), np.empty((0, 0, 0)), np.empty((0, 0, 0))
+    pairs, losses, times = dict[str, tuple[Recipe, Recipe]](), np.empty((0, 0, 0)), np.empty((0, 0, 0))
     for chosen, extra in groups:
-        if repr(extra) not in made:
-            made[repr(extra)] = _recipes(names, (first, second), own, extra, shared_error, discrepancy == "learned", seed)
-        recipes = made[repr(extra)]
+        if repr(extra) not in pairs:
+            pairs[repr(extra)] = _recipes(names, (first, second), own, extra, shared_error, discrepancy == "learned", seed)
+        recipes = pairs[repr(extra)]
         ratio = tokens_per_parameter if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
         paths, of_losses, of_times = _compared(recipes, flops[chosen], ratio)
         if not losses.size:
@@ -381,7 +381,7 @@ def versus(
         ways = "both at the settings given; where compute grows, it grows at their tokens per parameter"
     elif tokens_per_parameter is not None:
         ways = f"each at {tokens_per_parameter:g} tokens per parameter"
-    notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*made.values()]), *_rising(recipes, paths, flops))
+    notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*pairs.values()]), *_rising(recipes, paths, flops))
     notes = (*notes, *_sizes_outside(first, second, table))
     return Versus(
         names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, ways, recipes, (first, second), on, spread,
@@ -460,13 +460,13 @@ def _own_settings(
 
 def _column_of(fit: Posterior, levels: Sequence[str]) -> str:
     """Return the column that has both levels; exactly one must."""
-    found = [column for column, values in fit.levels.items() if {*levels} <= {*values}]
-    if len(found) != 1:
+    columns = [column for column, values in fit.levels.items() if {*levels} <= {*values}]
+    if len(columns) != 1:
         shown = "; ".join(f"{column}: {', '.join(values)}" for column, values in fit.levels.items()) or "none"
-        several = f"several columns have both ({', '.join(found)}): name it by --set-a COLUMN=VALUE and --set-b"
-        wanted = several if found else f"no column of {fit.name} has both (columns by which its parameters differ: {shown})"
+        several = f"several columns have both ({', '.join(columns)}): name it by --set-a COLUMN=VALUE and --set-b"
+        wanted = several if columns else f"no column of {fit.name} has both (columns by which its parameters differ: {shown})"
         raise BayeslawError(f"Levels {levels[0]!r} and {levels[1]!r}: {wanted}.", code="unknown-level")
-    return found[0]
+    return columns[0]
 
 
 def _names(names: Sequence[str] | None, levels: Sequence[str] | None, first: Posterior, second: Posterior) -> tuple[str, str]:
@@ -510,8 +510,8 @@ def _groups(frame: pd.DataFrame) -> list[tuple[NDArray[np.int64], dict[str, Any]
     others = [str(c) for c in frame if c not in ("N", "D")]
     ratio = (frame["D"] / frame["N"]).map("{:.12g}".format).to_numpy()
     keys = frame[others].assign(_=ratio).reset_index(drop=True)
-    found = keys.groupby([*others, "_"], sort=False).indices.values()
-    return [(np.asarray(rows), {c: float(frame[c].iloc[rows[0]]) for c in others}) for rows in found]
+    groups = keys.groupby([*others, "_"], sort=False).indices.values()
+    return [(np.asarray(rows), {c: float(frame[c].iloc[rows[0]]) for c in others}) for rows in groups]
 
 
 def _recipes(
@@ -544,16 +544,16 @@ def _compared(
         raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
     log_c = np.log(flops)
     a, b = (path(r, points(log_c), tokens_per_parameter) for r in recipes)
-    for found, r in zip((a, b), recipes, strict=True):
-        if outside := [f"{c:.3g}" for c, x in zip(flops, log_c, strict=True) if not found.log_c[0] <= x <= found.log_c[-1]]:
+    for own, r in zip((a, b), recipes, strict=True):
+        if outside := [f"{c:.3g}" for c, x in zip(flops, log_c, strict=True) if not own.log_c[0] <= x <= own.log_c[-1]]:
             raise BayeslawError(f"{outside[0]} FLOPs leave no N and D in the supports of {r.name}.", code="compute-out-of-support")
-    of_a, of_b = (found.loss[:, found.at(log_c)] for found in (a, b))
+    of_a, of_b = (own.loss[:, own.at(log_c)] for own in (a, b))
     times = np.stack([b.needed(log_c, of_a), a.needed(log_c, of_b)])
     return (a, b), np.stack([of_a, of_b]), np.exp(times)
 
 
-def _at(found: ComputePath, flops: Array) -> Array:
-    return found.n[found.at(np.log(flops))]
+def _at(own: ComputePath, flops: Array) -> Array:
+    return own.n[own.at(np.log(flops))]
 
 
 def _crossing(paths: tuple[ComputePath, ComputePath], flops: Array) -> tuple[Array, NDArray[np.int64]]:
@@ -598,7 +598,7 @@ def _notes(
     if erring:
         part = "independent, which makes the widest intervals" if not shared else f"correlated by {shared:g}"
         notes.append(f"what the two laws err beyond their runs is {part} (shared error)")
-    if (corner := max(found.corner for found in paths)) > 0:
+    if (corner := max(own.corner for own in paths)) > 0:
         notes.append(f"in {percent(corner)} of draws and computes the optimum is a corner, at a limit of N or D")
     if (least := float((times == 0).mean())) > 0:
         share = percent(least)
@@ -627,9 +627,9 @@ def _sizes_outside(first: Posterior, second: Posterior, table: pd.DataFrame) -> 
 def _rising(recipes: tuple[Recipe, Recipe], paths: tuple[ComputePath, ComputePath], flops: Array) -> list[str]:
     """Return a note where losses rise with compute, as forgetting does: no compute is then needed for another's loss."""
     rising = dict[str, float]()
-    for of, found in zip(recipes, paths, strict=True):
-        at = np.minimum(found.at(np.log(flops)), found.log_c.size - 2)
-        rising[of.name] = float((found.loss[:, at + 1] > found.loss[:, at]).mean())
+    for of, own in zip(recipes, paths, strict=True):
+        at = np.minimum(own.at(np.log(flops)), own.log_c.size - 2)
+        rising[of.name] = float((own.loss[:, at + 1] > own.loss[:, at]).mean())
     texts = [f"that of {name} in {share:.0%}" for name, share in rising.items() if share > RISING]
     where = "of draws and settings, as forgetting does: `multiplier`, `never` and `wasted` say nothing there"
     return [f"losses rise with compute, {' and '.join(texts)} {where}"] if texts else []

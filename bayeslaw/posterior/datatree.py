@@ -39,7 +39,7 @@ def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataT
     if per not in get_args(Per):
         raise BayeslawError(f"per is {per!r}; log likelihoods are per 'run' or per 'row'.", code="unknown-unit")
     whole_number("seed", seed, 0)
-    made = {
+    tree_groups = {
         "posterior": lambda: _posterior(fit),
         "log_likelihood": lambda: _log_likelihood(fit, per),
         "log_prior": lambda: _log_prior(fit),
@@ -49,7 +49,7 @@ def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataT
     tree: dict[str, xr.Dataset] = {}
     for name in GROUPS:
         if name in chosen:
-            tree[name] = made[name]() if name in made else fit.tree[name].to_dataset()
+            tree[name] = tree_groups[name]() if name in tree_groups else fit.tree[name].to_dataset()
     return xr.DataTree.from_dict(tree)
 
 
@@ -63,19 +63,19 @@ def variables(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[st
     at : mapping of covariate to float
         The runs' reference point, where priors with `on` are stated.
     """
-    levels, found = law.stated_at(draws, at), Variables()
+    levels, of_model = law.stated_at(draws, at), Variables()
     pool_of = {pool.members[0]: pool for pool in pools(law)}
     for name, parameter in law.parameters.items():
         if parameter.around is None:
-            found |= {f"{name}_level": ((), levels[name])} if name in levels else {}
-            found[name] = ((), draws[name])
+            of_model |= {f"{name}_level": ((), levels[name])} if name in levels else {}
+            of_model[name] = ((), draws[name])
         elif (pool := pool_of.get(name)) is not None:
             for of_pool, values in {pool.free: levels if pool.on else draws, pool.name: draws}.items():
-                found[of_pool] = ((pool.dim,), np.stack([values[member] for member in pool.members], axis=-1))
+                of_model[of_pool] = ((pool.dim,), np.stack([values[member] for member in pool.members], axis=-1))
     for name in noise.parameters:
-        found[_free(name)] = ((), draws[name] - noises.LEAST.get(name, 0.0))
-        found[name] = ((), draws[name])
-    return found
+        of_model[_free(name)] = ((), draws[name] - noises.LEAST.get(name, 0.0))
+        of_model[name] = ((), draws[name])
+    return of_model
 
 
 def _dataset(fit: Fit, found: Variables, shape: tuple[int, int]) -> xr.Dataset:
@@ -101,9 +101,9 @@ def _effects(fit: Fit) -> dict[str, Array]:
 
 
 def _posterior(fit: Fit) -> xr.Dataset:
-    found = variables(fit.law, fit.noise, fit.draws, fit.observed.at)
-    found |= {name: (("run",), values) for name, values in _effects(fit).items()}
-    return _dataset(fit, found, _shape(fit))
+    of_model = variables(fit.law, fit.noise, fit.draws, fit.observed.at)
+    of_model |= {name: (("run",), values) for name, values in _effects(fit).items()}
+    return _dataset(fit, of_model, _shape(fit))
 
 
 def _prior(fit: Fit, seed: int) -> xr.Dataset:
@@ -114,11 +114,11 @@ def _prior(fit: Fit, seed: int) -> xr.Dataset:
 def _log_prior(fit: Fit) -> xr.Dataset:
     """Log densities of the free variables' priors at the posterior's draws."""
     of_law, of_noise = log_priors(fit.law, fit.noise, fit.draws, fit.observed.at)
-    found: Variables = {}
+    densities: Variables = {}
     for name, values in of_law.items():
-        found[f"{name}_level" if fit.law.parameters[name].prior.on else name] = ((), values)
-    found |= {_free(name): ((), values) for name, values in of_noise.items()}
-    return _dataset(fit, found, _shape(fit))
+        densities[f"{name}_level" if fit.law.parameters[name].prior.on else name] = ((), values)
+    densities |= {_free(name): ((), values) for name, values in of_noise.items()}
+    return _dataset(fit, densities, _shape(fit))
 
 
 def _free(name: str) -> str:

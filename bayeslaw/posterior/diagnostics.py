@@ -116,7 +116,7 @@ def model_verdict(checks: Sequence[Check]) -> str:
 
 
 def sampling_label(checks: Iterable[Check]) -> str:
-    """Return the text of a table's column `sampling`: 'passed' or 'FAILED'."""
+    """Return 'passed' or 'FAILED', as the column `checks` of `Fit.summary` has it."""
     return "FAILED" if failures(checks) else "passed"
 
 

@@ -98,11 +98,11 @@ class Fit(Verdicts):
         frame = frame.assign(unit=[parameter_unit(self, n) for n in names], meaning=[describe_parameter(self, n)[0] for n in names])
         count = f"{self.observed.response.size:,} {self.law.outcome.plural} of {self.observed.runs:,} runs"
         fitted = f"to {count} ({self.origin}); {self.noise.text}"
-        said = [str(check) for check in self.concerns] + ([text] if (text := self.learnt()) and self.passed else [])
+        concerns = [str(check) for check in self.concerns] + ([text] if (text := self.learnt()) and self.passed else [])
         stopped = html.alarm("Sampling was interrupted before its end.") if self.info["interrupted"] else ""
         return html.fragment(
             f"Fit of {self.name}", fitted, html.formulas(self.law.mathml), stopped, html.verdicts(*self.verdicts), html.grid(frame),
-            html.notes(said),
+            html.notes(concerns),
         )  # fmt: skip
 
     @cached_property
@@ -464,9 +464,9 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
 
 def require_fits(*given: object, points: bool = False) -> None:
     """Refuse what is no fit or stack, such as the path of one, nor a point fit where `points` may be used."""
-    for one in given:
-        if hasattr(one, "selections") or (points and hasattr(one, "observed")):
+    for value in given:
+        if hasattr(value, "selections") or (points and hasattr(value, "observed")):
             continue
         kinds = "fit, a stack or a point fit" if points else "fit or a stack"
-        what = f"the path {str(one)!r}" if isinstance(one, (str, Path)) else shortened(repr(one))
+        what = f"the path {str(value)!r}" if isinstance(value, (str, Path)) else shortened(repr(value))
         raise BayeslawError(f"Give a {kinds}, not {what}: bayeslaw.load_fit reads one from its file.", code="not-a-fit")

@@ -1,7 +1,7 @@
 """Checks of a model against the runs that it was fitted to.
 
-They find outliers, a law that errs along a covariate, points counted as more than they are worth, drift in place of the law, and
-posteriors far out in their priors.
+They find outliers, a law that errs along a covariate, points counted as more than they are worth, an OU run effect in place of the
+law, and posteriors far out in their priors.
 
 Each is a concern with numbers and what to do. Limits are such that at most a few in a hundred well-specified tables raise one
 (`benchmarks/concerns.py`); a fit without concerns may still err outside its runs.
@@ -34,9 +34,10 @@ NAMED = 3  # rows that a text names
 TAIL = 0.0027  # prior probability beyond a posterior median: three standard deviations of a normal prior
 VALUES, BINS = 8, 5  # a covariate with more values than the first is put into so many bins of equal numbers of rows
 LAG = 0.1  # correlation of neighbouring points below which intervals are at most 1.1 times too narrow
-# A drift that lasts at least the first share of a run takes over from the law where it moves more than the second share of the
-# run's decline in loss. On public curves of 25M models, where it multiplies the error of forecasts by four, it lasts .6 and 1.9 of
-# a run and moves 3 and 2%; on those of 100M and 400M models, where it does little harm, .05 and .1 of a run and 1%.
+# An OU run effect that is correlated over at least the first share of a run takes over from the law where it moves the loss by more
+# than the second share of the run's decline. On public curves of 25M models, where it multiplies the error of forecasts by four,
+# they are .6 and 1.9 of a run, and 3 and 2%; on those of 100M and 400M models, where it does little
+# harm, .05 and .1 of a run and 1%.
 LASTING, TAKEN = 0.3, 0.015
 
 
@@ -62,7 +63,7 @@ def model_checks(
         misfit_check(residual, observed, noise, {c: observed.covariates[c] for c in law.axes} | dict(others), len(law.parameters)),
         autocorrelation_check(residual, observed, noise, draws, order),
     ]
-    if not law.noise:  # a card that names drift was compared with the usual noise on held-out runs
+    if not law.noise:  # a card that names this noise was compared with the usual noise on held-out runs
         checks.append(drift_check(residual, observed, noise, draws))
     return [check for check in checks if check is not None]
 
@@ -314,7 +315,10 @@ def drift_check(residual: Array, observed: Observations, noise: Noise, draws: Ma
     outcome = observed.outcome
     size, change = (f"{moved:.1%}", "decline") if outcome.relative else (f"{moved:.2g}", "change")
     size += " in logits" if outcome.kind == "bounded" else ""
-    text = f"the drift lasts {length:.2g} of a run and moves its {outcome.name} by {size}, {share:.1%} of the {change} by the law"
+    text = (
+        f"the OU run effect is correlated over {length:.2g} of a run and changes its {outcome.name} by {size}, {share:.1%} of the "
+    )
+    text += f"{change} by the law"
     text += "" if passed else ": it takes over what the law should explain"
     numbers = pd.DataFrame({"length": [length], "moved": [moved], "share": [share]})
     return Check("drift", passed, text, "model", numbers, "Compare with noise normal on held-out runs")

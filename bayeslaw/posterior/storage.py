@@ -104,7 +104,7 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     if not all(isinstance(c.passed, bool) and c.subject in get_args(Subject) and isinstance(c.text, str) for c in checks):
         raise FitError("a check's verdict is neither true nor false, or its subject or text is none.", code="damaged-checks")
     if not any(c.name == "informed" and "prior_overlap" in c.table for c in checks):
-        raise FitError("the check of what the data tell about the parameters is missing.", code="damaged-checks")
+        raise FitError("the check of which parameters the data inform is missing.", code="damaged-checks")
     whole_number("its seed", info["seed"], 0)
     if not isinstance(memory := info.get("memory", 0.0), float) or not 0 <= memory < 1:
         raise FitError("the memory of its annealing areas is no number from 0 to 1.", code="damaged-settings")

@@ -47,9 +47,9 @@ def cite(*what: Citable) -> str:
     """
     if not what:
         raise BayeslawError("Give a fit, a stack or a law to cite.", code="nothing-to-cite")
-    given = [_opened(one) for one in what]
-    fits = [fit for one in given if isinstance(one, (Fit, Stack)) for fit in fits_of(one).values()]
-    laws = [*(one for one in given if isinstance(one, Law)), *(fit.law for fit in fits)]
+    given = [_opened(item) for item in what]
+    fits = [fit for item in given if isinstance(item, (Fit, Stack)) for fit in fits_of(item).values()]
+    laws = [*(item for item in given if isinstance(item, Law)), *(fit.law for fit in fits)]
     versions = dict(fits[0].info["versions"]) if fits else {p: version(p) for p in ("bayeslaw", "nutpie", *PROGRAMS)}
     parts = dict[str, Reference]()
     texts = list[str]()

@@ -71,11 +71,13 @@ class Explorer:
         """The page: one file that loads no other, sends nothing, and evaluates no text as code."""
         from bayeslaw.reporting.html import environment, text_of
 
-        made, style = environment(), text_of("explore.css")
+        templates, style = environment(), text_of("explore.css")
         laws = f"{FUNCTIONS}\nconst LAWS = [{', '.join(self.laws)}];\n"
         script = "\n".join(['"use strict";\n(() => {', laws, *map(text_of, SCRIPTS), "})();\n"])
         hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
-        return made.get_template("explore.html").render(facts=self.facts, data=self.data, style=style, script=script, hashes=hashes)
+        return templates.get_template("explore.html").render(
+            facts=self.facts, data=self.data, style=style, script=script, hashes=hashes
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the page; a killed write leaves an older file intact."""
@@ -263,15 +265,15 @@ def _sliders(fits: Sequence[Fit]) -> list[dict[str, Any]]:
         for name, covariate in shown.items():
             seen = fit.observed.covariates[name]
             seen = seen[np.isfinite(seen)]
-            one = _slider(covariate, seen) | {"start": start[name], "idle": name not in used, "series": covariate.series}
+            slider = _slider(covariate, seen) | {"start": start[name], "idle": name not in used, "series": covariate.series}
             if name in sliders:
                 known = sliders[name]
-                one |= {"start": known["start"], "idle": known["idle"] and one["idle"]}
-                one |= {k: min(one[k], known[k]) for k in ("low", "seenLow")}
-                one |= {k: max(one[k], known[k]) for k in ("high", "seenHigh")}
-                one["support"] = [max(one["support"][0], known["support"][0]), min(one["support"][1], known["support"][1])]
-                one["log"], one["binary"] = one["log"] and known["log"], one["binary"] and known["binary"]
-            sliders[name] = one
+                slider |= {"start": known["start"], "idle": known["idle"] and slider["idle"]}
+                slider |= {k: min(slider[k], known[k]) for k in ("low", "seenLow")}
+                slider |= {k: max(slider[k], known[k]) for k in ("high", "seenHigh")}
+                slider["support"] = [max(slider["support"][0], known["support"][0]), min(slider["support"][1], known["support"][1])]
+                slider["log"], slider["binary"] = slider["log"] and known["log"], slider["binary"] and known["binary"]
+            sliders[name] = slider
     return list(sliders.values())
 
 

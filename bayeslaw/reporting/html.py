@@ -20,11 +20,11 @@ def environment() -> Environment:
     """Return what makes pages from the templates of this package; what templates are given is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("bayeslaw.reporting"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS)}
-    return made
+    templates.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS)}
+    return templates
 
 
 def text_of(name: str) -> str:

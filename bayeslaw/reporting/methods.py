@@ -31,19 +31,19 @@ def methods(facts: Mapping[str, Any], interval: str, forecasts: bool) -> dict[st
 
 def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tuple[tuple[str, str], str]:
     """Return the two parts of the first sentence, before and after the formula, and the sentences that follow."""
-    law, made, data = facts["law"], facts["made"], facts["data"]
+    law, fitting, data = facts["law"], facts["made"], facts["data"]
     ranges = [dict(zip(data["ranges"]["columns"], row, strict=True)) for row in data["ranges"]["rows"]]
     spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MOST_RANGES]]
     base = f"; {data['base_rows']} {data['outcomes']} of base checkpoints were kept out" if data["base_rows"] else ""
     head = f"We fitted the law {law['name']} ({law['source']})"
     rows = f"to {data['rows']} {data['outcomes']} of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}."
-    settings, versions = made["settings"], made["versions"]
+    settings, versions = fitting["settings"], fitting["versions"]
     sampled = (
         f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "
         f"{versions.get('bayeslaw', '')} ({settings['chains']} chains of {settings['draws']} draws after {settings['tune']} "
-        f"tuning draws each, seed {made['seed']})."
+        f"tuning draws each, seed {fitting['seed']})."
     )
-    stopped = " Sampling was interrupted before its end." if made["interrupted"] else ""
+    stopped = " Sampling was interrupted before its end." if fitting["interrupted"] else ""
     return (head, rows), " ".join(filter(None, [sampled + stopped, _diagnosed(facts), _reported(facts, interval, forecasts)]))
 
 
@@ -55,8 +55,8 @@ def _diagnosed(facts: Mapping[str, Any]) -> str:
     sizes = [[v for v in columns[c] if v is not None] for c in ("ess_bulk", "ess_tail")]
     verdict = f"Sampling FAILED ({facts['failures']}): intervals of this fit are not to be trusted."
     if facts["passed"]:
-        found = "; ".join(text.removeprefix("concern: ").rstrip(".") for text in facts["concerns"])
-        model = f"Concerns about the model: {found}." if found else "Checks of the model raised no concerns."
+        concerns = "; ".join(text.removeprefix("concern: ").rstrip(".") for text in facts["concerns"])
+        model = f"Concerns about the model: {concerns}." if concerns else "Checks of the model raised no concerns."
         verdict = f"All checks of the sampling passed. {model}"
     if not worst or not all(sizes):
         return verdict

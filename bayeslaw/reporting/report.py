@@ -55,14 +55,14 @@ class Report:
         """The page: one file that loads no other."""
         from bayeslaw.reporting.html import page
 
-        return page(json.loads(self.json), {name: one.bytes("svg") for name, one in self.pictures.items()})
+        return page(json.loads(self.json), {name: picture.bytes("svg") for name, picture in self.pictures.items()})
 
     @property
     def latex(self) -> dict[str, bytes]:
         """Files for a paper by name: tables and methods as .tex, pictures as .pdf, and report.tex, which shows them all."""
         from bayeslaw.reporting.latex import files
 
-        return files(json.loads(self.json)) | {f"{name}.pdf": one.bytes("pdf") for name, one in self.pictures.items()}
+        return files(json.loads(self.json)) | {f"{name}.pdf": picture.bytes("pdf") for name, picture in self.pictures.items()}
 
 
 def report(

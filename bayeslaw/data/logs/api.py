@@ -248,9 +248,10 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]
             f"{advice(raw, ['loss', *wanted])}",
             code="no-loss",
         )
-    found = guesses(raw, wanted)
+    guessed = guesses(raw, wanted)
     return [
-        f"no column is {ours} by its name; if {text.partition(':')[0]} is, add {option(ours, text)}" for ours, text in found.items()
+        f"no column is {ours} by its name; if {text.partition(':')[0]} is, add {option(ours, text)}"
+        for ours, text in guessed.items()
     ]
 
 
