@@ -67,7 +67,8 @@ def label_text(value: object) -> str:
     ----------
     value : object
     """
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    whole = isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer()
+    return str(int(float(value))) if isinstance(value, Real) and whole else str(value)
 
 
 def exact(value: object) -> str:

@@ -175,6 +175,12 @@ def test_runs_named_by_numbers_are_compared_with_numbers() -> None:
     """Names are texts, also of runs that pandas counts in floats beside an empty cell."""
     runs = read_runs(pd.DataFrame({"run": [1.0, np.nan, 2.0, 3.0], "N": 1e7, "D": 1e8, "loss": [3.0, 2.9, 2.8, 2.7]}))
     assert runs.frame["run"].tolist() == ["1", None, "2", "3"]
+    assert read_runs(runs.frame.assign(run=np.array([1, 2, 2.5, 3], dtype=np.float32))).frame["run"].tolist() == [
+        "1",
+        "2",
+        "2.5",
+        "3",
+    ]
     chosen = {
         "run != 3": [1, 2, 3],
         "run == 3": [4],
