@@ -44,18 +44,15 @@ def chain(
     logged = None if isinstance(settings, dict) else settings.frame
     if plot is not None:
         answer.save_picture(plot, *chain_panels(result, ci_prob=ci, mean=mean, measured=logged))
-    measured = (
-        None
-        if logged is None or second_fit.outcome.name not in logged
-        else logged[second_fit.outcome.name].to_numpy(dtype="float64")
-    )
+    outcome = second_fit.outcome.name
+    measured = None if logged is None or outcome not in logged else logged[outcome].to_numpy(dtype="float64")
     draws = result.predictive
     if mean is None:
         table = result.summary(ci)
         shown = with_intervals(table)
         spreads = [c for c in map(str, shown) if c.rpartition("_")[2].startswith("eti")]
         columns = [*map(str, result.settings), f"{result.link}_median", "run_median", *(c for c in spreads if "latent" not in c)]
-        text = plain(shown[[c for c in columns if c != second_fit.outcome.name] + ["extrapolation"]])
+        text = plain(shown[[c for c in columns if c != outcome] + ["extrapolation"]])
         answer.save_table("forecast", table, output, f"{len(table)} settings", text)
     else:
         averages = result.mean(mean)
@@ -63,7 +60,7 @@ def chain(
         if measured is not None:
             measured = averages.measured(measured)
             if lacking := sum(value != value for value in measured):
-                answer.say(f"{lacking} of {len(measured)} averages have rows without a measured {second_fit.outcome.name}", "")
+                answer.say(f"{lacking} of {len(measured)} averages have rows without a measured {outcome}", "")
         answer.save_table("averages", table, output, f"{len(table)} averages over {mean}", joined=True)
     if measured is not None:
         _add_scores(answer, measured, draws, second_fit)

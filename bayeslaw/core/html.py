@@ -148,11 +148,11 @@ def grid(frame: pd.DataFrame, total: int | None = None, caption: str = "", most:
     caption, most
         A line above it, and the number of rows to show.
     """
-    shown = cells(table("", frame), most)
-    left, extra = max(total or 0, len(frame)) - len(shown["rows"]), shown["heads"][COLUMNS:]
-    first = shown["rows"][0] if shown["rows"] else [("", False)] * len(shown["heads"])
-    heads = "".join(_cell("th", head, number) for head, (_, number) in zip(shown["heads"][:COLUMNS], first, strict=False))
-    lines = [f'<tr style="{_RULE}">{"".join(_cell("td", *cell) for cell in row[:COLUMNS])}</tr>' for row in shown["rows"]]
+    content = cells(table("", frame), most)
+    left, extra = max(total or 0, len(frame)) - len(content["rows"]), content["heads"][COLUMNS:]
+    first = content["rows"][0] if content["rows"] else [("", False)] * len(content["heads"])
+    heads = "".join(_cell("th", head, number) for head, (_, number) in zip(content["heads"][:COLUMNS], first, strict=False))
+    lines = [f'<tr style="{_RULE}">{"".join(_cell("td", *cell) for cell in row[:COLUMNS])}</tr>' for row in content["rows"]]
     counts = [f"{left:,} more rows"] * (left > 0) + [f"{len(extra)} more columns: {', '.join(extra)}"] * bool(extra)
     body = (
         f'<table cellpadding="4" style="border-collapse:collapse;margin:0"><tr style="{_RULE}">{heads}</tr>{"".join(lines)}</table>'

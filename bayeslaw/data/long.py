@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.errors import BayeslawError, TableError, nearest
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.table import Runs, as_in_file, read_runs
 
@@ -73,7 +73,12 @@ def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[p
             message = f"{name} has no column {column!r} of losses.{nearest(column, map(str, given))}"
             raise BayeslawError(message, code="missing-column")
     own = given.rename(columns={column: _own(i) for i, column in enumerate(losses)})
-    return (own if isinstance(table, Runs) else read_runs(own).frame), name
+    if isinstance(table, Runs):
+        return own, name
+    try:
+        return read_runs(own).frame, name
+    except TableError as error:
+        raise TableError(error.faults, name) from None
 
 
 def _own(i: int) -> str:

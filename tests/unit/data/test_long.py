@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayeslaw.core.errors import TableError
 from bayeslaw.data.long import to_long
 from bayeslaw.data.table import read_runs
 from tests.commands import Command, rejected
@@ -39,6 +40,12 @@ def test_names_that_are_taken_are_refused() -> None:
         to_long(WIDE.assign(loss=2.0), ["web_loss", "code_loss"])
     with fails("name-used-twice", "another name"):
         to_long(WIDE.assign(domain="web"), ["web_loss", "code_loss"])
+
+
+def test_faults_name_the_file(tmp_path: Path) -> None:
+    WIDE.assign(N=["1e8", "1e8x"]).to_csv(tmp_path / "wide.csv", index=False)
+    with fails("faulty-table", "wide.csv", "'1e8x'", "row 2", kind=TableError):
+        to_long(tmp_path / "wide.csv", ["web_loss", "code_loss"])
 
 
 def test_columns_whose_names_stand_for_a_loss_are_taken_as_they_are_named() -> None:
