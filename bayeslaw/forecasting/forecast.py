@@ -230,8 +230,7 @@ def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
             if fit.law.covariates[name].context:  # in a phase that has not begun, learning-rate areas are 0
                 values = np.where(np.isneginf(low) | (covariates[name] > 0), values, low)
             seen = np.log(seen[seen > 0])
-        # Above runs that are all at 0 every setting lies as far outside as 0 does below others.
-        distance = np.maximum(values - seen.max(initial=math.log(1e-300)), low - values)
+        distance = np.maximum(values - seen.max(), low - values)
         rounding = OUTSIDE * (1.0 if fit.law.covariates[name].logarithmic else float(np.abs(seen).max()))
         table[name] = np.where(distance > rounding, distance, 0.0)
     return pd.DataFrame(table)

@@ -13,6 +13,7 @@ import pytest
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.card import load_law
+from bayeslaw.planning.plan import Plan
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, rejected, snapshot
@@ -93,12 +94,23 @@ def test_an_infeasible_plan_is_an_answer(command: Command, fits: dict[str, Fit])
     assert "note: active constraint: " in done.out
 
 
-def test_candidates_that_would_make_the_constraints_surer(command: Command, fits: dict[str, Fit]) -> None:
+def test_candidates_that_would_make_the_constraints_surer(
+    command: Command, fits: dict[str, Fit], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pd.DataFrame(POOL).to_csv("pool.csv", index=False)
     done = command(*PLAN, *FAST, "--candidates", "pool.csv", "--budget", "3e20")
     assert (done.status, done.err) == (0, "")
     assert any(run["run"] in done.out for run in POOL)
     rejected(command(*PLAN, "--candidates", "pool.csv"), "candidates-without-budget", "--candidates", "--budget")
+    seeds = list[int]()
+
+    def seeded(self: Plan, *_: object, seed: int = 0, **options: object) -> None:
+        seeds.append(seed)
+        raise BayeslawError("enough", code="enough")
+
+    monkeypatch.setattr(Plan, "anchors", seeded)
+    rejected(command(*PLAN, *FAST, "--candidates", "pool.csv", "--budget", "3e20", "--seed", "7"), "enough")
+    assert seeds == [7]
 
 
 def test_sources_are_named_by_the_user_or_by_the_domains_of_a_fit(command: Command, fits: dict[str, Fit]) -> None:

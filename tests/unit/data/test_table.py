@@ -453,3 +453,11 @@ def test_domains_that_differ_by_case_are_refused_before_a_condition_leaves_some_
     with faults(("alike-domains", 2, "domain")):
         read_runs(rows, "domain == 'web'")
     assert len(read_runs(rows.assign(domain=["web", "code", "web"]), "domain == 'web'")) == 2
+
+
+def test_rows_before_an_adaptation_alone_are_refused() -> None:
+    law = load_law("cpt-dynamics")
+    begun = oracles.table(law)
+    assert not check(read_runs(begun), law)
+    only = check(read_runs(begun.assign(S1_cpt=0.0, S2_cpt=0.0)), law)
+    assert [(fault.code, fault.column) for fault in only] == [("only-base-checkpoints", "S1_cpt and S2_cpt")]
