@@ -1,4 +1,4 @@
-"""Types of arrays that several packages name, and a mean that they share."""
+"""Types of arrays that several packages name, and sums and a mean that they share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+
+
+def sums_by(values: Array, code: Index) -> Array:
+    """Return sums over the rows of one code along the last axis, array (..., R), such as those of a run.
+
+    Parameters
+    ----------
+    values : array (..., n)
+    code : int array (n,)
+        0 to R - 1, ascending, each at least once.
+    """
+    return np.asarray(np.add.reduceat(values, np.flatnonzero(np.diff(code, prepend=-1)), axis=-1))
 
 
 def mean_of_largest(values: Array, share: float) -> Array:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.noise.operation import DensityWithGradient
 
 NODES = 32  # of the quadrature over a run's effect
@@ -41,7 +41,7 @@ def log_probability(share: Array, expected: Array, items: Array, spread: Array) 
 
 
 def of_runs(
-    share: Array, expected: Array, items: Array, spread: Array, member: Array, tau: Array | None,
+    share: Array, expected: Array, items: Array, spread: Array, run: Index, tau: Array | None,
     shifted: Callable[[Array], Array] | None = None,
 ) -> Array:  # fmt: skip
     """Return the log probability (S, R) of each run's shares, integrated over its effect.
@@ -50,19 +50,19 @@ def of_runs(
     ----------
     share, expected, items, spread
         As for `log_probability`.
-    member : array (n, R)
-        1 where a row belongs to a run.
+    run : int array (n,)
+        Codes of the rows' runs, ascending.
     tau : array (S, R), optional
         Scales of run effects, in logits; None where there are none.
     shifted : callable, optional
         Expected shares (S, n) given run effects (S, n), where these are not added to the logit.
     """
     if tau is None:
-        return np.asarray(log_probability(share, expected, items, spread) @ member)
+        return sums_by(log_probability(share, expected, items, spread), run)
     middle = logit(np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE))
 
     def at(effect: Array) -> Array:
-        rows = effect @ member.T
+        rows = effect[:, run]
         return np.asarray(expit(middle + rows)) if shifted is None else np.clip(shifted(rows), LEAST_SHARE, 1 - LEAST_SHARE)
 
     # Around the run's most likely effect, were a share's variance p (1 - p) (spread^2 + 1/items) all that is known of it. A step of
@@ -71,10 +71,10 @@ def of_runs(
     centre = np.zeros_like(tau)
     for _ in range(STEPS):
         p = at(centre)
-        slope = p * (1 - p) if shifted is None else (at(centre + SHORT * least) - p) / (SHORT * least @ member.T)
+        slope = p * (1 - p) if shifted is None else (at(centre + SHORT * least) - p) / (SHORT * least[:, run])
         scale = within / np.maximum(p * (1 - p), LEAST_SHARE)
-        weight = (slope**2 * scale) @ member + precision
-        step = (((share - p) * slope * scale) @ member - precision * centre) / weight
+        weight = sums_by(slope**2 * scale, run) + precision
+        step = (sums_by((share - p) * slope * scale, run) - precision * centre) / weight
         centre = centre + np.clip(step, -least if shifted else -1.0, least if shifted else 1.0)
     width = 1.5 / np.sqrt(weight)
     total = []
@@ -82,7 +82,7 @@ def of_runs(
         effect = centre + width * node
         prior = -0.5 * (effect**2 * precision) + 0.5 * np.log(precision) + np.log(width * mass) + 0.5 * node**2
         prior = prior - 0.5 * math.log(2 * math.pi)
-        total.append(log_probability(share, at(effect), items, spread) @ member + prior)
+        total.append(sums_by(log_probability(share, at(effect), items, spread), run) + prior)
     return np.asarray(logsumexp(total, axis=0))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
@@ -165,10 +165,7 @@ class PointNoise(Noise):
         shifted: Shifted | None = None,
     ) -> Array:  # fmt: skip
         """Log density of each run, array (S, R); as `Noise.log_likelihood`."""
-        rows = self.row_log_likelihood(residual, observed, draws)
-        member = np.zeros((observed.run.size, observed.runs))
-        member[np.arange(observed.run.size), observed.run] = 1.0
-        return np.asarray(rows @ member)
+        return sums_by(self.row_log_likelihood(residual, observed, draws), observed.run)
 
     def row_log_likelihood(
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, shifted: Shifted | None = None

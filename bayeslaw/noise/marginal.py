@@ -1,6 +1,6 @@
 """Log densities of runs with their effects integrated out, draw by draw, for `noise.Noise`.
 
-Arrays of rows are (S, n) and those of runs (S, R); `member` (n, R) is 1 where a row belongs to a run and 0 elsewhere.
+Arrays of rows are (S, n) and those of runs (S, R); `run` (n,) are the rows' codes of runs, ascending.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ import math
 
 import numpy as np
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index, sums_by
 
 # Of the quadrature over a run's effect under Student-t noise: nodes, steps to the mode, and how much wider it is than weights say.
 NODES, ROUNDS, WIDER = 48, 30, 1.2
 
 
-def parabolas(residual: Array, member: Array, variance: Array, tau: Array) -> tuple[Array, Array, Array]:
+def parabolas(residual: Array, run: Index, variance: Array, tau: Array) -> tuple[Array, Array, Array]:
     """The log density of each run's points under a common shift w is logp + b w - a w^2 / 2; returns logp, a and b (S, R).
 
     Parameters
     ----------
-    residual, member, variance, tau
+    residual, run, variance, tau
         Log loss minus the law's (S, n), runs of rows, variances of the rows' own noise (S, n), scales of run effects (S, R).
     """
     t = tau**2
-    weight, total = (1 / variance) @ member, (residual / variance) @ member
+    weight, total = sums_by(1 / variance, run), sums_by(residual / variance, run)
     s = 1 + t * weight
-    logs = (np.log(variance) + residual**2 / variance + math.log(2 * math.pi)) @ member
+    logs = sums_by(np.log(variance) + residual**2 / variance + math.log(2 * math.pi), run)
     return -0.5 * (logs + np.log(s) - t * total**2 / s), weight / s, total / s
 
 
@@ -46,7 +46,7 @@ def exponential_shift(parabola: tuple[Array, Array], scale: Array) -> Array:
     return 0.5 * np.log(2 * math.pi / a) - np.log(scale) + 0.5 * x**2 + np.asarray(log_ndtr(x))
 
 
-def student(residual: Array, member: Array, variance: Array, dof: Array, tau: Array | None) -> Array:
+def student(residual: Array, run: Index, variance: Array, dof: Array, tau: Array | None) -> Array:
     """Log density (S, R) of each run's points under Student-t noise.
 
     The integral over a run's effect is a sum over quadrature nodes around its posterior mode, which is found from the median on by
@@ -54,27 +54,27 @@ def student(residual: Array, member: Array, variance: Array, dof: Array, tau: Ar
 
     Parameters
     ----------
-    residual, member, variance, dof, tau
+    residual, run, variance, dof, tau
         As for `parabolas`; `dof` (S,) are degrees of freedom, and tau is None where there are no run effects.
     """
     from scipy.stats import norm, t
 
     def logp(shift: Array | float) -> Array:
         rows: Array = t.logpdf(residual - shift, dof[:, None], 0, np.sqrt(variance))
-        return rows @ member
+        return sums_by(rows, run)
 
     if tau is None:
         return logp(0.0)
     tau = np.maximum(tau, 1e-12)
-    centre = np.stack([np.median(residual[:, own], axis=1) for own in member.T.astype(bool)], axis=1)
+    centre = np.stack([np.median(rows, axis=1) for rows in np.split(residual, np.flatnonzero(np.diff(run)) + 1, axis=1)], axis=1)
     for _ in range(ROUNDS):
-        shares = (dof[:, None] + 1) / (dof[:, None] * variance + (residual - centre @ member.T) ** 2)
-        precision = 1 / tau**2 + shares @ member
-        centre = ((residual * shares) @ member) / precision
+        shares = (dof[:, None] + 1) / (dof[:, None] * variance + (residual - centre[:, run]) ** 2)
+        precision = 1 / tau**2 + sums_by(shares, run)
+        centre = sums_by(residual * shares, run) / precision
     width = WIDER / np.sqrt(precision)
     total = np.full_like(tau, -np.inf)
     for node, weight in zip(*np.polynomial.hermite_e.hermegauss(NODES), strict=True):
         effect = centre + width * node
         prior = norm.logpdf(effect, 0, tau) + np.log(weight * width) + 0.5 * node**2
-        total = np.logaddexp(total, logp(effect @ member.T) + prior)
+        total = np.logaddexp(total, logp(effect[:, run]) + prior)
     return total

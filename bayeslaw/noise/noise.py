@@ -32,7 +32,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, logit
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations, moments_of_runs
 from bayeslaw.data.table import Runs
@@ -421,14 +421,15 @@ class Noise:
         multiple : array (n,), optional
             By which the variances of the points are multiplied (`walk.Walk.multiple`).
         """
-        member, variance, tau = self._spread(observed, draws, multiple)
-        _, a, b = marginal.parabolas(residual, member, variance, tau)
+        variance, tau = self._spread(observed, draws, multiple)
+        _, a, b = marginal.parabolas(residual, observed.run, variance, tau)
         of_checkpoint = np.zeros((len(observed.checkpoint_names), len(residual)))
         if self.checkpoint_effect:
-            related = (observed.checkpoint[:, None] == np.arange(len(of_checkpoint))).astype(np.float64)
             omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
-            shrunk = 1 + omega * (a @ related)
-            of_checkpoint = (omega * (b @ related) / shrunk + np.sqrt(omega / shrunk) * rng.standard_normal(shrunk.shape)).T
+            shrunk = 1 + omega * sums_by(a, observed.checkpoint)
+            of_checkpoint = (
+                omega * sums_by(b, observed.checkpoint) / shrunk + np.sqrt(omega / shrunk) * rng.standard_normal(shrunk.shape)
+            ).T
         shift = of_checkpoint[observed.checkpoint].T
         if self.skew:
             from scipy.stats import truncnorm
@@ -436,8 +437,8 @@ class Noise:
             sd = 1 / np.sqrt(a)
             middle = sd**2 * (b - 1 / np.asarray(draws["run_excess"])[:, None])
             shift = shift + truncnorm.rvs(-middle / sd, np.inf, middle, sd, random_state=rng)
-        left = tau**2 / (1 + tau**2 * ((1 / variance) @ member))
-        mean = left * (((residual - shift[:, observed.run]) / variance) @ member)
+        left = tau**2 / (1 + tau**2 * sums_by(1 / variance, observed.run))
+        mean = left * sums_by((residual - shift[:, observed.run]) / variance, observed.run)
         return of_checkpoint, (shift + mean + np.sqrt(left) * rng.standard_normal(left.shape)).T
 
     def sample_path(
@@ -465,22 +466,20 @@ class Noise:
             Needed where run effects are added to a covariate: the expected shares (S, n) given such additions (S, n).
         """
         if self.counts:
-            expected, spread, member = self._counted(residual, observed, draws)
+            expected, spread = self._counted(residual, observed, draws)
             tau = self.scales(draws, "sigma_run")[self.groups_of(observed)].T if self.run_effect else None
             return counts.of_runs(
-                observed.response, expected, observed.items, spread, member, tau, shifted if self.shifts else None
+                observed.response, expected, observed.items, spread, observed.run, tau, shifted if self.shifts else None
             )
         if self.student:
-            member, variance, tau = self._spread(observed, draws)
-            return marginal.student(residual, member, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
+            variance, tau = self._spread(observed, draws)
+            return marginal.student(residual, observed.run, variance, np.asarray(draws["dof"]), tau if self.run_effect else None)
         if self.drift:
             return np.stack([self._filter(residual, observed, draws, j) for j in range(observed.runs)], axis=1)
-        logp, a, b = marginal.parabolas(residual, *self._spread(observed, draws))
+        logp, a, b = marginal.parabolas(residual, observed.run, *self._spread(observed, draws))
         if self.checkpoint_effect:
-            related = (observed.checkpoint[:, None] == observed.checkpoint[None, :]) & ~np.eye(observed.runs, dtype=bool)
-            related = related if given == "others" else np.triu(related)
             omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
-            other_a, other_b = a @ related, b @ related
+            other_a, other_b = (_of_others(v, observed.checkpoint, given) for v in (a, b))
             logp += marginal.normal_shift((other_a + a, other_b + b), omega) - marginal.normal_shift((other_a, other_b), omega)
         if self.skew:
             logp += marginal.exponential_shift((a, b), np.asarray(draws["run_excess"])[:, None])
@@ -506,13 +505,13 @@ class Noise:
             problem = f"Noise {self.choice(observed)} has densities of whole runs only; leave runs out, not rows."
             raise BayeslawError(problem, code="densities-of-runs")
         if self.counts:
-            expected, point, _ = self._counted(residual, observed, draws)
+            expected, point = self._counted(residual, observed, draws)
             if self.run_effect:
                 shift = self.scales(draws, "sigma_run")[self.groups_of(observed)].T * np.asarray(draws["run_effect"])
                 effect = shift[:, observed.run]
                 expected = shifted(effect) if self.shifts and shifted else expit(logit(expected) + effect)
             return counts.log_probability(observed.response, expected, observed.items, point)
-        member, variance, tau = self._spread(observed, draws)
+        variance, tau = self._spread(observed, draws)
         if self.student:
             from scipy import stats
 
@@ -522,18 +521,17 @@ class Noise:
         # With precision matrix Q, a row given the others is normal with mean residual - (Q residual)/Q_ii and variance 1/Q_ii.
         # The effects add matrices of rank one, so Q is known in closed form (Sherman and Morrison).
         precision, of_run = 1 / variance, observed.run
-        shrunk = 1 / (1 + tau**2 * (precision @ member))
-        sums = (precision * residual) @ member
+        weight, sums = sums_by(precision, of_run), sums_by(precision * residual, of_run)
+        shrunk = 1 / (1 + tau**2 * weight)
         q = precision - (tau**2 * shrunk)[:, of_run] * precision**2
         scaled = precision * (residual - (tau**2 * shrunk * sums)[:, of_run])
         if self.checkpoint_effect:
             checkpoint = observed.checkpoint[of_run]
-            related = (observed.checkpoint[:, None] == np.arange(len(observed.checkpoint_names))).astype(np.float64)
             omega = np.asarray(draws["sigma_checkpoint"])[:, None] ** 2
-            gain = omega / (1 + omega * ((precision @ member * shrunk) @ related))
+            gain = omega / (1 + omega * sums_by(weight * shrunk, observed.checkpoint))
             column = precision * shrunk[:, of_run]
             q = q - gain[:, checkpoint] * column**2
-            scaled = scaled - (gain * ((sums * shrunk) @ related))[:, checkpoint] * column
+            scaled = scaled - (gain * sums_by(sums * shrunk, observed.checkpoint))[:, checkpoint] * column
         return np.asarray(0.5 * (np.log(q) - math.log(2 * math.pi) - scaled**2 / q))
 
     def _filter(self, residual: Array, observed: Observations, draws: Mapping[str, Any], run: int) -> Array:
@@ -543,18 +541,20 @@ class Noise:
         known = observed.se[rows] ** 2 if observed.se.size else np.zeros(residual[:, rows].shape[1])
         return ou.kalman_filter(residual[:, rows], point, known, observed.time[rows], variance, np.asarray(draws["drift"]))
 
-    def _counted(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array, Array]:
-        """Expected shares (S, n), their spreads (S, n), and membership of rows in runs (n, R)."""
-        member = np.zeros((observed.run.size, observed.runs))
-        member[np.arange(observed.run.size), observed.run] = 1.0
+    def _counted(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Expected shares and their spreads (S, n)."""
         spread = self.scales(draws, "sigma_point")[self.row_groups(observed)].T
-        return observed.response - residual, spread, member
+        return observed.response - residual, spread
 
-    def _spread(
-        self, observed: Observations, draws: Mapping[str, Any], multiple: Array | float = 1.0
-    ) -> tuple[Array, Array, Array]:
-        """Membership of rows in runs (n, R), the rows' variances (S, n), and the scale of each run's effect (S, R)."""
-        member = np.zeros((observed.run.size, observed.runs))
-        member[np.arange(observed.run.size), observed.run] = 1.0
+    def _spread(self, observed: Observations, draws: Mapping[str, Any], multiple: Array | float = 1.0) -> tuple[Array, Array]:
+        """The rows' variances (S, n), and the scale of each run's effect (S, R)."""
         point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)
-        return member, (point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)) * multiple, run
+        return (point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)) * multiple, run
+
+
+def _of_others(values: Array, checkpoint: Index, given: Literal["others", "earlier"]) -> Array:
+    """Sums (S, R) over the other runs of each run's checkpoint, or over those before it; checkpoints (R,) ascend."""
+    if given == "others":
+        return np.asarray(sums_by(values, checkpoint)[:, checkpoint] - values)
+    before = np.cumsum(values, axis=1) - values
+    return np.asarray(before - before[:, np.searchsorted(checkpoint, checkpoint)])
