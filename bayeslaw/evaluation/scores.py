@@ -284,6 +284,7 @@ def scored(
         point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
         return Scored(pd.DataFrame([point]), pd.DataFrame())
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
+    predicted = predicted if mean is None else predicted.averaged_over(mean)
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
     return scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import interval_names, quantiles
 
@@ -60,11 +60,7 @@ def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str
     facts : sequence of str
         Columns that differ with it, such as the number of items of a task, and don't tell settings apart.
     """
-    if over not in settings:
-        message = f"There is no column {over!r} to average over; there are {', '.join(map(str, settings))}."
-        raise BayeslawError(f"{message}{nearest(over, map(str, settings))}", code="unknown-column")
-    keys = [str(c) for c in settings if c != over and c not in facts]
-    code = settings.groupby(keys, sort=False, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(settings), dtype=np.int64)
+    keys, code = averaged(settings, over, facts)
     if settings[over].isna().any():
         raise BayeslawError(f"Averages over {over} need a value of it in every row: some are empty.", code="missing-value")
     values = settings[over].astype(str)
@@ -85,6 +81,16 @@ def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str
     members = (code[None] == np.arange(int(code.max()) + 1)[:, None]) / len(every)
     heads = settings[keys].iloc[[int(np.flatnonzero(code == group)[0]) for group in range(len(members))]].reset_index(drop=True)
     return Averages(over, heads.assign(**{COUNT: len(every)}), draws @ members.T, members)
+
+
+def averaged(settings: pd.DataFrame, over: str, facts: Sequence[str] = ()) -> tuple[list[str], Index]:
+    """Return the columns that tell averages apart, and the number of each row's average (n,); as `average`."""
+    if over not in settings:
+        message = f"There is no column {over!r} to average over; there are {', '.join(map(str, settings))}."
+        raise BayeslawError(f"{message}{nearest(over, map(str, settings))}", code="unknown-column")
+    keys = [str(c) for c in settings if c != over and c not in facts]
+    groups = settings.groupby(keys, sort=False, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(settings))
+    return keys, groups.astype(np.int64)
 
 
 def _listed(values: Sequence[str]) -> str:

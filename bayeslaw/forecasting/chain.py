@@ -156,8 +156,8 @@ def chain(
         The outcome of the first is a covariate of the second, under the same name and in the same unit.
     at : DataFrame, Runs, path, or mapping
         Settings with the covariates of both, but for the one that the first forecasts, which is not used where it is there; a
-        mapping as for `bayeslaw.grid`. Rows of one `run`, or without runs of one setting of the first fit, are at the same draws of
-        it: tasks of one model.
+        mapping as for `bayeslaw.grid`. Rows of one `run`, or without runs of one setting of the first fit, are tasks of
+        one model: they are at the same draws of it, and share the effect of a run of the second fit.
     discrepancy : float or text, optional
         Of the first fit's law, as in `bayeslaw.forecast`.
     as_ : {'known', 'new-run', 'new-checkpoint'}
@@ -198,6 +198,7 @@ def chain(
     )
     if not force and failures(after.checks):
         raise distrusted("Sampling at the settings of this forecast", after.checks)
+    after = after.with_runs(place)
     return Chain(
         link, before, place, after, _at_draws(after, link, expected, place, seed), _at_draws(after, link, logged, place, seed)
     )

@@ -35,7 +35,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
-from bayeslaw.forecasting.average import Averages, average
+from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, StatedDiscrepancy, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
@@ -380,7 +380,8 @@ class Forecast:
         ----------
         over : str
             The column. Rows that agree in all other columns, but for `Outcome.facts`, are averaged draw by draw: errors which they
-            share, of the law's parameters or of one `run`, do not average out.
+            share, of the law's parameters or of one `run`, do not average out. Without a column `run` they count as one run,
+            unless they differ by a covariate of the law: tasks are of one model, sizes are not.
 
         Examples
         --------
@@ -389,7 +390,26 @@ class Forecast:
         >>> fit.forecast(settings).mean("task").summary()["rows"].item()
         2
         """
-        return average(self.settings, self.predictive, over, self.outcome.facts)
+        return average(self.settings, self.averaged_over(over).predictive, over, self.outcome.facts)
+
+    def averaged_over(self, over: str) -> Forecast:
+        """Return the forecast whose draws `mean` averages: without a column `run`, rows of one average are points of one run."""
+        if any(over in member.fit.law.covariates for member in self.members):
+            return self
+        return self.with_runs(averaged(self.settings, over, self.outcome.facts)[1])
+
+    def with_runs(self, code: Index) -> Forecast:
+        """Return the forecast with rows of one code (n,) as points of one new run, where the settings name no run."""
+        unnamed = self.settings["run"].isna().to_numpy() if "run" in self.settings else np.ones(code.size, dtype=bool)
+        first = np.unique(code, return_index=True)[1][code]
+
+        def shared(member: MemberDraws) -> MemberDraws:
+            new = unnamed & (member.run >= 0)
+            run, checkpoint = (np.where(new, of[first], of) for of in (member.run, member.checkpoint))
+            return replace(member, run=run, checkpoint=checkpoint)
+
+        members, beyond = (tuple(shared(member) for member in some) for some in (self.members, self.beyond))
+        return replace(self, members=members, beyond=beyond)
 
     @property
     def forced(self) -> bool:

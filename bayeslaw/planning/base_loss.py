@@ -23,6 +23,7 @@ from bayeslaw.data.validate import LOSS_SUPPORT, complete
 from bayeslaw.forecasting.base_losses import SAME, base_loss_of, in_words, unknown_base_loss
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.planning.domain_loss import PLANNED, DomainLoss, as_number, members
 from bayeslaw.posterior.fit import Fit
 
@@ -206,9 +207,12 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
     loss = rows["loss"].to_numpy(dtype=np.float64)
     variances = np.zeros((loss.size, 1))
     if isinstance(fit, Fit):
-        scales = fit.noise.scales(fit.draws, "sigma_point")
-        largest = int(np.median(scales, axis=1).argmax())
-        variances = scales[np.where(group < 0, largest, group) if fit.noise.groups else np.zeros_like(group)] ** 2
+        if isinstance(fit.noise, PointNoise):
+            variances = np.full((loss.size, 1), fit.noise.variances(fit.draws)[0])
+        else:
+            scales = fit.noise.scales(fit.draws, "sigma_point")
+            largest = int(np.median(scales, axis=1).argmax())
+            variances = scales[np.where(group < 0, largest, group) if fit.noise.groups else np.zeros_like(group)] ** 2
     if "loss_se" in rows:
         variances = variances + ((rows["loss_se"].to_numpy(dtype=np.float64) / loss) ** 2)[:, None]
     return np.log(loss), variances

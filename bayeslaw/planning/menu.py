@@ -49,7 +49,8 @@ class PlanMenu:
     table : DataFrame
         One row per checkpoint: its settings, its plan with whole-life costs, and probability_best, the share of draws in which it
         is the best of the menu, each checkpoint at the replay of its plan with the fewest tokens that satisfy that draw's
-        constraints (for a loss, at its plan). The shares add up to less than 1 where some draws have no plan at all.
+        constraints (for a loss, at its plan). The noise of a next run is the same for all of them and cancels. The shares add up
+        to less than 1 where some draws have no plan at all.
     number : int or None
         Of the best checkpoint; None where no plan is feasible.
     deterministic : int or None

@@ -90,7 +90,8 @@ class Mix:
     losses : DataFrame
         Losses of every domain at the recommended (or attainable) mixture and today's, with their interval and limit.
     gain : dict of str to float, or None
-        Of that mixture over today's: `mean`, `median`, interval and `prob`, the probability that it is above 0.
+        Of that mixture over today's: `mean`, `median`, interval and `prob`, the probability that it is above 0. The noise of a next
+        run is the same for both mixtures and cancels.
     draws : DataFrame
         Weighted losses (S, mixtures) by the table's `mixture`.
     weights, limits, at, today : mappings

@@ -51,11 +51,12 @@ def with_next_run(
     order = list(dict.fromkeys(id(loss.posterior) for loss in losses))
     shifted = []
     for number, loss in enumerate(losses):
-        entropy, shared = (seed, PLANNED, order.index(id(loss.posterior))), dict[str, None]()
+        place, shared = order.index(id(loss.posterior)), dict[str, None]()
         selections = () if isinstance(loss.posterior, PointFit) else loss.posterior.selections
         shifts, erring = [np.zeros((2, 0 if selections else loss.size))], False
-        for (fit, chosen), member in zip(selections, loss.member_draws, strict=False):
-            own, shift = (int(fit.info["seed"]), *entropy), np.zeros((2, member.size))
+        for i, ((fit, chosen), member) in enumerate(zip(selections, loss.member_draws, strict=False)):
+            # A fit of a stack may be selected in several parts, whose draws have noise of their own.
+            own, shift = (int(fit.info["seed"]), seed, PLANNED, place + i * len(order)), np.zeros((2, member.size))
             if run:
                 added, text = _next_run(fit, chosen, loss.settings, own, number)
                 shift += added

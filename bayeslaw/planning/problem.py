@@ -420,9 +420,14 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
                 f"A plan needs at least {LEAST_DRAWS:,} draws; {posterior.name} has {size:,}. Fit with more draws.",
                 code="too-few-draws",
             )
+    return paired(read_once(posteriors))
+
+
+def read_once(posteriors: Sequence[Posterior]) -> list[Posterior]:
+    """The posteriors, with one object for all copies of a fit that was read twice."""
     known: dict[str, Posterior] = {}
     keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
-    return paired(known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True))
+    return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
 
 
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:

@@ -40,6 +40,7 @@ from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import MOST, read_values
 from bayeslaw.planning.domain_loss import as_number, check_passed, outside_note
+from bayeslaw.planning.problem import read_once
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -406,7 +407,7 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
             f"A's losses are in {a.unit} and B's in {b.unit}: convert one table with `bayeslaw convert` and fit it again.",
             code="different-units",
         )
-    first, second = paired([a, b])
+    first, second = paired(read_once([a, b]))
     sizes = [sum(chosen.size for _, chosen in fit.selections) for fit in (first, second)]
     check_pairing(
         sizes,

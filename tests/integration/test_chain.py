@@ -63,14 +63,14 @@ def accuracy_table(runs: int = 12) -> pd.DataFrame:
 
 
 @cache
-def accuracies(*, shifts: bool = False, noise_by: str | None = None) -> Fit:
+def accuracies(*, shifts: bool = False, noise_by: str | None = None, sigma_run: float = 0.06) -> Fit:
     """`task-sigmoid` for two tasks, with draws near the values that made the table."""
     law = shifted_law() if shifts else load_law("task-sigmoid")
     draws = {name: around(value, 20 + i, 0.02) for i, (name, value) in enumerate((TRUTH | {"L0": 2.7, "L0_spread": 0.2}).items())}
     draws["top"] = np.minimum(draws["top"], 0.99)
     groups = [f"sigma_point[{task}]" for task in CHANCES] if noise_by else ["sigma_point"]
     draws |= {name: around(0.04, 40 + i, 0.1) for i, name in enumerate(groups)}
-    draws["sigma_run"] = around(0.06, 50, 0.1)
+    draws["sigma_run"] = around(sigma_run, 50, 0.1)
     effects = 0.05 * np.random.default_rng(6).standard_normal((12, SIZE))
     return fixed_fit(law, accuracy_table(), draws, noise_by=noise_by, by=BY, run_effect=effects)
 
@@ -225,6 +225,26 @@ def test_new_rows_of_one_run_share_its_effect() -> None:
     draws = accuracies(shifts=True).forecast(at, force=True).draws["run"].values
     apart = accuracies(shifts=True).forecast(at.assign(run=["a", "b"]), force=True).draws["run"].values
     assert np.corrcoef(draws.T)[0, 1] > np.corrcoef(apart.T)[0, 1] + 0.1
+
+
+@pytest.mark.parametrize("shifts", [False, True])
+def test_tasks_of_one_setting_are_of_one_run(shifts: bool) -> None:
+    """The effect of a model's run stays in the average over its tasks, whether the run has a name or not."""
+    fit, at = accuracies(shifts=shifts, sigma_run=0.4), AT.assign(loss=[2.6, 2.6, 2.4, 2.4]).drop(columns=["N", "D"])
+    of_chain = [bayeslaw.chain(losses(), fit, t, force=True).mean("task") for t in (AT, AT.drop(columns="run"))]
+    of_forecast = [fit.forecast(t, force=True).mean("task") for t in (at, at.drop(columns="run"))]
+    for named, unnamed in (of_chain, of_forecast):
+        np.testing.assert_allclose(unnamed.draws.std(axis=0), named.draws.std(axis=0), rtol=0.05)
+    apart = fit.forecast(at.assign(run=list("abcd")), force=True).predictive.reshape(SIZE, 2, 2).mean(axis=2)
+    assert (apart.std(axis=0) < 0.9 * of_forecast[1].draws.std(axis=0)).all()
+
+
+def test_runs_of_several_sizes_have_effects_of_their_own() -> None:
+    at = pd.DataFrame({"N": [1e9, 2e9], "D": 5e10})
+    fit = losses()
+    np.testing.assert_array_equal(
+        fit.forecast(at, force=True).mean("N").draws[:, 0], fit.forecast(at, force=True).predictive.mean(axis=1)
+    )
 
 
 def test_noise_by_task_is_kept_in_a_file(tmp_path: Path) -> None:

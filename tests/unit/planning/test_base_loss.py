@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytensor.tensor as pt
 import pytest
 
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.planning.base_loss import BaseLoss, base_loss, base_losses, start_of
 from bayeslaw.planning.domain_loss import domain_loss
 from bayeslaw.planning.plan import plan
@@ -47,6 +50,17 @@ def test_a_measured_base_loss_has_the_error_of_one_logged_loss() -> None:
     assert base.kind == "measured"
     assert np.exp(base.log).mean() == pytest.approx(BASE, rel=1e-3)
     assert sd(base) == pytest.approx(0.003, rel=0.1)
+
+
+def test_a_measured_base_loss_has_the_error_of_a_noise_given_by_a_function() -> None:
+    fit = with_base_rows(BASE)
+
+    def gaussian(error: Any, sigma_run: Any = "LogNormal(-5, 1)") -> Any:
+        return -0.5 * (error / sigma_run) ** 2 - pt.log(sigma_run)
+
+    table = fit.observed
+    base = base_of(replace(fit, noise=PointNoise.of(gaussian, replace(table, se=np.empty(0)))))
+    assert sd(base) == pytest.approx(0.002, rel=0.1)  # the draws of sigma_run
 
 
 def test_a_stated_base_loss_far_from_the_measured_one_is_told() -> None:

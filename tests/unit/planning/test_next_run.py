@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.posterior.fit import Fit
@@ -113,6 +114,14 @@ def test_the_run_of_a_measured_base_is_drawn_given_it() -> None:
     assert loss.shift_base.mean() == pytest.approx(shrunk, abs=MONTE_CARLO * POINT * np.sqrt(2))
     assert loss.shift.mean() == pytest.approx(drawn(frame) * effect, abs=float(np.hypot(MONTE_CARLO * SIGMA, MEASURED * effect)))
     assert loss.shift.std() < 0.8 * SIGMA
+
+
+def test_parts_of_a_stack_have_noise_of_their_own() -> None:
+    """As two laws that were fitted with one seed, or one fit that is taken in several parts."""
+    fit = fitted(runs(0.0))
+    stack = Stack({"a": fit, "b": fit}, {"a": 0.5, "b": 0.5})
+    shift = with_next_run([domain_loss("source", stack, NEW, {}, CORNERS)], 0, None, run=True)[0].shift
+    assert abs(np.corrcoef(shift.reshape(2, -1))[0, 1]) < MONTE_CARLO * np.sqrt(2)
 
 
 def learning(fit: Fit) -> Fit:

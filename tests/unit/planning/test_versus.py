@@ -216,6 +216,12 @@ def test_levels_of_one_fit_have_joint_draws() -> None:
             versus(fit, compute=1e20, **options)
 
 
+def test_a_fit_that_was_read_twice_is_one_fit(fits: tuple[Fit, Fit]) -> None:
+    result = versus(fits[0], replace(fits[0]), compute=[1e22])
+    assert any("both recipes are of one fit" in note for note in result.notes)
+    np.testing.assert_array_equal(result.losses[0], result.losses[1])
+
+
 @pytest.mark.slow
 def test_the_seed_determines_everything(fits: tuple[Fit, Fit]) -> None:
     a, b = map(learning, fits)
