@@ -121,7 +121,7 @@ def test_parts_of_a_stack_have_noise_of_their_own() -> None:
     fit = fitted(runs(0.0))
     stack = Stack({"a": fit, "b": fit}, {"a": 0.5, "b": 0.5})
     shift = with_next_run([domain_loss("source", stack, NEW, {}, CORNERS)], 0, None, run=True)[0].shift
-    assert abs(np.corrcoef(shift.reshape(2, -1))[0, 1]) < MONTE_CARLO * np.sqrt(2)
+    assert abs(np.corrcoef(*shift.reshape(2, -1))[0, 1]) < MONTE_CARLO * np.sqrt(2)
 
 
 def learning(fit: Fit) -> Fit:
