@@ -56,8 +56,9 @@ PRIORS = {
     # Degrees of freedom above 2, from heavy tails to nearly normal (after Juarez and Steel 2010). At 2 and below the variance
     # is infinite, and the tail alone would determine the interval of a forecast.
     "dof": Prior("Gamma", {"alpha": 2.0, "beta": 0.1}),
-    # The OU correlation length, in typical runs' lengths: from 0.5% to nearly twice a run with 95% probability.
-    "drift": Prior("LogNormal", {"mu": math.log(0.1), "sigma": 1.5}),
+    # The OU correlation length, in typical runs' lengths: from 2% of a run to 50 runs with 95% probability. An effect that does not
+    # change along runs, as `normal` has, is its limit.
+    "drift": Prior("LogNormal", {"mu": 0.0, "sigma": 2.0}),
     # The error of a law an e-fold away from where it was pinned: 0.05% to 5% with 95% probability. `make ladders` prints what is
     # learnt on public ladders; losses that a law has computed have none.
     "discrepancy": Prior("LogNormal", {"mu": math.log(0.005), "sigma": 1.2}),
