@@ -66,6 +66,7 @@ def _log_around(x: Any, typical: Any, log_spread: Any) -> Any:
 
 
 START = {"dof": 20.0, "drift": 0.1, "discrepancy": 0.003}  # for noise parameters that are not scales of errors
+WITHIN = (0.02, 0.98)  # quantiles of priors between which other starts lie
 RUN = "code of the run"  # a column of the graph, along which effects of runs are gathered
 SMALLER = 40  # times that the terms of a starting point may be made smaller
 
@@ -180,8 +181,8 @@ class Density:
             draws["run_effect"] = spreads.T * (unshrunk if turn is None else unshrunk @ turn.T)
         return draws
 
-    def start(self) -> Array:
-        """Coordinates of a starting point: prior medians, the losses' mean as floor, and noise of 1%.
+    def start(self, rng: np.random.Generator | None = None) -> Array:
+        """Coordinates of a starting point: prior medians, or quantiles drawn at random, the losses' mean as floor, and noise of 1%.
 
         Parameters over the shares of a mixture begin apart: where they are equal, the mixture doesn't matter, and what is scaled by
         the spread of its term has no place.
@@ -204,8 +205,9 @@ class Density:
                 x[i] = np.log(START.get(name, (0.05 if self.noise.kind in ("bounded", "count") else 0.01) * scale))
             else:
                 prior = self.law.parameters[name].prior if name in self.law.parameters else self.noise.prior(name)
-                median = float(prior.scipy.ppf(self._quantile(name)))
-                x[i] = prior.unconstrained(max(median, 1e-12) if prior.support == "positive" else median)
+                quantile = self._quantile(name) if rng is None or name not in self.law.parameters else rng.uniform(*WITHIN)
+                value = float(prior.scipy.ppf(quantile))
+                x[i] = prior.unconstrained(max(value, 1e-12) if prior.support == "positive" else value)
         logp, levels = self.function(), [i for i, name in enumerate(self.names) if name in terms]
         for _ in range(SMALLER):
             if math.isfinite(logp(x)[0]):

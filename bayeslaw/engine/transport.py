@@ -47,6 +47,8 @@ VANISHED = -1e6  # log density that stands for zero density
 CLOSE = 1e-6  # twice the log density by which a section's others may lie below their mode
 SHRINKING = 0.2  # share of the last such distance below which a step needs no new curvature
 TURN = 0.5  # how far, in their own standard deviations, the others may leave the straight line in one step
+STARTS, ROUGH = 16, 3_000  # starts at random from which other modes are sought, and most evaluations from each
+BETTER = 3.0  # log of by how much another mode must weigh more
 NORMAL = 20.0  # weight, in draws, of the prior of no skewness and normal tails
 
 
@@ -181,6 +183,36 @@ def find_mode(
     return np.asarray(result.x)
 
 
+def find_best_mode(density: Density, logp: Function) -> tuple[Array, Array]:
+    """The mode with most of the density's mass by Laplace's approximation, and the curvature there.
+
+    It is that of `Density.start` unless another start leads to one that weighs much more. A law that misses its runs may fit them
+    in several ways, and no chain goes from one to another.
+    """
+    outcome, rng = density.law.outcome, np.random.default_rng(0)
+    mode = find_mode(logp, density.start(), outcome)
+    hessian = curvature(logp, mode)
+    value = logp(mode)[0]
+    mass = value - _log_height(hessian)
+    for _ in range(STARTS):
+        try:
+            other = find_mode(logp, density.start(rng), outcome, maxfun=ROUGH, ftol=1e-9)
+        except FitError:
+            continue
+        if logp(other)[0] < value + BETTER:  # lower modes are wider, though seldom by so much that they weigh more
+            continue
+        other = find_mode(logp, other, outcome)
+        curved = curvature(logp, other)
+        if (own := logp(other)[0] - _log_height(curved)) > mass + BETTER:
+            mode, hessian, value, mass = other, curved, logp(other)[0], own
+    return mode, hessian
+
+
+def _log_height(hessian: Array) -> float:
+    """Log density of the normal with this curvature at its mode, up to a constant; flat directions count as wide ones."""
+    return float(-np.log(np.diag(root_of_inverse(hessian))).sum())
+
+
 def curvature(logp: Function, x: Array) -> Array:
     """Negative Hessian of a log density, by central differences of its gradient."""
     move = 1e-4 * np.eye(x.size)
@@ -200,8 +232,7 @@ def root_of_inverse(hessian: Array) -> Array:
 def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     """The map by mode and curvature or, where that is better, along one of the candidate coordinates."""
     logp = density.function()
-    mode = find_mode(logp, density.start(), density.law.outcome)
-    hessian = curvature(logp, mode)
+    mode, hessian = find_best_mode(density, logp)
     plain = affine(mode, root_of_inverse(hessian))
     draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
     if _spread(logp, plain, draws) < GOOD:

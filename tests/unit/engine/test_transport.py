@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+import bayeslaw
 from bayeslaw.core.errors import FitError
+from bayeslaw.data.observations import Observations
 from bayeslaw.engine.compiled import Function
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import (
@@ -13,6 +18,7 @@ from bayeslaw.engine.transport import (
     RidgeMap,
     Section,
     curvature,
+    find_best_mode,
     find_mode,
     find_ridge_map,
     increasing,
@@ -25,6 +31,8 @@ from tests import oracles
 from tests.errors import fails
 from tests.twins import TRUTHS, settings, simulate
 from tests.unit.engine.test_density import NOISES, assert_true_gradient, shapes
+
+DATA = Path(__file__).parents[3] / "data"
 
 
 def density_of(name: str) -> Density:
@@ -212,3 +220,44 @@ def test_skewed_draws_are_made_normal(skew: float, tail: float, rng: np.random.G
     y = 0.3 + 2.0 * np.sinh((np.arcsinh(z) + skew) / tail)
     np.testing.assert_allclose(sinh_arcsinh(y), (0.3, 2.0, skew, tail), atol=0.06)
     assert abs(sinh_arcsinh(y[:10])[2]) <= 0.5
+
+
+class TwoModes:
+    """Normals of weight `left` around -5 and 1 - `left` around 5, and starts as a density has them: the first on the left."""
+
+    law = load_law("chinchilla")
+
+    def __init__(self, left: float) -> None:
+        self.logs = np.log([left, 1 - left])
+
+    def start(self, rng: np.random.Generator | None = None) -> oracles.Array:
+        return np.array([-4.0]) if rng is None else rng.uniform(-8, 8, 1)
+
+    def __call__(self, x: oracles.Array) -> tuple[float, oracles.Array]:
+        parts = self.logs - 0.5 * (x[0] - np.array([-5.0, 5.0])) ** 2
+        weights = np.exp(parts - np.logaddexp.reduce(parts))
+        return float(np.logaddexp.reduce(parts)), -(weights @ (x[0] - np.array([[-5.0], [5.0]])))
+
+    def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
+        values, slopes = zip(*(self(row) for row in x), strict=True)
+        return np.array(values), np.array(slopes)
+
+
+@pytest.mark.parametrize(("left", "at"), [(0.3, -5.0), (0.01, 5.0)])
+def test_the_mode_is_another_only_where_that_has_most_of_the_mass(left: float, at: float) -> None:
+    both: Any = TwoModes(left)
+    mode, hessian = find_best_mode(both, both)
+    assert mode == pytest.approx([at], abs=1e-3)
+    assert hessian == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_law_that_misses_its_runs_begins_at_the_better_of_its_fits() -> None:
+    """New tokens that close the gap and those that wash out the pre-training change places on these runs."""
+    runs = bayeslaw.read_runs(
+        DATA / "tinycpt3" / "runs.csv", "seed == 0 and domain == 'target' and anneal == 'annealed' and ptpp <= 40"
+    )
+    law = load_law("plateau-target")
+    density = Density.of(law, Observations.of(law, runs), NOISES["normal"])
+    logp = density.function()
+    alone = find_mode(logp, density.start(), law.outcome)
+    assert logp(find_best_mode(density, logp)[0])[0] > logp(alone)[0] + 100
