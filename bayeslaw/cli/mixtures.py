@@ -82,6 +82,10 @@ def long(
     given = [text.strip() for text in losses.split(",") if text.strip()]
     pairs = options.pairs_of("--losses", given, "DOMAIN=COLUMN") if "=" in losses else given
     long_table = bayeslaw.data.to_long(table, pairs, by=by)
+    columns = [*pairs.values()] if isinstance(pairs, dict) else pairs
+    notes = [f"read: {text}" for text in bayeslaw.read_runs(as_in_file(table)[0].drop(columns=columns)).conversions]
+    if "run" in long_table:
+        notes.append("runs are named anew, run and domain together, since the effect of a run differs by domain")
     write_text(output, long_table.to_csv(index=False))
     answer = Answer()
     domains = list(dict.fromkeys(long_table[by]))
@@ -89,6 +93,7 @@ def long(
     answer.say(f"{len(long_table)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
     if empty := len(as_in_file(table)[0]) * len(pairs) - len(long_table):
         answer.say(f"{empty} cells without a loss gave no row")
+    answer.note(notes)
     return answer
 
 

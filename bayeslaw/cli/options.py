@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import uuid
 from collections.abc import Iterable, Sequence
@@ -122,6 +123,8 @@ Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as sh
 
 # --- training dynamics ----------------------------------------------------------------------------------------------
 
+TABLES_OF_RUNS = ("A table", "A table of runs", "A table of corrected runs")  # which may be made anew
+WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$")  # ends of names of columns that commands write and runs don't have
 SCHEDULES = (
     "constant, linear, cosine, wsd, multistep or inverse_sqrt, such as cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; "
     "or logged:FILE.csv"
@@ -225,8 +228,23 @@ def check_outputs(
         if output.resolve() in [path.resolve() for path in inputs if path is not None]:
             what = content[0].lower() + content[1:]
             raise BayeslawError(f"{output.name} is an input of this command: write {what} to another file.", code="output-is-input")
+        if ending == ".csv" and content not in TABLES_OF_RUNS and _holds_runs(output):
+            problem = f"{output.name} is a table of measured losses, which {content[0].lower() + content[1:]} would replace"
+            raise BayeslawError(f"{problem}: write to another file, or remove that one.", code="output-holds-runs")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
+
+
+def _holds_runs(path: Path) -> bool:
+    """Whether a file is a table of measured losses, and not one that a command has written."""
+    from bayeslaw.data.columns import resolve
+
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        names = [name.strip().strip('"') for name in file.readline().split(",")]
+    measured = any((known := resolve(name)) is not None and known[0] == "loss" for name in names)
+    return measured and not any(WRITTEN.search(name) for name in names)
 
 
 def save_draws(posterior: Fit | Stack, output: Path) -> None:

@@ -41,11 +41,11 @@ def to_long(
     if len(pairs) < LEAST or len({*pairs.values()}) < len(losses):
         message = f"A long table is made of losses of two or more domains, a column each; these are {', '.join(pairs.values())}."
         raise BayeslawError(message, code="too-few-domains")
-    frame, name = _read(table, list(pairs.values()))
+    frame, name, given = _read(table, list(pairs.values()))
     if by == "loss":
         raise BayeslawError("The column of domains can't be 'loss', which holds the losses.", code="name-used-twice")
     for taken, way in (("loss", "drop or rename it"), (by, "drop it, or give another name for the column of domains")):
-        if taken in frame:
+        if taken in frame or taken in given:
             raise BayeslawError(f"{name} has a column {taken!r} already: {way}.", code="name-used-twice")
     own = [_own(i) for i in range(len(pairs))]
     others = frame.drop(columns=own)
@@ -58,8 +58,8 @@ def to_long(
     return long_table.reset_index(drop=True)
 
 
-def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[pd.DataFrame, str]:
-    """Return a table with its columns of losses called `_own`, and its name.
+def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[pd.DataFrame, str, set[str]]:
+    """Return a table with its columns of losses called `_own`, its name, and the names of its other columns before they were read.
 
     They are taken out before the others are read, since several of them may have names that stand for a loss.
     """
@@ -74,9 +74,9 @@ def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[p
             raise BayeslawError(message, code="missing-column")
     own = given.rename(columns={column: _own(i) for i, column in enumerate(losses)})
     if isinstance(table, Runs):
-        return own, name
+        return own, name, {*map(str, table.originals)} - {*losses}
     try:
-        return read_runs(own).frame, name
+        return read_runs(own).frame, name, {*map(str, given)} - {*losses}
     except TableError as error:
         raise TableError(error.faults, name) from None
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import Fault, row_ranges, shortened
+from bayeslaw.core.text import label_text
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, base_loss_faults
 from bayeslaw.data.columns import TEXT, columns_there, resolve
@@ -21,6 +22,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
+LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 MOST_PARAMETERS, MOST_TOKENS = 2e12, 1e14  # of any model yet, nearly
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
@@ -214,6 +216,9 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint:
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
+    if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
+        problem = f"{name} is at most {values.max():g} in all rows{_in_billions(values, MOST_TOKENS)}"
+        return [Fault(None, name, "", problem, "give the number of tokens, or its unit: --column D=COLUMN:B", "tokens-too-few")]
     if values.between(low, high).all():  # most columns are sound, and what words faults takes milliseconds
         return []
     fill = f"fill it in or remove the row{f': {MEASURE}' if name == BASE_LOSS else ''}"
@@ -415,6 +420,36 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters var
     return (
         f"its {law.outcome.plural} are of {len(domains)} domains ({shown}) and {law.name} describes one; "
         f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
+    )
+
+
+def one_domain(frame: pd.DataFrame, law: Law) -> str:
+    """Return the validation domain that all losses of a table are of, or '' where it names none or parameters vary by it."""
+    if "domain" not in frame or "domain" in law.levels:
+        return ""
+    domains = frame["domain"].dropna().map(label_text).unique()
+    return str(domains[0]) if len(domains) == 1 else ""
+
+
+def other_domain(frame: pd.DataFrame, law: Law, fitted: str, vary: str = "fit a law whose parameters vary by it") -> str:
+    """Say how a table's losses are of other validation domains than those of a fit, or return ''.
+
+    Parameters
+    ----------
+    frame, law : DataFrame and Law
+    fitted : str
+        The domain of the fit's losses; '' where it is not known.
+    vary
+        As for `mixed_domains`.
+    """
+    if mixed := mixed_domains(frame, law, vary):
+        return mixed
+    domain = one_domain(frame, law)
+    if not domain or not fitted or domain == fitted:
+        return ""
+    return (
+        f"its {law.outcome.plural} are of domain {domain} and the fit's of {fitted}; choose with --where or runs.where(…), "
+        "or leave the column domain out if they are of the same"
     )
 
 

@@ -52,6 +52,10 @@ HELD_OUT = (
     "The stack is of fits that have not seen the {rows} rows held out by {name!r}, so its forecasts do not use "
     "them. To use all rows, fit the laws to them, or compare by leaving runs out."
 )
+EXACT = (
+    "Weights are by densities that take the laws for exact, and scores outside the runs have an error of the law: they may differ. "
+    "Give the settings that you will forecast (--at, at=) for weights by such forecasts."
+)
 NO_POINTS = "Point fits are scored where rows are held out (holdout, by), not where runs are left out by importance weights."
 
 
@@ -323,6 +327,8 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Calla
         make = partial(score, stack, fold.held, seed=work.seed, force=True)
         work.add(fold.name, "stack", "", "stack", mark(stack.passed, work.force), make)
     work.notes.append(SCORED_TWICE)
+    if any("extrapolated" in str(spread) for table in work.scores if "spread" in table for spread in table["spread"]):
+        work.notes.append(EXACT)
     if not by:
         work.notes.append(HELD_OUT.format(rows=len(folds[0].held), name=folds[0].name))
     if by:

@@ -21,7 +21,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import repeats_note, same_in_other_runs
+from bayeslaw.data.validate import one_domain, repeats_note, same_in_other_runs
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
@@ -209,6 +209,7 @@ def _info(law: Law, runs: Runs, observed: Observations, noise: Noise, seed: int)
         "data": runs.name,
         "sources": [asdict(source if source.seed is not None else replace(source, seed=seed)) for source in runs.sources],
         "conversions": list(runs.conversions),
+        "domain": one_domain(runs.frame, law),
         "unit": observed.unit,
         "at": observed.at,
         "clock": {"column": observed.clock_column, "span": observed.span},

@@ -13,7 +13,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
 from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import base_rows, check, mixed_domains, repeat_faults, repeats
+from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain, repeat_faults, repeats
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.outcome import LOSS
@@ -151,7 +151,9 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
         raise TableError(faults, new.name)
     if faults := [*_clashes(fit, old.frame, new.frame), *_repeated(fit, old.frame, new.frame)]:
         raise TableError(sorted(faults, key=lambda f: f.row or 0), new.name)
-    if mixed := mixed_domains(both.frame, fit.law, VARY):
+    if other := other_domain(new.frame, fit.law, str(fit.info.get("domain", "")), VARY):
+        raise BayeslawError(f"{new.name}: {other}.", code="other-domain")
+    if mixed := mixed_domains(both.frame, fit.law, VARY):  # of fits that don't know their domain, base checkpoints may
         raise BayeslawError(f"{new.name}: with the fit's rows, {mixed}.", code="mixed-domains")
     return both
 

@@ -266,7 +266,8 @@ def read_values(given: str | float | Sequence[float], name: str = "compute", uni
 
 
 def stage_notes(laws: Sequence[Law], stage: str | None, settings: Mapping[str, Any]) -> list[str]:
-    """Say that losses are those of training from scratch, where a law has another stage and nothing chooses one.
+    """Say that losses are those of training from scratch, where a law has another stage and nothing chooses one; and that compute
+    is that of D alone, where a law has tokens of a pre-training besides.
 
     Parameters
     ----------
@@ -275,6 +276,8 @@ def stage_notes(laws: Sequence[Law], stage: str | None, settings: Mapping[str, A
     """
     if stage is None and (known := [name for law in laws for name in stage_names(law) if name not in settings]):
         return [f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}"]
+    if any("ptpp" in law.covariates for law in laws):
+        return ["compute is that of the D tokens of the adaptation; pre-training each N on ptpp x N tokens is not counted"]
     return []
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
+from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.outcome import Outcome
@@ -245,7 +246,10 @@ def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, along: Collection[str], 
 
 def fitted_rows(forecast: Forecast, needed: Sequence[str]) -> pd.DataFrame:
     """Return the rows of the forecast's fits, each once, of those fits that have all needed columns."""
-    tables, name = [rows_of(member.fit).frame for member in forecast.members], forecast.outcome.name
+    name, tables = forecast.outcome.name, list[pd.DataFrame]()
+    for fit in (member.fit for member in forecast.members):
+        frame = rows_of(fit).frame
+        tables.append(frame[~base_rows(frame, fit.law)])  # base checkpoints that a law can't describe are kept, and not fitted
     tables = [_with_compute(table) if COMPUTE in needed and {"N", "D"} <= {*table} else table for table in tables]
     whole = [table for table in tables if set(needed) <= set(table)]
     rows = pd.concat(whole) if whole else pd.DataFrame(columns=[*needed, name])
@@ -295,7 +299,8 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
             ax.plot([], [], ls="", marker="o", ms=3, color="0.45", label=f"fitted, nearest at {words}: {count}")
     notes = [f"{int(left.sum())} of {len(rows)} fitted {outcome.plural} are of other settings and not drawn"] if left.any() else []
     if thinned:
-        notes.append(f"{thinned} fitted {outcome.plural} of these settings lie far outside the curves, or between those drawn")
+        of, lie = (outcome.name, "lies") if thinned == 1 else (outcome.plural, "lie")
+        notes.append(f"{thinned} fitted {of} of these settings {lie} far outside the curves, or between those drawn")
     return notes
 
 

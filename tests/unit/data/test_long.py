@@ -30,6 +30,12 @@ def test_a_cell_without_a_loss_gives_no_row_and_is_counted(
     done = command("long", "wide.csv", "--losses", "web_loss,code_loss", "-o", "long.csv")
     assert "3 rows of 2 domains" in done.out
     assert "1 cells without a loss gave no row" in done.out
+    assert "note: runs are named anew" in done.out
+    WIDE.assign(params_b=[1, 2]).drop(columns="N").to_csv("billions.csv", index=False)
+    assert (
+        "note: read: N = params_b x 1e+09"
+        in command("long", "billions.csv", "--losses", "web_loss,code_loss", "-o", "long.csv").out
+    )
     rejected(command("long", "wide.csv", "--losses", "web_loss,code_loss", "--by", "loss", "-o", "x.csv"), "name-used-twice")
 
 
@@ -38,6 +44,10 @@ def test_names_that_are_taken_are_refused() -> None:
         to_long(WIDE, ["web_loss", "code_loss"], by="loss")
     with fails("name-used-twice", "drop or rename it"):
         to_long(WIDE.assign(loss=2.0), ["web_loss", "code_loss"])
+    renamed = WIDE.assign(params_b=1.0).drop(columns="N")
+    for table in (renamed, read_runs(renamed)):
+        with fails("name-used-twice", "'params_b'"):  # which is N when it is read
+            to_long(table, ["web_loss", "code_loss"], by="params_b")
     with fails("name-used-twice", "another name"):
         to_long(WIDE.assign(domain="web"), ["web_loss", "code_loss"])
 

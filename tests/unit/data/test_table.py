@@ -421,6 +421,16 @@ def test_small_tokens_beside_tokens_in_billions_are_in_billions_too() -> None:
     assert all(problem.endswith("is it in billions?") for problem in problems)
 
 
+def test_tokens_in_billions_are_found_where_a_law_describes_few_tokens() -> None:
+    """Adaptations begin at D = 0, so that no row by itself is outside what the law describes."""
+    law = load_law("transfer-target")
+    table = oracles.table(law, runs=4)
+    assert not check(read_runs(table), law)
+    (fault,) = check(read_runs(table.assign(D=table["D"] / 1e9)), law)
+    assert fault.problem.endswith("is it in billions?")
+    assert "--column D=COLUMN:B" in fault.suggestion
+
+
 def test_columns_whose_largest_would_be_too_large_in_billions_are_in_millions() -> None:
     table = pd.DataFrame({"run": ["a", "b", "c"], "N": [10.6, 154.0, 6889.0], "D": [2e4, 1e5, 3e5], "loss": [3.0, 2.5, 2.4]})
     found = check(read_runs(table), load_law("chinchilla"))

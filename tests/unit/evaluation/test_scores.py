@@ -251,6 +251,20 @@ def test_base_rows_are_left_out_and_counted(sound_fit: Fit, pointed: PointFit, h
 
 
 @pytest.mark.slow
+def test_losses_of_another_domain_are_refused(sound_fit: Fit, pointed: PointFit, held: pd.DataFrame) -> None:
+    """A fit to losses in English would be scored by losses in German, and nothing would say so."""
+    english = replace(sound_fit, info={**sound_fit.info, "domain": "en"})
+    scores = score(english, held.assign(domain="en"))
+    pd.testing.assert_frame_equal(scores, score(sound_fit, held.assign(domain="de")))  # whose domain is not known
+    with fails("other-domain", "are of domain de and the fit's of en", "--where"):
+        score(english, held.assign(domain="de"))
+    mixed = held.assign(domain=["en", "de"] * (len(held) // 2))
+    for fit in (sound_fit, pointed):
+        with fails("other-domain", "2 domains (en, de)"):
+            score(fit, mixed)
+
+
+@pytest.mark.slow
 def test_held_out_rows_come_as_a_table_runs_or_a_file(sound_fit: Fit, held: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "held.csv"
     held.to_csv(path, index=False)

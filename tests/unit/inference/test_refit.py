@@ -319,6 +319,9 @@ def test_losses_of_another_domain_are_refused() -> None:
     more = pd.DataFrame(GOOD | {"domain": "source"})
     with fails("mixed-domains", "target, source", "bayeslaw fit --by E=domain"):  # `update` itself has no --by
         join_runs(fit, read_runs(more))
+    known = replace(fit, info={**fit.info, "domain": "target"})
+    with fails("other-domain", "are of domain source and the fit's of target"):
+        join_runs(known, read_runs(more))
 
 
 def test_stacks_and_fits_of_few_draws_are_refused() -> None:

@@ -103,6 +103,13 @@ def test_the_form_is_read_off_the_terms_not_the_name() -> None:
     np.testing.assert_allclose(terms["gamma"], 0.0, atol=1e-9)
 
 
+def test_compute_of_an_adaptation_leaves_out_the_pre_training() -> None:
+    law = law_named("transfer-target")
+    fit = posterior(law, scattered(oracles.typical(law), 400, 1, 0.01))
+    notes = allocate(fit, 1e20, settings={"r": 0.1, "ptpp": 31}).notes
+    assert any("pre-training each N on ptpp x N tokens is not counted" in note for note in notes)
+
+
 def test_training_from_scratch_is_meant_unless_a_stage_is_given(zheng: Fit) -> None:
     default = allocate(zheng, 1e20)
     assert "for training from scratch (cpt = 0); the other stage is 'cpt'" in default.notes
