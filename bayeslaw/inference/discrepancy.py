@@ -6,6 +6,7 @@ come from the second.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,8 +33,7 @@ DIVERGENT = 0.01
 R_HAT = 1.1  # above it, draws of the law with an error are not used: its chains lie in different places
 STOPPED = "sampling was interrupted"
 SEED = 13  # of the second posterior, beside the fit's own
-# Outliers are found by a Student-t likelihood with so many degrees of freedom, at the law's median and a typical discrepancy.
-DOF, TYPICAL, ROUNDS = 4.0, 0.005, 30
+TYPICAL, ROUNDS = 0.005, 30  # discrepancy with which outliers are found, and steps of that search
 
 
 def why_not(law: Law, observed: Observations, noise: Noise) -> str:
@@ -100,8 +100,11 @@ def learn_discrepancy(
     """
     walk = Walk.of(law, observed.covariates)
     assert walk is not None
+    dof = float(np.median(plain["dof"])) if noise.student else math.inf
     if noise.student:
-        walk = replace(walk, multiple=_multiples(walk, law, observed, noise, plain))
+        information = (dof + 1) / (dof + 3)  # of a point of Student-t noise, in that of a normal one of its scale
+        multiple = _multiples(walk, law, observed, noise, plain, dof) / information
+        walk = replace(walk, multiple=multiple, information=information)
     normal = replace(noise, student=False, walk=walk)
     settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], SEED]).generate_state(1)[0])}
     settings["acceptance"] = settings["acceptance"].at_most(ACCEPT)
@@ -118,11 +121,11 @@ def learn_discrepancy(
     flat = {name: values.reshape(-1) for name, values in result.draws.items()}
     residual = law.outcome.residual(observed.response, law.predict(flat, observed.covariates))
     drawn = coefficients(normal, observed, np.asarray(residual), flat, np.random.default_rng([settings["seed"], SEED]))
-    draws = result.draws | ({"dof": plain["dof"]} if noise.student else {})
+    draws = result.draws | ({"dof": np.full(shape, dof)} if noise.student else {})
     return WithDiscrepancy(walk, draws, drawn.reshape(*shape, -1))
 
 
-def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array]) -> Array:
+def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], dof: float) -> Array:
     """By which to multiply the variances of rows (n,), so that outliers count less: the weights of a Student-t likelihood.
 
     The error of the law is smoothed and the noise's scale found by expectation and maximisation, at the law's median losses.
@@ -138,7 +141,7 @@ def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain
         smooth = features @ (covariance @ (features.T @ (error / own)))
         squares = (error - smooth) ** 2 + ((features @ covariance) * features).sum(axis=1)
         total = variance + known
-        multiple = (DOF + squares / total) / (DOF + 1)
+        multiple = (dof + squares / total) / (dof + 1)
         part = variance / total  # of each error that is the noise's own, not the known one's
         variance = float(np.mean(part**2 * squares / multiple + part * known))
     return np.asarray(multiple)

@@ -37,8 +37,9 @@ class Rows:
         Zeros, one for each checkpoint.
     time, starts : (n,) and int (R + 1,), optional
         Clock of the rows and first row of each run, for an OU run effect.
-    features, multiple : (n k,) and (n,), optional
-        Features of the rows for a learnt discrepancy, and multiples of their variances (`walk.Walk`).
+    features, multiple, lost : (n k,), (n,) and (n,), optional
+        Features of the rows for a learnt discrepancy, multiples of their variances, and half of what their likelihood's exponent
+        is short of 1 (`walk.Walk`).
     items : (n,), optional
         Of how many items each response is a share.
     """
@@ -56,6 +57,7 @@ class Rows:
     starts: Any = None
     features: Any = None
     multiple: Any = None
+    lost: Any = None
     items: Any = None
 
 
@@ -85,6 +87,8 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
     if noise.walk is not None:
         data |= {"features": noise.walk.components(observed.covariates).ravel(), "multiple": noise.walk.multiple}
         data |= {"starts": observed.starts, "checkpoint": observed.checkpoint}
+        if noise.walk.information < 1:
+            data["lost"] = np.full(observed.run.size, 0.5 * (1 - noise.walk.information))
     return data
 
 
@@ -188,17 +192,25 @@ def _ornstein_uhlenbeck(noise: Noise, rows: Rows, mean: Any, parameters: Mapping
 
 
 def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: Mapping[str, Any]) -> Any:
-    """Normal noise with all effects and a learnt discrepancy integrated out."""
+    """Normal noise with all effects and a learnt discrepancy integrated out.
+
+    A normal density to a power below 1 is one of a larger variance, which `multiple` has, times the standard deviation to what the
+    power is short of 1.
+    """
     import pytensor.tensor as pt
 
     from bayeslaw.noise.lowrank import LowRank
 
     variance = _of_rows(rows, point**2)
-    variance = (variance if rows.known is None else variance + rows.known) * rows.multiple
+    variance = variance if rows.known is None else variance + rows.known
+    shorter = 0.0 if rows.lost is None else pt.sum(rows.lost * pt.log(variance))
+    variance = variance * rows.multiple
     spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
     omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(parameters["discrepancy"])
     scale = parameters["discrepancy"] ** 2
-    return LowRank().density(rows.response - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
+    return shorter + LowRank().density(
+        rows.response - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint
+    )
 
 
 def _counts(rows: Rows, mean: Any, point: Any, run: Any, effects: Any) -> Any:

@@ -108,6 +108,9 @@ class Walk:
         Sum of squares over the runs of each combination's features.
     multiple : array (n,)
         By which the variance of each row, known errors included, is multiplied: larger than 1 for outliers.
+    information : float
+        The power of the likelihood while sampling, of which `multiple` has a part: below 1 where outliers were found, since weights
+        that the losses themselves have told are not known.
     beyond : tuple of float
         As `BEYOND`.
     exact : bool
@@ -120,6 +123,7 @@ class Walk:
     loadings: Array = field(repr=False)
     squares: Array = field(repr=False)
     multiple: Array = field(repr=False)
+    information: float = 1.0
     beyond: tuple[float, float] = BEYOND
     exact: bool = False
 

@@ -107,7 +107,7 @@ class LearntEffects:
         observed, noise = self.fit.observed, self.fit.noise
         if (kind, code) in self._known:
             return self._known[kind, code]
-        if noise.explicit_effects:
+        if noise.explicit_effects and "run_effect" in self.fit.tree["posterior"]:  # of a law with a learnt error they are not drawn
             self._known[kind, code] = values_of(self.fit.tree, "posterior", "run_effect")[..., code].reshape(-1)[self.chosen]
         else:
             of = code if kind == "checkpoint" else int(observed.checkpoint[code])

@@ -332,8 +332,7 @@ class Fit(Verdicts):
         learnt = LearntDiscrepancy(walk, flat, np.asarray(draws["discrepancy"].values).reshape(-1))
         kept = draws.drop_vars(["loadings", "squares", "coefficients", "discrepancy", "multiple"], errors="ignore")
         tree = xr.DataTree.from_dict({"posterior": kept} | {k: v.to_dataset() for k, v in self.tree.children.items() if k in DATA})
-        noise = replace(self.noise, student=self.noise.student and not self.noise.run_effect)
-        return replace(self, tree=tree, noise=noise, discrepancy=learnt)
+        return replace(self, tree=tree, discrepancy=learnt)
 
     def learnt(self, ci_prob: float = 0.9, beyond: str = "") -> str:
         """Say in a sentence how large the discrepancy is that was learnt, or why none was; empty for fits made without asking.

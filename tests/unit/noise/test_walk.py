@@ -161,6 +161,24 @@ def test_the_density_and_its_gradient_are_those_of_the_dense_covariance(
     np.testing.assert_allclose(whole, central(oracle, x, 1e-5), rtol=1e-5, atol=1e-5 * np.abs(whole).max())
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_likelihood_whose_weights_were_found_counts_to_a_power(known: bool) -> None:
+    """Without an error of the law, its logarithm changes by that much of what it would with known weights."""
+    observed, mu, sigma = seen(SE if known else None), pt.dvector("mean"), pt.dscalar("sigma")
+    walk, power = walk_of(observed), 0.7
+
+    def at(walk: Walk) -> Array:
+        noise = Noise(False, False, walk=walk)
+        data = Rows(**{name: pt.as_tensor(values) for name, values in data_of(noise, observed).items()})
+        logp = log_density(noise, data, mu, {"sigma_point": sigma, "discrepancy": pt.as_tensor(1e-9)})
+        evaluate: Any = function([sigma, mu], logp, mode=Mode(linker="py", optimizer="None"))
+        places = [(0.01, 1.0), (0.01, 1.02), (0.03, 0.99)]
+        return np.diff([float(evaluate(s, np.full(RUN.size, m))) for s, m in places])
+
+    powered = replace(walk, multiple=walk.multiple / power, information=power)
+    np.testing.assert_allclose(at(powered), power * at(walk), rtol=1e-6)
+
+
 def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
     """The slope by the square of the scale at 0 is that of a small scale."""
     observed = seen()
