@@ -30,6 +30,7 @@ ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
 FIRST = 6  # rows that a notebook shows
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
+COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map)'
 EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
 
 
@@ -326,7 +327,8 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def _read(path: Path) -> pd.DataFrame:
     suffix = path.suffix.lower()
     if suffix not in ENDINGS:
-        message = f"{path.name}: a table of runs ends in {', '.join(ENDINGS)}, not in {path.suffix or 'no ending'}."
+        problem = f"not in {path.suffix}" if path.suffix else "and this has no ending"
+        message = f"{path.name or path}: the name of a table of runs ends in {', '.join(ENDINGS)}, {problem}."
         raise BayeslawError(message, code="unknown-ending")
     if not path.is_file():
         raise BayeslawError(f"There is no file {path}.", code="no-such-file")
@@ -354,7 +356,8 @@ def _text_table(path: Path, separator: str) -> pd.DataFrame:
         raise ValueError("it holds NUL bytes: save it as UTF-8 text")
     header = content.partition(b"\n")[0].decode("utf-8-sig")
     if separator not in header and (other := next((s for s in SEPARATORS if s in header), "")):
-        raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells")
+        way = f"`bayeslaw import` reads it with delimiter = {json.dumps(other)} in a file of --map"
+        raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells; {way}")
     frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("its rows have more cells than its header has names (commas inside numbers?)")
@@ -515,7 +518,9 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             for row in frame.index[bad]:
                 value = str(cells.at[row])
                 problem = f"{column} {shortened(repr(value))} is not a number"
-                faults.append(Fault(int(row), str(column), value, problem, "correct the cell or remove the row", "not-a-number"))
+                comma = re.fullmatch(r"\s*-?\d*,\d+\s*", value) is not None
+                way = COMMAS if comma else "correct the cell or remove the row"
+                faults.append(Fault(int(row), str(column), value, problem, way, "not-a-number"))
             columns[column] = values
     return pd.DataFrame(columns, index=frame.index), faults
 

@@ -121,7 +121,7 @@ def sample_soundly(
     Returns
     -------
     Sample, list of Check
-        The last sample, with its checks and a note if it is the second.
+        The last sample, with its checks and a note if it is the second, or if a second would have taken too long.
     """
     first = sample(density, draws=draws, tune=tune, chains=chains, acceptance=acceptance, **others)
     checks = _checks(first)
@@ -130,7 +130,8 @@ def sample_soundly(
     if first.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
         return first, checks
     if float(first.stats["n_steps"].mean()) * density.observed.response.size > LONG:
-        return first, checks
+        text = "not sampled a second time, as failed samples are, since paths are long and it would take many minutes"
+        return first, [*checks, Check("not_repeated", False, text, "note", pd.DataFrame())]
     diverged = any(check.name == "divergences" for check in failed)
     slow = any(check.name != "divergences" for check in failed)
     higher = acceptance.nearer_to_one(MORE) if diverged else acceptance

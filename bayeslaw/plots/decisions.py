@@ -126,7 +126,7 @@ def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
 
 def _marks(plan: Plan, ax: Axes, unit: float) -> None:
     """Mark the plan and the deterministic plan, with the probabilities of both."""
-    style: dict[str, Any] = {"mec": "white", "ls": "", "zorder": 5}
+    style: dict[str, Any] = {"mec": "white", "ls": "", "zorder": 5, "clip_on": False}  # a plan may lie on the edge
     if (best := plan.shown) is not None:
         label = f"plan at {plan.confidence:.0%}" if plan.best is not None else f"most probable point: {best.held_out:.0%}"
         ax.plot(100 * best.replay, best.tokens / unit, marker="*", ms=16, color=COLOURS[1], label=label, **style)
@@ -616,7 +616,8 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
         x, y = [*path["spent"], anchors.market.budget], [*path[name], path[name].iloc[-1]]
         ax.step(x, y, where="post", color=COLOURS[i], ls=style, lw=1.6, label=label)
     picks = anchors.picks
-    ax.plot(picks["spent"], picks[name], ls="", marker="o", ms=4, color=COLOURS[0])
+    ax.plot(picks["spent"], picks[name], ls="", marker="o", ms=4, color=COLOURS[0], clip_on=False, zorder=3)
+    ax.margins(y=0.15)
     if anchors.stop is not None:
         end = float(picks["spent"].iloc[anchors.stop - 1]) if anchors.stop else 0.0
         ax.axvline(end, color=COLOURS[2], lw=1)

@@ -187,6 +187,7 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
         _, checks = sampling.sample_soundly(density, **{"draws": 1000} | settings | changed)
         assert len(asked) == 1
         assert any(not check.passed for check in checks)
+        assert ("tune" in changed) == (checks[-1].name == "not_repeated")
 
 
 def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatch: pytest.MonkeyPatch) -> None:
