@@ -16,7 +16,9 @@ from bayeslaw.core.errors import BayeslawError
 def anchors(
     fits: Annotated[list[str], Argument(help="A fit or stack, or several (source and target) whose losses every run logs.")],
     targets: Annotated[Path, Option(help="A table of the settings whose loss is wanted, with an optional column weight.")],
-    budget: Annotated[float, Option(help="What the runs may cost together, in the unit of the costs.")],
+    budget: Annotated[
+        float, Option(parser=options.amount, metavar="NUMBER", help="What the runs may cost together, in the unit of the costs.")
+    ],
     candidates: Annotated[Path | None, Option(help="A table of runs that could be bought, one evaluation in each row.")] = None,
     candidates_grid: Annotated[
         list[str] | None, Option(help="All combinations of values, such as N=241e6,517e6 r=.1,.25 atpp=4,10; a run has all D.")

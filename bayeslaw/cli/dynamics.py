@@ -23,7 +23,10 @@ def areas(
         list[str] | None, Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160; repeatable.")
     ] = None,
     per: Annotated[str, Option(help="What areas count: step, or token where batches differ (column batch).")] = "step",
-    tokens_per_step: Annotated[float | None, Option(help="Tokens of the batch whose steps count as 1 (--per token).")] = None,
+    tokens_per_step: Annotated[
+        float | None,
+        Option(parser=options.amount, metavar="NUMBER", help="Tokens of the batch whose steps count as 1 (--per token)."),
+    ] = None,
     run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
     losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
     domain: Annotated[str | None, Option(help="Write only the losses of this domain.")] = None,

@@ -9,13 +9,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     from bayeslaw.forecasting.stack import Stack
     from bayeslaw.posterior.fit import Fit
+
+
+def amount(text: str) -> float:
+    """Return the number that an option writes, such as 1e10 or 10B, or refuse it by the text that was given."""
+    from bayeslaw.core.text import number
+
+    try:
+        return number(text)
+    except ValueError:
+        raise BadParameter(f"{text!r} is not a number, such as 2.5, 1e10 or 10B") from None
+
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
@@ -118,7 +129,12 @@ Device = Annotated[
         "and served-utilisation; numbers, intervals or priors as for --served. Repeatable."
     ),
 ]
-MaxHours = Annotated[float | None, Option(help="Budget of device hours, serving included; needs --device.")]
+MaxHours = Annotated[
+    float | None, Option(parser=amount, metavar="NUMBER", help="Budget of device hours, serving included; needs --device.")
+]
+BudgetOfRuns = Annotated[
+    float | None, Option(parser=amount, metavar="NUMBER", help="What these runs may cost, in the unit of their costs (FLOPs).")
+]
 Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as shares TOKENS:TRAINABLE, such as 0.4:0.034,0.6:0.5.")]
 
 # --- training dynamics ----------------------------------------------------------------------------------------------

@@ -30,10 +30,15 @@ def plan(
         list[str] | None, Option(help="Largest rise of the source loss: 2% of its base, 0.05, or NAME=2%.")
     ] = None,
     max_loss: Annotated[float | None, Option(help="Largest target loss, in the unit of its fit.")] = None,
-    max_tokens: Annotated[float | None, Option(help="Budget of tokens.")] = None,
-    max_flops: Annotated[float | None, Option(help="Budget of FLOPs: 6 N D, and 2 N for each served token.")] = None,
+    max_tokens: Annotated[float | None, Option(parser=options.amount, metavar="NUMBER", help="Budget of tokens.")] = None,
+    max_flops: Annotated[
+        float | None,
+        Option(parser=options.amount, metavar="NUMBER", help="Budget of FLOPs: 6 N D, and 2 N for each served token."),
+    ] = None,
     max_hours: options.MaxHours = None,
-    max_cost: Annotated[float | None, Option(help="Budget of money; needs --price.")] = None,
+    max_cost: Annotated[
+        float | None, Option(parser=options.amount, metavar="NUMBER", help="Budget of money; needs --price.")
+    ] = None,
     minimise: Annotated[
         str | None, Option(help="What is minimised: tokens (the default), flops, hours, cost, replay, target-loss or source-loss.")
     ] = None,
@@ -66,7 +71,7 @@ def plan(
     target_set: Annotated[list[str] | None, Option(help="The target's domain, if a fit has several: domain=code.")] = None,
     level: Annotated[list[float] | None, Option(help="A confidence for which the frontier has a row. Repeatable.")] = None,
     candidates: Annotated[Path | None, Option(help="Runs that could be bought to learn more; see `bayeslaw anchors`.")] = None,
-    budget: Annotated[float | None, Option(help="What these runs may cost, in the unit of their costs (FLOPs).")] = None,
+    budget: options.BudgetOfRuns = None,
     discrepancy: options.Discrepancy = None,
     output: options.TableFile = None,
     plot: options.Picture = None,

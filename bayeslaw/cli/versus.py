@@ -42,7 +42,7 @@ def versus(
         Literal["learned", "none"], Option(help="Losses beyond the runs with the laws' errors as learnt, or none.")
     ] = "learned",
     candidates: Annotated[Path | None, Option(help="Runs that could be bought to decide it; see `bayeslaw anchors`.")] = None,
-    budget: Annotated[float | None, Option(help="What these runs may cost, in the unit of their costs (FLOPs).")] = None,
+    budget: options.BudgetOfRuns = None,
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
