@@ -6,7 +6,6 @@ come from the second.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +20,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import sample_soundly
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.noise import Noise, kind
 from bayeslaw.noise.walk import CONTINUED, Walk, coefficients
 from bayeslaw.posterior.diagnostics import diagnostics
 
@@ -33,7 +32,8 @@ DIVERGENT = 0.01
 R_HAT = 1.1  # above it, draws of the law with an error are not used: its chains lie in different places
 STOPPED = "sampling was interrupted"
 SEED = 13  # of the second posterior, beside the fit's own
-TYPICAL, ROUNDS = 0.005, 30  # discrepancy with which outliers are found, and steps of that search
+# Outliers are found by a Student-t likelihood with so many degrees of freedom, at the law's median and a typical discrepancy.
+DOF, TYPICAL, ROUNDS = 4.0, 0.005, 30
 
 
 def why_not(law: Law, observed: Observations, noise: Noise) -> str:
@@ -100,10 +100,9 @@ def learn_discrepancy(
     """
     walk = Walk.of(law, observed.covariates)
     assert walk is not None
-    dof = float(np.median(plain["dof"])) if noise.student else math.inf
     if noise.student:
-        information = (dof + 1) / (dof + 3)  # of a point of Student-t noise, in that of a normal one of its scale
-        multiple = _multiples(walk, law, observed, noise, plain, dof) / information
+        information = (DOF + 1) / (DOF + 3)  # of a point of Student-t noise, in that of a normal one of its scale
+        multiple = _multiples(walk, law, observed, noise, plain) / information
         walk = replace(walk, multiple=multiple, information=information)
     normal = replace(noise, student=False, walk=walk)
     settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], SEED]).generate_state(1)[0])}
@@ -121,11 +120,13 @@ def learn_discrepancy(
     flat = {name: values.reshape(-1) for name, values in result.draws.items()}
     residual = law.outcome.residual(observed.response, law.predict(flat, observed.covariates))
     drawn = coefficients(normal, observed, np.asarray(residual), flat, np.random.default_rng([settings["seed"], SEED]))
-    draws = result.draws | ({"dof": np.full(shape, dof)} if noise.student else {})
+    # New runs have the noise of the posterior without an error, whose scale and degrees of freedom belong together.
+    of_noise = [name for name in plain if kind(name) in ("sigma_point", "dof")] if noise.student else []
+    draws = result.draws | {name: plain[name] for name in of_noise}
     return WithDiscrepancy(walk, draws, drawn.reshape(*shape, -1))
 
 
-def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], dof: float) -> Array:
+def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array]) -> Array:
     """By which to multiply the variances of rows (n,), so that outliers count less: the weights of a Student-t likelihood.
 
     The error of the law is smoothed and the noise's scale found by expectation and maximisation, at the law's median losses.
@@ -141,7 +142,7 @@ def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain
         smooth = features @ (covariance @ (features.T @ (error / own)))
         squares = (error - smooth) ** 2 + ((features @ covariance) * features).sum(axis=1)
         total = variance + known
-        multiple = (dof + squares / total) / (dof + 1)
+        multiple = (DOF + squares / total) / (DOF + 1)
         part = variance / total  # of each error that is the noise's own, not the known one's
         variance = float(np.mean(part**2 * squares / multiple + part * known))
     return np.asarray(multiple)

@@ -91,7 +91,7 @@ def test_outliers_count_less() -> None:
     made = stand_in_fit(LAW, wild, draws=50, noise="student-no-run")
     walk = Walk.of(LAW, made.observed.covariates)
     assert walk is not None
-    multiples = discrepancy._multiples(walk, LAW, made.observed, made.noise, made.by_chain, 4.0)
+    multiples = discrepancy._multiples(walk, LAW, made.observed, made.noise, made.by_chain)
     row = int(np.argmax(made.observed.response - np.log(oracles.chinchilla(oracles.typical(LAW), made.observed.covariates))))
     assert multiples[row] > 20
     assert np.median(multiples) < 2
@@ -132,5 +132,5 @@ def test_known_errors_are_no_part_of_the_scale_that_outliers_are_measured_by(rng
     noise: Any = SimpleNamespace(scales=lambda *_: np.full((1, 5), 0.001))
     walk: Any = SimpleNamespace(components=lambda _: np.zeros((200, 1)))
     rows: Any = SimpleNamespace(response=error, covariates={}, se=se)
-    multiples = discrepancy._multiples(walk, law, rows, noise, {"E": np.ones((1, 5))}, 4.0)
+    multiples = discrepancy._multiples(walk, law, rows, noise, {"E": np.ones((1, 5))})
     np.testing.assert_allclose(multiples, (4 + (error / se) ** 2) / 5, rtol=0.05)
