@@ -84,7 +84,13 @@ def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str
 
 
 def averaged(settings: pd.DataFrame, over: str, facts: Sequence[str] = ()) -> tuple[list[str], Index]:
-    """Return the columns that tell averages apart, and the number of each row's average (n,); as `average`."""
+    """Return the columns that tell averages apart, and the number of each row's average (n,).
+
+    Parameters
+    ----------
+    settings, over, facts
+        As in `average`.
+    """
     if over not in settings:
         message = f"There is no column {over!r} to average over; there are {', '.join(map(str, settings))}."
         raise BayeslawError(f"{message}{nearest(over, map(str, settings))}", code="unknown-column")
