@@ -139,8 +139,6 @@ Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as sh
 
 # --- training dynamics ----------------------------------------------------------------------------------------------
 
-TABLES_OF_RUNS = ("A table", "A table of runs", "A table of corrected runs")  # which may be made anew
-WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$")  # ends of names of columns that commands write and runs don't have
 SCHEDULES = (
     "constant, linear, cosine, wsd, multistep or inverse_sqrt, such as cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; "
     "or logged:FILE.csv"
@@ -222,6 +220,10 @@ def check_once(paths: Sequence[Path]) -> None:
     whole = [path.resolve() for path in paths]
     if twice := [path for i, path in enumerate(paths) if whole[i] in whole[:i]]:
         raise BayeslawError(f"{twice[0]} is given twice: give each file once.", code="given-twice")
+
+
+TABLES_OF_RUNS = ("A table", "A table of runs", "A table of corrected runs")  # which may be made anew
+WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$")  # ends of names of columns that commands write and runs don't have
 
 
 def check_outputs(

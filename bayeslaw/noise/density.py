@@ -203,14 +203,13 @@ def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: M
 
     variance = _of_rows(rows, point**2)
     variance = variance if rows.known is None else variance + rows.known
-    shorter = 0.0 if rows.lost is None else pt.sum(rows.lost * pt.log(variance))
-    variance = variance * rows.multiple
+    multiplied = variance * rows.multiple
     spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
     omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(parameters["discrepancy"])
     scale = parameters["discrepancy"] ** 2
-    return shorter + LowRank().density(
-        rows.response - mean, variance, spread, omega, scale, rows.features, rows.starts, rows.checkpoint
-    )
+    error = rows.response - mean
+    logp = LowRank().density(error, multiplied, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
+    return logp if rows.lost is None else logp + pt.sum(rows.lost * pt.log(variance))
 
 
 def _counts(rows: Rows, mean: Any, point: Any, run: Any, effects: Any) -> Any:
