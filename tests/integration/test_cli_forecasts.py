@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from bayeslaw.evaluation.compare import compare
+from bayeslaw.evaluation.compare import EXACT, compare
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Comparison
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import forecast
@@ -163,6 +163,7 @@ def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: C
     assert "pit_ks_p" not in done.out
     assert f"{float(held_out.weights['elpd']['chinchilla']):.2f}" in done.out
     assert f"note: {SCORED_TWICE}\n" in done.out
+    assert f"note: {EXACT}\n" in done.out  # the later stages lie outside the runs
     assert done.out.endswith("stack of ptpp-floor written to stack.nc\npicture written to laws.png\n")
     stack = load_fit("stack.nc")
     assert isinstance(stack, Stack)

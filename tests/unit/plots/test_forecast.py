@@ -15,9 +15,10 @@ from matplotlib.patches import Rectangle
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.card import parse_card
-from bayeslaw.plots.forecast import forecast_axis, plot_forecast
+from bayeslaw.plots.forecast import fitted_rows, forecast_axis, plot_forecast
 from bayeslaw.plots.style import COLOURS, MOST_LINES, short_number
 from bayeslaw.posterior.fit import Fit
+from tests import oracles
 from tests.errors import fails
 from tests.fixed import apart_fit, fixed_fit, line_fit, typical_fit
 from tests.outcomes import card, outcome_fit, table
@@ -163,6 +164,16 @@ def test_fitted_losses_are_points_at_their_settings_and_others_are_counted(fitte
     )  # the largest N is the nearest to the other
     assert labels(ax)[-2] == f"fitted losses: {same.sum()}"
     assert f"{(~same).sum()} of {same.size} fitted losses are of other settings and not drawn" in notes(ax)
+
+
+@pytest.mark.slow
+def test_base_checkpoints_that_a_law_can_not_describe_are_not_among_the_fitted_losses(fitted: Fit) -> None:
+    table = oracles.table(fitted.law, runs=8)
+    base = table.head(1).assign(D=0.0, loss=4.0, run="base")
+    kept = fixed_fit(fitted.law, pd.concat([table, base]).reset_index(drop=True), fitted.draws, noise="normal")
+    assert len(kept.observed.base) == 1
+    rows = fitted_rows(kept.forecast({"N": 1e9, "D": 1e10}, force=True), ["N", "D"])
+    assert len(rows) == len(table)
 
 
 @pytest.mark.slow
