@@ -223,7 +223,8 @@ def check_once(paths: Sequence[Path]) -> None:
 
 
 TABLES_OF_RUNS = ("A table", "A table of runs", "A table of corrected runs")  # which may be made anew
-WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$")  # ends of names of columns that commands write and runs don't have
+# Names of columns that commands write and runs don't have.
+WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$|^(checks|headline|extrapolation)$")
 
 
 def check_outputs(
