@@ -224,7 +224,7 @@ def check_once(paths: Sequence[Path]) -> None:
 
 TABLES_OF_RUNS = ("A table", "A table of runs", "A table of corrected runs")  # which may be made anew
 # Names of columns that commands write and runs don't have.
-WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$|^(checks|headline|extrapolation)$")
+WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$|^(checks|headline|extrapolation|spread)$")
 
 
 def check_outputs(
