@@ -353,7 +353,7 @@ def main() -> None:
     print("`from-base-source` and the stacks on all tables of tinycpt and tinycpt2, held-out rows included. tinycpt3 was trained")
     print("when laws, priors, stacks and widths were fixed (commit 5cc8331): none of them was chosen on it. The noise of")
     print("`from-base-source` and the widths of single laws beyond the runs were chosen later, when errors were known on all")
-    print("three sweeps; chosen without tinycpt3, the widths are the same.\n")
+    print("three sweeps; the last table says what is chosen without each.\n")
     print(f"## The recommended laws: {shown(LAWS['source'][0])}; {shown(LAWS['target'][0])}\n")
     print("Fitted without the base checkpoints' own rows (D = 0), which `from-base-source` has as a covariate; and with them. The")
     print("width is also given over that of the intervals of the `transfer-` law of the domain, taken for exact (`run`).\n")

@@ -83,7 +83,8 @@ def long(
     pairs = options.pairs_of("--losses", given, "DOMAIN=COLUMN") if "=" in losses else given
     long_table = bayeslaw.data.to_long(table, pairs, by=by)
     columns = [*pairs.values()] if isinstance(pairs, dict) else pairs
-    notes = [f"read: {text}" for text in bayeslaw.read_runs(as_in_file(table)[0].drop(columns=columns)).conversions]
+    wide = as_in_file(table)[0]
+    notes = [f"read: {text}" for text in bayeslaw.read_runs(wide.drop(columns=columns)).conversions]
     if "run" in long_table:
         notes.append("runs are named anew, run and domain together, since the effect of a run differs by domain")
     write_text(output, long_table.to_csv(index=False))
@@ -91,7 +92,7 @@ def long(
     domains = list(dict.fromkeys(long_table[by]))
     answer.results |= {"rows": len(long_table), "domains": domains}
     answer.say(f"{len(long_table)} rows of {len(domains)} domains ({', '.join(domains)}) written to {output}")
-    if empty := len(as_in_file(table)[0]) * len(pairs) - len(long_table):
+    if empty := len(wide) * len(pairs) - len(long_table):
         answer.say(f"{empty} cells without a loss gave no row")
     answer.note(notes)
     return answer

@@ -394,9 +394,8 @@ class Forecast:
 
     def averaged_over(self, over: str) -> Forecast:
         """Return the forecast whose draws `mean` averages: without a column `run`, rows of one average are points of one run."""
-        if any(over in member.fit.law.covariates for member in self.members):
-            return self
-        return self.with_runs(averaged(self.settings, over, self.outcome.facts)[1])
+        apart = any(over in member.fit.law.covariates for member in self.members)
+        return self if apart else self.with_runs(averaged(self.settings, over, self.outcome.facts)[1])
 
     def with_runs(self, code: Index) -> Forecast:
         """Return the forecast with rows of one code (n,) as points of one new run, where the settings name no run."""
@@ -408,8 +407,7 @@ class Forecast:
             run, checkpoint = (np.where(new, of[first], of) for of in (member.run, member.checkpoint))
             return replace(member, run=run, checkpoint=checkpoint)
 
-        members, beyond = (tuple(shared(member) for member in some) for some in (self.members, self.beyond))
-        return replace(self, members=members, beyond=beyond)
+        return replace(self, members=tuple(map(shared, self.members)), beyond=tuple(map(shared, self.beyond)))
 
     @property
     def forced(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.forecasting.base_losses import SAME
 from bayeslaw.forecasting.discrepancy import StatedDiscrepancy
@@ -147,7 +147,7 @@ def _mean_errors(fit: Fit) -> tuple[Array, Array]:
     draws = {name: values[:: max(1, size // AVERAGED)] for name, values in fit.draws.items()}
     residual = observed.response - np.log(fit.law.predict(draws, observed.covariates))
     count = np.diff(observed.starts)
-    means = np.add.reduceat(residual, observed.starts[:-1], axis=1) / count
+    means = sums_by(residual, observed.run) / count
     known = np.bincount(observed.run, observed.se**2) / count if observed.se.size else 0.0
     own = (fit.noise.variances(draws)[0][fit.noise.groups_of(observed)] + known) / count
     return (means.T - draws["run_excess"] if fit.noise.skew else means.T), own
