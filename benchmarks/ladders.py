@@ -30,7 +30,7 @@ from tables import ROOT, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.evaluation.scores import crps
-from bayeslaw.forecasting.forecast import MemberDraws
+from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.noise import walk as walks
 
 SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))

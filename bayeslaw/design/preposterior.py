@@ -19,7 +19,8 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.observations import Observations, planned
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors
-from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
+from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.inference.refit import require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import checks_label

@@ -34,7 +34,8 @@ from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.base_losses import with_known_base_losses
-from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
+from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
 from bayeslaw.inference.refit import join_runs, refit_task, require_draws

@@ -29,8 +29,9 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.backtest import DIRECTIONS, direction
 from bayeslaw.evaluation.sealed import Unsealed, read_key, seal, unseal, write_sealed
-from bayeslaw.forecasting.forecast import Forecast, MemberDraws, forecast
+from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.laws.outcome import KINDS, Outcome
 from bayeslaw.noise.noise import Noise

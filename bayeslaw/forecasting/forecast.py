@@ -13,7 +13,6 @@ Known errors of losses in the table (`loss_se`) are added to the point noise whe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -32,18 +31,19 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.core.text import short_lines
-from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import base_rows, check, complete
+from bayeslaw.data.validate import base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import with_known_base_losses
-from bayeslaw.forecasting.discrepancy import STATED, StatedDiscrepancy, read_choice, spread_name
+from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.member_draws import MemberDraws
+from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.noise.walk import directions, logarithms
+from bayeslaw.noise.walk import directions
 from bayeslaw.posterior.diagnostics import (
     Check,
     Reach,
@@ -52,199 +52,15 @@ from bayeslaw.posterior.diagnostics import (
     extrapolation,
     failed_text,
     failures,
-    forecast_checks,
     model_label,
-    spread_rows,
 )
-from bayeslaw.posterior.discrepancy import DrawnErrors
-from bayeslaw.posterior.draws import LawDraws, check_values
-from bayeslaw.posterior.effects import WORDS, LearntEffects, Reading
+from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
-from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
-# Seeds that keep the random numbers of the discrepancy, and of a stack's fits, apart from those of the noise.
-DISCREPANCY, MEMBER, ERROR = 10, 11, 14
+MEMBER = 11  # keeps the random numbers of a stack's fits apart from those of others
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
-# Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
-SENSED, FEWEST = 8, 200
-# Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
-# is a loss typed with five digits, and areas of a schedule computed from another log.
-OUTSIDE = 1e-4
 BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
-
-
-@dataclass(frozen=True)
-class MemberDraws:
-    """The draws of one fit at the settings of a forecast, with their noise.
-
-    Attributes
-    ----------
-    values : mapping of parameter to array (S,)
-        The selected draws.
-    covariates : mapping of covariate to array (n,), or (n, S) with a value for each draw
-        The settings as the law takes them.
-    rows : array (n,) of the rows' numbers in the table of settings
-    run, checkpoint, group : int arrays (n,)
-        Codes of the new runs and new checkpoints whose effects rows share, -1 where these are the fit's own, and of its groups.
-    entropy : tuple of int
-        Seeds of the noise of new runs and of the discrepancy.
-    time : array (n,)
-        Position of each row along its run, in lengths of a typical run; empty unless the fit's noise has an OU run effect.
-    learnt : LearntEffects
-        Of runs and checkpoints of the fit.
-    errors : DrawnErrors, optional
-        Of the law, if they are learnt.
-    known : array (n,), optional
-        Known errors of log losses, which are added to the noise.
-    """
-
-    fit: Fit
-    values: Mapping[str, Array]
-    covariates: Mapping[str, Array]
-    rows: NDArray[Any]
-    run: Index
-    checkpoint: Index
-    group: Index
-    entropy: tuple[int, ...]
-    time: Array
-    learnt: LearntEffects
-    errors: DrawnErrors | None = None
-    known: Array | None = None
-
-    @classmethod
-    def of(
-        cls, fit: Fit, chosen: Index, runs: Runs, entropy: tuple[int, ...], reading: Reading = "known", left_out: str = ""
-    ) -> MemberDraws:
-        """Return the draws with indices `chosen` of a fit at the settings of a table."""
-        frame = complete(runs.frame, fit.law)
-        covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
-        values, nested = {name: draws[chosen] for name, draws in fit.draws.items()}, Nesting.of(runs.frame, fit.law)
-        group, time = fit.observed.groups_of(runs.frame), fit.observed.time_of(runs.frame)
-        learnt = LearntEffects.of(fit, runs.frame, time, chosen, entropy, reading, left_out)
-        run = np.where(learnt.run >= 0, -1, nested.run)
-        checkpoint = np.where((learnt.run >= 0) | (learnt.checkpoint >= 0), -1, nested.checkpoint)
-        rows = runs.frame.index.to_numpy()
-        errors = None if fit.discrepancy is None else fit.discrepancy.drawn(chosen, (*entropy, ERROR))
-        return cls(fit, values, covariates, rows, run, checkpoint, group, entropy, learnt.time, learnt, errors)
-
-    @property
-    def size(self) -> int:
-        """Number of draws S."""
-        return next(iter(self.values.values())).size
-
-    @cached_property
-    def discrepancy(self) -> StatedDiscrepancy:
-        """Draws of the discrepancy, with standard deviation 1."""
-        return StatedDiscrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
-
-    def _discrepancy_at(self, block: slice | Index) -> Array:
-        return self.discrepancy.at(self._middle(block))
-
-    def _middle(self, block: slice | Index) -> dict[str, Array]:
-        """Return the covariates (k,) of some settings, medians of those with a value for each draw."""
-        at = {name: column[block] for name, column in self.covariates.items()}
-        return {name: column if column.ndim == 1 else np.median(column, axis=1) for name, column in at.items()}
-
-    def losses(self, block: slice, sds: Sequence[float]) -> Array:
-        """Return losses (spread, rows, draws) of a block of settings: latent, run, and run with a discrepancy of each sd."""
-        latent = self.latent(block)
-        error = self._discrepancy_at(block) if sds else 0.0
-        return np.stack([latent, *(self.noisy(latent, block, sd * error) for sd in (0.0, *sds))])
-
-    def noisy(self, latent: Array, block: slice | Index, error: Array | float = 0.0) -> Array:
-        """Return the outcomes (rows, draws) that runs would log, given the law's in a block of settings and errors of the law."""
-        rows, outcome = np.arange(self.rows.size)[block], self.fit.law.outcome
-        noise: Array | float = self.noise(rows) + error
-        if outcome.kind == "positive":
-            return np.asarray(latent * np.exp(noise))
-        if self.fit.noise.shifts:
-            latent, noise = self.latent(block, shift={self.fit.noise.shifts: self.noise(rows)}), error
-        expected = outcome.from_scale(outcome.to_scale(latent) + noise)
-        if outcome.kind != "count":
-            return np.asarray(expected)
-        items = self.covariates[outcome.items][block]
-        return self.fit.noise.count(expected, items, self.values, rows, self.entropy, self.group[rows])
-
-    def noise(self, rows: Index) -> Array:
-        """Return what learnt effects and the noise of new runs add (rows, draws) on its scale, at settings by their numbers."""
-        run, checkpoint, group = self.run[rows], self.checkpoint[rows], self.group[rows]
-        time, known = self.time[rows] if self.time.size else None, None if self.known is None else self.known[rows]
-        sample = self.fit.noise.sample
-        new = sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time, known=known)
-        return new + self.learnt.at(rows)
-
-    def expected(self, block: slice | Index, sd: float = 0.0) -> Array:
-        """Return the law's losses (rows, draws) at some settings, with a discrepancy of this sd."""
-        outcome, latent = self.fit.law.outcome, self.latent(block)
-        return np.asarray(outcome.from_scale(outcome.to_scale(latent) + sd * self._discrepancy_at(block))) if sd else latent
-
-    def latent(
-        self, block: slice | Index, values: Mapping[str, Array] | None = None, shift: Mapping[str, Array] | None = None
-    ) -> Array:
-        """Return the law's losses (rows, draws) at some settings, by these draws or, if `values` are given, by others.
-
-        `shift` (rows, draws) is added to covariates. Where errors of the law are learnt, losses by these draws have them, and
-        losses by all draws what the runs show of them.
-        """
-        law, values = self.fit.law, self.values if values is None else values
-        at = {name: column[block] for name, column in self.covariates.items()}
-        by_draw = {k: v[:, None] if v.ndim == 1 else v for k, v in at.items()}
-        value = LawDraws(law, values).outcome(by_draw | {k: by_draw[k] + v for k, v in (shift or {}).items()})
-        check_values(value, law, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
-        if self.errors is not None and self.fit.discrepancy is not None:
-            at = self._middle(block)
-            value = value * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T)
-        return value
-
-    def checks(self) -> list[Check]:
-        """Return checks of the latent loss by all draws of the fit, at some settings if there are many."""
-        columns = []
-        for name, covariate in self.fit.law.axes.items():
-            values = self.covariates[name]
-            if covariate.logarithmic:
-                positive = values[values > 0]
-                least = float(positive.min()) / math.e if positive.size else 1.0  # D = 0 lies an e-fold below the rest
-                values = np.log(np.maximum(values, least))
-            columns.append(values)
-        some, chains = spread_rows(columns), next(iter(self.fit.by_chain.values())).shape
-        by_draw = np.moveaxis(self.latent(some, self.fit.draws).reshape(some.size, *chains), 0, -1)
-        mixed = forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size, self.fit.law.outcome)
-        if chains[0] * chains[1] < FEWEST or self.errors is not None:
-            return mixed
-        few = spread_rows([values[some] for values in columns], SENSED)
-        sensitivity = self.fit.sensitivity_of({str(self.rows[some[i]]): by_draw[..., i] for i in few})
-        return [*mixed, forecast_sensitivity_check(sensitivity, self.rows.size, self.fit.law.outcome)]
-
-
-def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
-    """Return how far settings lie outside the runs of a fit, a column for each covariate; 0 within, and by rounding (`OUTSIDE`)."""
-    table = {}
-    for name in fit.law.axes:
-        values, seen = covariates[name], fit.observed.covariates[name]
-        low = float(seen.min())
-        if fit.law.covariates[name].logarithmic:
-            # Where runs begin at D = 0, no setting lies below them.
-            low = -math.inf if low <= 0 else math.log(low)
-            values = np.log(np.maximum(values, 1e-300))
-            if fit.law.covariates[name].context:  # in a phase that has not begun, learning-rate areas are 0
-                values = np.where(np.isneginf(low) | (covariates[name] > 0), values, low)
-            seen = np.log(seen[seen > 0])
-        distance = np.maximum(values - seen.max(), low - values)
-        rounding = OUTSIDE * (1.0 if fit.law.covariates[name].logarithmic else float(np.abs(seen).max()))
-        table[name] = np.where(distance > rounding, distance, 0.0)
-    return pd.DataFrame(table)
-
-
-def beyond_product(fit: Fit, covariates: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Return which settings (n,) exceed all runs in the product of size and tokens, which is compute, or of size and stage.
-
-    They lie outside the runs though each covariate may lie inside: no run has been as large in both.
-    """
-    if not directions(fit.law):
-        return np.zeros(np.size(next(iter(covariates.values()))), dtype=bool)
-    reached, asked = (logarithms(fit.law, at).sum(axis=1) for at in (fit.observed.covariates, covariates))
-    return np.asarray(asked > reached.max() + OUTSIDE)
 
 
 @dataclass(frozen=True)

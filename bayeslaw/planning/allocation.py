@@ -26,7 +26,7 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.text import percent
 from bayeslaw.core.units import NATS
-from bayeslaw.forecasting.forecast import ERROR
+from bayeslaw.forecasting.member_draws import ERROR
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law

@@ -27,7 +27,8 @@ from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
-from bayeslaw.forecasting.forecast import ERROR, beyond_product, outside
+from bayeslaw.forecasting.member_draws import ERROR
+from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
 from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix

@@ -29,7 +29,8 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.discrepancy import read_choice
-from bayeslaw.forecasting.forecast import forecast, outside
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
-from bayeslaw.forecasting.forecast import outside
+from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.planning.allocation import optimum, stages
 from bayeslaw.posterior.diagnostics import Reach, extrapolation

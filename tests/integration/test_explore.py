@@ -16,7 +16,8 @@ from playwright.sync_api import Browser, Page
 from scipy import stats
 
 from bayeslaw.data.table import Runs
-from bayeslaw.forecasting.forecast import Forecast, beyond_product, forecast_selections, outside
+from bayeslaw.forecasting.forecast import Forecast, forecast_selections
+from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
