@@ -10,9 +10,8 @@ import pandas as pd
 import typer
 
 from bayeslaw.cli.answer import Answer
-from bayeslaw.cli.options import make_folder
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import write_text
+from bayeslaw.core.files import make_folder, write_text
 from bayeslaw.core.text import once, plain
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import score

@@ -281,11 +281,3 @@ def save_draws(posterior: Fit | Stack, output: Path) -> None:
             problem = f"{error} Its draws are lost: they could not be written into {folder} either."
             raise BayeslawError(problem, code="draws-lost") from None
         raise BayeslawError(f"{error} Its draws are kept in {kept}: move that file.", code="kept-elsewhere") from None
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder unless it exists, or raise an error that says why it can't be made."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BayeslawError(f"The folder {path} can't be made: {error}.", code="no-folder") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +38,6 @@ def report(
     force: options.Force = False,
 ) -> Answer:
     """Report fits on one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
-    from bayeslaw.core.files import write_text, write_whole
     from bayeslaw.reporting.report import labels_of
 
     inputs = [*fits, *(compare or []), forecast, measured, anchors, plan]
@@ -68,17 +66,12 @@ def report(
         frontier=_csv(plan, "a plan's frontier") if plan else None, ci_prob=ci, discrepancy=discrepancy, seed=seed, force=force,
         in_sample=in_sample, command=shlex.join(["bayeslaw", *sys.argv[1:]]),
     )  # fmt: skip
-    page, numbers = contents.html, contents.json
     if latex is not None:
-        files = contents.latex
-        options.make_folder(latex)
-        for name, data in files.items():
-            write_whole(latex / name, partial(Path.write_bytes, data=data))
-        answer.say(f"{len(files)} files written to {latex}")
+        answer.say(f"{len(contents.save_latex(latex))} files written to {latex}")
     if json_ is not None:
-        write_text(json_, numbers)
+        contents.save(json_)
         answer.say(f"numbers written to {json_}")
-    write_text(output, page)
+    contents.save(output)
     for label, fit in zip(labels, loaded, strict=True):
         answer.say(f"{label}: sampling {fit.verdicts[0]}; model: {fit.verdicts[1]}")
     answer.say(f"report written to {output}")

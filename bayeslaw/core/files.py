@@ -58,3 +58,11 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder unless it exists, or raise an error that says why it can't be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BayeslawError(f"The folder {path} can't be made: {error}.", code="no-folder") from None

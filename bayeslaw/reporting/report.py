@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
+from bayeslaw.core.files import as_path, check_target, make_folder, write_text, write_whole
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import once
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
@@ -64,13 +66,39 @@ class Report:
 
         return files(json.loads(self.json)) | {f"{name}.pdf": picture.bytes("pdf") for name, picture in self.pictures.items()}
 
+    def save(self, path: str | Path) -> None:
+        """Write the page (.html) or its numbers (.json); a killed write leaves an older file whole.
+
+        Raises
+        ------
+        BayeslawError
+            If the path has another ending, or can't be written.
+        """
+        path = as_path(path, "A report")
+        check_target(path, "A report", ".html", ".json")
+        write_text(path, self.html if path.suffix.lower() == ".html" else self.json)
+
+    def save_latex(self, folder: str | Path) -> list[Path]:
+        """Write the files for a paper into a folder, which is made where there is none, and return their paths.
+
+        Raises
+        ------
+        BayeslawError
+            If the folder can't be made or written into.
+        """
+        folder, files = as_path(folder, "A folder"), self.latex
+        make_folder(folder)
+        for name, data in files.items():
+            write_whole(folder / name, partial(Path.write_bytes, data=data))
+        return [folder / name for name in files]
+
 
 def report(
     fits: Mapping[str, Posterior] | Posterior,
     *,
     files: Mapping[str, str] | None = None,
-    at: Runs | None = None,
-    measured: Runs | None = None,
+    at: Runs | pd.DataFrame | str | Path | None = None,
+    measured: Runs | pd.DataFrame | str | Path | None = None,
     stacks: Mapping[str, Stack] | None = None,
     scores: Mapping[str, pd.DataFrame] | None = None,
     picks: pd.DataFrame | None = None,
@@ -89,7 +117,7 @@ def report(
     fits, files : mapping of label to Fit or Stack, to str
         Or one fit or stack, called by its name. Every member of a stack is reported; forecasts are those of the stack. `files`
         names the file that a fit came from.
-    at, measured : Runs, optional
+    at, measured : Runs, DataFrame or path, optional
         Settings to forecast, and losses that the fits have not seen; forecasts of these are scored.
     stacks, scores : mapping of name to Stack, to DataFrame
         Results of `bayeslaw compare`.
@@ -123,6 +151,7 @@ def report(
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
     whole_number("seed", seed, 0)
     read_choice(discrepancy)
+    at, measured = (given if given is None or isinstance(given, Runs) else read_runs(given) for given in (at, measured))
     options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -322,3 +323,23 @@ def test_the_prior_of_the_degrees_of_freedom_is_of_their_distance_from_two() -> 
     low, high = 2 + stats.gamma(2, scale=10).ppf([0.05, 0.95])
     ends = [dof["prior_eti90_lb"], dof["prior_eti90_ub"]]
     assert ends == pytest.approx([low, high], rel=0.05)  # 4.5 standard errors of 20,000 draws
+
+
+def test_a_report_is_written_as_a_page_as_numbers_and_for_a_paper(made: Report, tmp_path: Path) -> None:
+    made.save(tmp_path / "report.html")
+    made.save(str(tmp_path / "report.json"))
+    files = made.save_latex(tmp_path / "paper")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == made.html
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8")) == json.loads(made.json)
+    assert {path.name for path in files} == set(made.latex)
+    assert all(path.is_file() for path in files)
+    with fails("wrong-ending", "ending in .html or .json, not report.pdf"):
+        made.save(tmp_path / "report.pdf")
+
+
+def test_settings_and_losses_of_a_report_may_be_frames_or_files(sound_fit: Fit, at: Runs, held: Runs, tmp_path: Path) -> None:
+    held.frame.to_csv(tmp_path / "held.csv", index=False)
+    given = report(sound_fit, at=at.frame, measured=tmp_path / "held.csv")
+    same = report(sound_fit, at=at, measured=held)
+    for part in ("forecasts", "comparison"):
+        assert given.facts[part] == same.facts[part]
