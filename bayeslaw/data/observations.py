@@ -82,6 +82,11 @@ class Observations:
         return len(self.run_names)
 
     @property
+    def known(self) -> NDArray[np.float64]:
+        """Known variances of the responses, (n,); 0 where the table gives no standard errors."""
+        return self.se**2 if self.se.size else np.zeros(self.response.size)
+
+    @property
     def items(self) -> NDArray[np.float64]:
         """Of how many items each outcome is a share, (n,); for outcomes that are."""
         return self.covariates[self.outcome.items]

@@ -308,7 +308,7 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     above = f"give losses in {of}, above 0: add back what was subtracted"
     faults += cell_faults(frame, "loss", loss <= 0, "loss {value} is not positive", above, "loss-not-positive")
     if "loss_se" in frame:
-        faults += check_error(frame)
+        faults += check_error(frame, LOSS, of)
     low, high = LOSS_SUPPORT
     least, most = low / in_nats(of), high / in_nats(of)
     tiny = f"loss {{value}} is below {least:.3g} {of}, which no model reaches"
@@ -360,15 +360,7 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
     if outcome.kind == "count":
         problem = f"column {outcome.error} can't be used: the number of {outcome.items} says how exactly {name} is measured"
         return [*faults, Fault(None, outcome.error, "", problem, "leave the column out", "error-of-a-count")]
-    error, column = frame[outcome.error], outcome.error
-    unusable = ~np.isfinite(error) | (error < 0) if error.dtype.kind in "fiu" else pd.Series(True, index=frame.index)
-    if error.dtype.kind not in "fiu":
-        return [
-            *faults,
-            Fault(None, column, "", f"column {column} holds no numbers", "give standard errors", "column-without-numbers"),
-        ]
-    problem = f"{column} {{value}} is missing, not finite or negative"
-    return faults + list(cell_faults(frame, column, unusable, problem, "write 0 where there is no error", "bad-error"))
+    return faults + check_error(frame, outcome, outcome.unit)
 
 
 def _check_items(frame: pd.DataFrame, outcome: Outcome, wrong: pd.Series) -> Iterable[Fault]:
@@ -379,20 +371,19 @@ def _check_items(frame: pd.DataFrame, outcome: Outcome, wrong: pd.Series) -> Ite
     return cell_faults(frame, outcome.items, part, problem, f"give the number of items of which {name} is a share", "not-whole")
 
 
-def check_error(frame: pd.DataFrame, outcome: Outcome = LOSS) -> list[Fault]:
-    """List impossible standard errors of losses or other outcomes; a table of planned runs may have them without these."""
-    column, name, unit = outcome.error, outcome.name, outcome.unit
-    error = frame[column]
+def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]:
+    """List impossible standard errors of losses or other outcomes, in a unit; planned runs may have them without these."""
+    column, name, error, of = outcome.error, outcome.name, frame[outcome.error], f" in {unit}" if unit else ""
     if error.dtype.kind not in "fiu":
-        problem, suggestion = f"column {column} holds no numbers", f"give standard errors in {unit}"
+        problem, suggestion = f"column {column} holds no numbers", f"give standard errors{of}"
         return [Fault(None, column, "", problem, suggestion, "column-without-numbers")]
     missing, negative = f"{column} is missing or not finite", f"{column} {{value}} is negative"
     faults = list(cell_faults(frame, column, ~np.isfinite(error), missing, "write 0 where there is no error", "missing-value"))
-    faults += cell_faults(frame, column, error < 0, negative, f"give a standard error in {unit}", "negative-error")
-    if name not in frame:
+    faults += cell_faults(frame, column, error < 0, negative, f"give a standard error{of}", "negative-error")
+    if name not in frame or not outcome.relative:
         return faults
     large, problem = np.isfinite(error) & (error > 0.5 * frame[name]), f"{column} {{value}} is more than half of the {name}"
-    return faults + list(cell_faults(frame, column, large, problem, f"is it in {unit}?", "error-too-large"))
+    return faults + list(cell_faults(frame, column, large, problem, f"is it a standard error{of}?", "error-too-large"))
 
 
 def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:

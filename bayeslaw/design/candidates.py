@@ -155,8 +155,8 @@ def read_candidates(
     runs = source if isinstance(source, Runs) else read_runs(source)
     runs = replace(runs, frame=with_known_base_losses(fitted[0][0].name, [observed for _, observed in fitted], runs.frame))
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, purpose="forecast")))
-    for outcome in {law.outcome for law, _ in fitted if law.outcome.error in runs.frame}:
-        faults += check_error(runs.frame, outcome)
+    for outcome, unit in {(law.outcome, observed.unit) for law, observed in fitted if law.outcome.error in runs.frame}:
+        faults += check_error(runs.frame, outcome, unit)
     if faults:
         raise TableError(faults, runs.name)
     runs, notes = _unlogged(runs, [observed for _, observed in fitted])

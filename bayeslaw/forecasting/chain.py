@@ -22,7 +22,6 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average
-from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
 from bayeslaw.forecasting.grid import Setting, grid
@@ -192,9 +191,8 @@ def chain(
     selections = second.selections
     if not second.passed and not force:
         raise distrusted(f"Sampling of {second.name}", second.checks)
-    _, learned = read_choice(None)
     after = forecast_selections(
-        second.name, selections, replace(runs, frame=frame), None, seed, as_, failed=not second.passed, learned=learned
+        second.name, selections, replace(runs, frame=frame), None, seed, as_, failed=not second.passed, learned=True
     )
     if not force and failures(after.checks):
         raise distrusted("Sampling at the settings of this forecast", after.checks)

@@ -134,7 +134,7 @@ def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain
     flat = {name: values.reshape(-1) for name, values in plain.items()}
     error = observed.response - np.log(np.median(law.predict(flat, observed.covariates), axis=0))
     features = walk.components(observed.covariates) * TYPICAL
-    known = observed.se**2 if observed.se.size else np.zeros(error.size)
+    known = observed.known
     variance, multiple = float(np.median(noise.scales(flat, "sigma_point"))) ** 2, np.ones(error.size)
     for _ in range(ROUNDS):
         own = (variance + known) * multiple

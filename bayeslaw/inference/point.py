@@ -83,7 +83,7 @@ class PointFit:
         return {name: np.array([value]) for name, value in self.parameters.items()}
 
     def predict(self, covariates: Mapping[str, Any]) -> Array:
-        """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,), with every covariate of the law."""
+        """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or numbers, with every covariate."""
         given = covariates if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
         if missing := [c for c in self.law.covariates if c not in given]:
             problem = f"{self.law.name} predicts losses at settings, a table or a mapping with {', '.join(self.law.covariates)}"

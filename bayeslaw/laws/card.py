@@ -92,7 +92,10 @@ def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, ref
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:
-                message = f"One law is taken here, not {len(parts)} ({', '.join(parts)}): only fits are of several, as a stack."
+                message = (
+                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}): only fits are of several, as a stack. "
+                    "In Python give fit_stack, or compare, a list of them."
+                )
                 raise CardError(message, code="several-laws")
             known = f"Known are {', '.join(law_names())}; give the path of your own card."
             raise CardError(f"There is no law {str(name)!r}.{nearest(str(name), law_names())} {known}", code="unknown-law")

@@ -269,7 +269,7 @@ class Law:
         ----------
         draws : mapping of str to array (S,)
             Of every parameter.
-        covariates : mapping of str to array (n,)
+        covariates : mapping of str to array (n,) or number
             Settings, in the units of the card.
 
         Returns
@@ -277,11 +277,10 @@ class Law:
         array (S, n)
             For losses in nats/token.
         """
-        values: dict[str, Any] = {k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}
-        values |= {k: np.asarray(covariates[k], dtype=np.float64)[None, :] for k in self.covariates}
-        loss = self.evaluate(values)
-        shape = (np.size(next(iter(draws.values()))), np.size(next(iter(covariates.values()))))
-        return np.broadcast_to(np.asarray(loss, dtype=np.float64), shape)
+        at = {k: np.atleast_1d(np.asarray(covariates[k], dtype=np.float64)) for k in self.covariates}
+        loss = self.evaluate({**at, **{k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}})
+        settings = np.broadcast_shapes(*(values.shape for values in at.values()))
+        return np.broadcast_to(np.asarray(loss, dtype=np.float64), (np.size(next(iter(draws.values()))), *settings))
 
     def reference(self, table: pd.DataFrame) -> dict[str, float]:
         """Return the reference point of a table, at which priors with `on` hold.

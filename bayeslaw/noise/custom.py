@@ -171,7 +171,7 @@ class PointNoise(Noise):
         self, residual: Array, observed: Observations, draws: Mapping[str, Any], *, shifted: Shifted | None = None
     ) -> Array:
         """Log density of each row, array (S, n); as `Noise.row_log_likelihood`."""
-        return self._log_density(residual, observed.se**2 if observed.se.size else 0.0, draws)
+        return self._log_density(residual, observed.known, draws)
 
 
 def _check_outcome(observed: Observations) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.laws.card import load_law
@@ -91,8 +92,8 @@ def pymc_model(
         observations, the law is the one that `pooling.with_levels` returns.
     runs : Runs, DataFrame, path or Observations
     noise, noise_by : str
-        As for `bayeslaw.fit`, or the noise of a fit. 'normal-drift' has a covariance of all rows, n x n: for some thousand rows
-        at most.
+        As for `bayeslaw.fit`, or with the observations of a fit its noise. 'normal-drift' has a covariance of all rows, n x n: for
+        some thousand rows at most.
 
     Returns
     -------
@@ -109,72 +110,116 @@ def pymc_model(
     ['E', 'A_level', 'alpha']
     """
     import pymc as pm
-    import pytensor.tensor as pt
 
-    law = law if isinstance(law, Law) else load_law(law)
-    if isinstance(runs, Observations):
-        observed = runs
-    else:
-        runs = runs if isinstance(runs, Runs) else read_runs(runs)
-        law = with_levels(law, levels_of(law, runs.frame))
-        noise = noises.resolved(noise, law, runs)
-        observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == noises.DRIFT else "")
-    chosen = noise if isinstance(noise, Noise) else Noise.choose(noise, observed)
-    functions = pytensor_functions()
+    law, observed, noise = _arguments(law, runs, noise, noise_by)
     pooled = pools(law)
     coords = {"row": observed.rows, "run": np.array(observed.run_names)} | {pool.dim: list(pool.values) for pool in pooled}
     with pm.Model(coords=coords) as model:
         covariates = {name: pm.Data(name, observed.covariates[name], dims="row") for name in law.measured}
-        values: dict[str, Any] = {}
-        of_levels: dict[str, Any] = {}
-        for name, parameter in law.parameters.items():
-            if parameter.around is None:
-                values[name] = parameter.prior.pymc(f"{name}_level" if parameter.prior.on else name)
-                if parameter.of and name == law.members[parameter.of][-1]:  # values that are not pooled
-                    of_levels[parameter.of] = pt.stack([values[member] for member in law.members[parameter.of]])
-            elif parameter.of not in of_levels:
-                pool = next(pool for pool in pooled if pool.typical == parameter.of)
-                of_levels[parameter.of] = _around(pool, parameter.prior.support, *(values[k] for k in parameter.around))
-        relative = {k for k, p in law.in_formula.items() if p.prior.on}
-        ones, of_ones = ({k: 1.0 if k in relative else v for k, v in d.items()} for d in (values, of_levels))
-        units, units_of_levels = law.units(ones, of_ones, observed.at, functions)
-        values |= {name: pm.Deterministic(name, values[name] / unit) for name, unit in units.items()}
-        for pool in pooled:
-            if pool.on:
-                value = of_levels[pool.typical] / units_of_levels[pool.typical]
-                of_levels[pool.typical] = pm.Deterministic(pool.name, value, dims=pool.dim)
-        scales: dict[str, Any] = {}
-        for scale in chosen.parameters:
-            least = noises.LEAST.get(scale)
-            above = chosen.prior(scale).pymc(scale if least is None else f"{scale}_above_{least:g}")
-            scales[scale] = above if least is None else pm.Deterministic(scale, least + above)
-        point, run = (_by_row(chosen, observed, scales, n) for n in noises.GROUPED)
-        effect = run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run] if chosen.explicit_effects else 0.0
-        if chosen.shifts:
-            covariates[chosen.shifts] = covariates[chosen.shifts] + effect
-        at_rows = {name: value[law.level_codes(law.column_of[name], observed.covariates)] for name, value in of_levels.items()}
-        outcome, name = law.outcome, law.outcome.observed
-        value = law.formula_at({**values, **at_rows, **covariates}, functions)
-        expected = pm.Deterministic(outcome.name, value + pt.zeros(observed.response.size), dims="row")
-        mean, known = outcome.to_scale(expected, functions), observed.se**2 if observed.se.size else np.zeros(observed.run.size)
-        if isinstance(chosen, PointNoise):
-            _own_noise(mean, scales, observed, chosen)
-        elif chosen.counts:
-            _counts(mean if chosen.shifts else mean + effect, point, observed)
-        elif chosen.student:
-            sigma = pt.sqrt(point**2 + known)
-            pm.StudentT(name, nu=scales["dof"], mu=mean + effect, sigma=sigma, observed=observed.response, dims="row")
-        elif chosen.drift:
-            same = observed.run[:, None] == observed.run[None, :]
-            steps = np.abs(observed.time[:, None] - observed.time[None, :])
-            effects = run[:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
-            covariance = effects + pt.diag(point**2 + known)
-            pm.MvNormal(name, mean, cov=covariance, observed=observed.response, dims="row")
-        elif chosen.run_effect or chosen.checkpoint_effect or chosen.skew:
-            _normal_with_effects(mean, scales, observed, chosen)
-        else:  # densities of single rows, which `pm.compute_log_likelihood` returns
-            pm.Normal(name, mean, pt.sqrt(point**2 + known), observed=observed.response, dims="row")
+        _add_losses(law, observed, noise, covariates, *_add_parameters(law, observed, pooled))
     return model
+
+
+def _arguments(
+    law: Law | str | Path, runs: Runs | Observations | pd.DataFrame | str | Path, noise: str | Noise, noise_by: str | None
+) -> tuple[Law, Observations, Noise]:
+    """Read the arguments of `pymc_model`, of which a table of runs may need a law with levels of its own."""
+    law = law if isinstance(law, Law) else load_law(law)
+    if isinstance(runs, Observations):
+        return law, runs, noise if isinstance(noise, Noise) else Noise.choose(noise, runs)
+    if isinstance(noise, Noise):
+        message = "The noise of a fit goes with the rows it was fitted to: give pymc_model(fit.law, fit.observed, fit.noise)."
+        raise BayeslawError(message, code="noise-without-observations")
+    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    law = with_levels(law, levels_of(law, runs.frame))
+    noise = noises.resolved(noise, law, runs)
+    observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == noises.DRIFT else "")
+    return law, observed, Noise.choose(noise, observed)
+
+
+def _add_parameters(law: Law, observed: Observations, pooled: list[Pool]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Add the parameters of a law, and return their values, and the vectors of those that have a value for each level."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    values: dict[str, Any] = {}
+    of_levels: dict[str, Any] = {}
+    for name, parameter in law.parameters.items():
+        if parameter.around is None:
+            values[name] = parameter.prior.pymc(f"{name}_level" if parameter.prior.on else name)
+            if parameter.of and name == law.members[parameter.of][-1]:  # values that are not pooled
+                of_levels[parameter.of] = pt.stack([values[member] for member in law.members[parameter.of]])
+        elif parameter.of not in of_levels:
+            pool = next(pool for pool in pooled if pool.typical == parameter.of)
+            of_levels[parameter.of] = _around(pool, parameter.prior.support, *(values[k] for k in parameter.around))
+    relative = {k for k, p in law.in_formula.items() if p.prior.on}
+    ones, of_ones = ({k: 1.0 if k in relative else v for k, v in d.items()} for d in (values, of_levels))
+    units, units_of_levels = law.units(ones, of_ones, observed.at, pytensor_functions())
+    values |= {name: pm.Deterministic(name, values[name] / unit) for name, unit in units.items()}
+    for pool in pooled:
+        if pool.on:
+            value = of_levels[pool.typical] / units_of_levels[pool.typical]
+            of_levels[pool.typical] = pm.Deterministic(pool.name, value, dims=pool.dim)
+    return values, of_levels
+
+
+def _add_losses(
+    law: Law,
+    observed: Observations,
+    noise: Noise,
+    covariates: dict[str, Any],
+    values: Mapping[str, Any],
+    of_levels: Mapping[str, Any],
+) -> None:
+    """Add the scales of the noise, the law's outcome at each row, and the observed ones.
+
+    Parameters
+    ----------
+    law, observed, noise
+    covariates : mapping of name to vector (n,)
+    values, of_levels
+        Of the law's parameters; see `_add_parameters`.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    functions, scales = pytensor_functions(), _add_scales(noise)
+    point, run = (_by_row(noise, observed, scales, name) for name in noises.GROUPED)
+    effect = run * pm.Normal("run_effect", 0, 1, dims="run")[observed.run] if noise.explicit_effects else 0.0
+    if noise.shifts:
+        covariates = covariates | {noise.shifts: covariates[noise.shifts] + effect}
+    at_rows = {name: value[law.level_codes(law.column_of[name], observed.covariates)] for name, value in of_levels.items()}
+    value = law.formula_at({**values, **at_rows, **covariates}, functions)
+    expected = pm.Deterministic(law.outcome.name, value + pt.zeros(observed.response.size), dims="row")
+    mean, variance = law.outcome.to_scale(expected, functions), point**2 + observed.known
+    of_rows: dict[str, Any] = {"observed": observed.response, "dims": "row"}
+    if isinstance(noise, PointNoise):
+        _own_noise(mean, scales, observed, noise)
+    elif noise.counts:
+        _counts(mean if noise.shifts else mean + effect, point, observed)
+    elif noise.student:
+        pm.StudentT(law.outcome.observed, nu=scales["dof"], mu=mean + effect, sigma=pt.sqrt(variance), **of_rows)
+    elif noise.drift:
+        same = observed.run[:, None] == observed.run[None, :]
+        steps = np.abs(observed.time[:, None] - observed.time[None, :])
+        effects = run[:, None] ** 2 * same * pt.exp(-np.where(same, steps, 0.0) / scales["drift"])
+        pm.MvNormal(law.outcome.observed, mean, cov=effects + pt.diag(variance), **of_rows)
+    elif noise.run_effect or noise.checkpoint_effect or noise.skew:
+        _normal_with_effects(mean, scales, observed, noise)
+    else:  # densities of single rows, which `pm.compute_log_likelihood` returns
+        pm.Normal(law.outcome.observed, mean, pt.sqrt(variance), **of_rows)
+
+
+def _add_scales(noise: Noise) -> dict[str, Any]:
+    """Add the parameters of the noise."""
+    import pymc as pm
+
+    scales: dict[str, Any] = {}
+    for scale in noise.parameters:
+        least = noises.LEAST.get(scale)
+        above = noise.prior(scale).pymc(scale if least is None else f"{scale}_above_{least:g}")
+        scales[scale] = above if least is None else pm.Deterministic(scale, least + above)
+    return scales
 
 
 def _counts(eta: Any, spread: Any, observed: Observations) -> None:
@@ -243,7 +288,6 @@ def _normal_with_effects(mean: Any, scales: Mapping[str, Any], observed: Observa
     import pytensor.tensor as pt
 
     rows = {name: pt.as_tensor(values) for name, values in data_of(noise, observed).items()}
-    known = observed.se**2 if observed.se.size else 0.0
     names = noise.parameters
 
     def logp(value: Any, mean: Any, *parameters: Any) -> Any:
@@ -258,7 +302,7 @@ def _normal_with_effects(mean: Any, scales: Mapping[str, Any], observed: Observa
             draw += of["sigma_checkpoint"][..., None] * effects[..., observed.checkpoint[observed.run]]
         if noise.skew:
             draw += of["run_excess"][..., None] * pm.Exponential.dist(lam=1, shape=(*shape, observed.runs))[..., observed.run]
-        sigma = pt.sqrt(point**2 + known)
+        sigma = pt.sqrt(point**2 + observed.known)
         return mean + draw + pm.Normal.dist(0, 1, shape=mean.shape) * sigma
 
     values, signature = [scales[n] for n in names], f"(n){',()' * len(names)}->(n)"

@@ -447,7 +447,7 @@ class Noise:
     ) -> Array:
         """Draw the OU effect of one run at moments (m,), array (m, S), given its losses; as `sample_effects`."""
         point, variance = (self.scales(draws, name)[self.groups_of(observed)[0]] ** 2 for name in GROUPED)
-        known = observed.se**2 if observed.se.size else np.zeros(residual.shape[1])
+        known = observed.known
         return ou.sample_effect(residual, point, known, observed.time, variance, np.asarray(draws["drift"]), time, rng)
 
     def log_likelihood(
@@ -539,7 +539,7 @@ class Noise:
         """Log density (S,) of the points of a run with an OU effect."""
         rows = slice(observed.starts[run], observed.starts[run + 1])
         point, variance = (self.scales(draws, name)[self.groups_of(observed)[run]] ** 2 for name in GROUPED)
-        known = observed.se[rows] ** 2 if observed.se.size else np.zeros(residual[:, rows].shape[1])
+        known = observed.known[rows]
         return ou.kalman_filter(residual[:, rows], point, known, observed.time[rows], variance, np.asarray(draws["drift"]))
 
     def _counted(self, residual: Array, observed: Observations, draws: Mapping[str, Any]) -> tuple[Array, Array]:
@@ -550,7 +550,7 @@ class Noise:
     def _spread(self, observed: Observations, draws: Mapping[str, Any], multiple: Array | float = 1.0) -> tuple[Array, Array]:
         """The rows' variances (S, n), and the scale of each run's effect (S, R)."""
         point, run = (self.scales(draws, name)[self.groups_of(observed)].T for name in GROUPED)
-        return (point[:, observed.run] ** 2 + (observed.se**2 if observed.se.size else 0.0)) * multiple, run
+        return (point[:, observed.run] ** 2 + observed.known) * multiple, run
 
 
 def _of_others(values: Array, checkpoint: Index, given: Literal["others", "earlier"]) -> Array:

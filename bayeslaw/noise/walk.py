@@ -227,7 +227,7 @@ def coefficients(
     size = max(1, BLOCK // features.size)
     for at in range(0, len(residual), size):
         some = slice(at, at + size)
-        known = observed.se**2 if observed.se.size else 0.0
+        known = observed.known
         precision = 1 / ((variance[some][:, observed.run] ** 2 + known) * walk.multiple)
         both = np.concatenate([np.broadcast_to(features, (len(precision), *features.shape)), residual[some][..., None]], axis=2)
         weighted = precision[..., None] * both

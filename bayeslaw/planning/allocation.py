@@ -27,7 +27,7 @@ from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.text import percent
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.member_draws import ERROR
-from bayeslaw.forecasting.stack import Posterior, require_losses
+from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.planning.domain_loss import at_settings, check_passed, members, outside_note, setting
@@ -217,8 +217,9 @@ def _beyond(
     """The fits and their draws; with the error of the law where compute, or the best N or D, leaves the runs."""
     best = {name: np.median(np.concatenate([o[name] for o in optima]), axis=0) for name in ("N", "D")}
     chosen: list[tuple[Fit | PointFit, Index]] = []
+    whole = [(fit, draws) for fit, draws in fits if isinstance(fit, Fit)]
     for fit, draws in fits:
-        seen, away = fit.observed.covariates, fit.extrapolation if isinstance(fit, Fit) else None
+        seen, away = fit.observed.covariates, with_error(fit, whole) if isinstance(fit, Fit) else None
         leaves = {"N", "D"} <= {*seen} and (
             flops.max() > FLOPS * (seen["N"] * seen["D"]).max()
             or any(outside_note(name, values, seen[name]) for name, values in best.items())

@@ -25,7 +25,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import compact, short_lines
-from bayeslaw.forecasting.stack import Posterior, require_losses
+from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import read_values, stage_notes, stages
 from bayeslaw.planning.domain_loss import PLANNED, check_passed, outside_note
@@ -309,7 +309,8 @@ def _losses(
     """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
     pairs, shifts, errors = [], [], list[DrawnErrors | None]()
     for number, (own, chosen) in enumerate(fit.selections):
-        used = own.extrapolation or own if discrepancy == "learned" else own
+        away = with_error(own, fit.selections) if discrepancy == "learned" else None
+        used = own if away is None else away
         entropy, learnt = (seed, PLANNED, number), used.discrepancy if discrepancy == "learned" else None
         pairs.append((used, {name: values[chosen] for name, values in used.draws.items()}))
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, ERROR)))

@@ -148,7 +148,7 @@ def _mean_errors(fit: Fit) -> tuple[Array, Array]:
     residual = observed.response - np.log(fit.law.predict(draws, observed.covariates))
     count = np.diff(observed.starts)
     means = sums_by(residual, observed.run) / count
-    known = np.bincount(observed.run, observed.se**2) / count if observed.se.size else 0.0
+    known = np.bincount(observed.run, observed.known) / count
     own = (fit.noise.variances(draws)[0][fit.noise.groups_of(observed)] + known) / count
     return (means.T - draws["run_excess"] if fit.noise.skew else means.T), own
 

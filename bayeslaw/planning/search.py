@@ -27,7 +27,7 @@ from bayeslaw.core.arrays import Array, Index
 REPLAYS, TOKENS = 33, 40  # points of the first grid: replay shares, log tokens
 ROUNDS = ((0.5, 12), (0.15, 12), (0.05, 12))  # of refinement: half-width of the window of log tokens, points in it
 LOSS_POINTS, LOSS_ROUNDS = 9, 4  # points of a window and rounds of refinement where a loss is minimised
-TIE = 0.01  # of the log of the price: replay shares within it of the cheapest are all refined
+TIE = 0.01  # of the log of the price: listed replay shares within it of the cheapest are all solved exactly
 TIGHT = 1e-9  # of log tokens, to which the ends of intervals are narrowed
 ROUNDING = 1e-12  # of log tokens, by which a plan may exceed a budget
 CACHED = 150_000  # values computed at once, so that they stay in a core's cache
@@ -192,7 +192,8 @@ class Search:
                 else:
                     optima.append(self._exact(draws, k, self._refined_replay(draws, k, between.x, between.r)))
                 continue
-            near = [i for i in range(replays.size) if self.box.step == 0 and price[i, level] <= price[best, level] + TIE] or [best]
+            listed = self.box.step == 0
+            near = np.flatnonzero(price[:, level] <= price[best, level] + TIE).tolist() if listed else [best]
             shares = [self._refined_replay(draws, k, float(least[i, level]), float(replays[i])) for i in near]
             exact = [optimum for optimum in (self._exact(draws, k, r) for r in shares) if optimum is not None]
             optima.append(min(exact, key=lambda o: o.value) if exact else None)

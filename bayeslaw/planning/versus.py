@@ -32,7 +32,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
 from bayeslaw.core.text import compact, percent, short_lines
-from bayeslaw.core.units import NATS
+from bayeslaw.core.units import per
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
@@ -588,9 +588,8 @@ def _notes(
             )
             for posterior in (first, second)
         ]
-        per = first.unit.partition("/")[2]
-        alike = "the same validation set" + (" and tokenizer" if first.unit == NATS or per == "token" else "")
-        notes.append(f"losses compare only on {alike}, which can't be checked here: A's rows are {tables[0]}, B's are {tables[1]}")
+        data = "the same validation set" + (" and tokenizer" if per(first.unit) == "token" else "")
+        notes.append(f"losses compare only on {data}, which can't be checked here: A's rows are {tables[0]}, B's are {tables[1]}")
         digests = [{fit.info.get("data_sha256") for fit, _ in posterior.selections} for posterior in (first, second)]
         if digests[0] & digests[1] - {None}:
             notes.append("both fits have the same rows, whose noise they share; it is counted as if they had rows of their own")

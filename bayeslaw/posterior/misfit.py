@@ -140,7 +140,7 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     flat = {name: np.ravel(draws[name]) for name in noise.parameters}
     distribution = t(max(float(np.median(flat["dof"])), LEAST_DOF)) if noise.student else norm
     group = noise.row_groups(observed)
-    variance = observed.se**2 if observed.se.size else np.zeros_like(residual)
+    variance = observed.known
     for name in noises.GROUPED:
         of_groups = (noise.scales(flat, name) ** 2).mean(axis=1)
         variance = variance + (of_groups[group] if of_groups.size > 1 else of_groups[0])
@@ -288,7 +288,7 @@ def _innovations(residual: Array, observed: Observations, noise: Noise, draws: M
     flat = {name: np.array([np.median(draws[name])]) for name in noise.parameters}
     group = noise.groups_of(observed)
     point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in noises.GROUPED)
-    known, time, whole = observed.se**2 if observed.se.size else np.zeros_like(residual), observed.time, np.empty_like(residual)
+    known, time, whole = observed.known, observed.time, np.empty_like(residual)
     for run, (a, b) in enumerate(zip(observed.starts[:-1], observed.starts[1:], strict=True)):
         variance = (point[run] + known[a:b])[None]
         whole[a:b] = ou.innovations(residual[None, a:b], variance, time[a:b], effect[run : run + 1], flat["drift"])[0][0]

@@ -122,6 +122,14 @@ def test_known_errors_are_checked(error: Any, code: str) -> None:
         Observations.of(law, oracles.runs(table))
 
 
+def test_faults_of_known_errors_name_the_unit_of_the_table() -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law).assign(unit="bits/byte")
+    table = table.assign(loss=table["loss"] / 3, loss_se=-0.1)
+    with fails("negative-error", "give a standard error in bits/byte"):
+        Observations.of(law, oracles.runs(table))
+
+
 def test_base_checkpoints_are_kept_and_not_fitted() -> None:
     law = load_law("ptpp-gate")
     table = oracles.table(law)

@@ -74,6 +74,16 @@ def test_predict_agrees_with_the_oracle(law: Law, rng: np.random.Generator) -> N
         np.testing.assert_allclose(law.predict(draws, settings), expected, rtol=1e-10)
 
 
+def test_settings_that_are_one_number_hold_for_all_others() -> None:
+    law = load_law("chinchilla")
+    draws = {name: np.full(3, value) for name, value in oracles.typical(law).items()}
+    tokens = np.geomspace(1e9, 1e11, 4)
+    whole = law.predict(draws, {"N": np.full(4, 1e9), "D": tokens})
+    for n in (1e9, [1e9]):
+        np.testing.assert_array_equal(law.predict(draws, {"N": n, "D": tokens}), whole)
+    assert law.predict(draws, {"N": 1e9, "D": 2e10}).shape == (3, 1)
+
+
 @pytest.mark.parametrize("name", [n for n in law_names() if "r" in load_law(n).covariates])
 def test_predict_is_finite_at_the_ends_of_the_replay_share(name: str, rng: np.random.Generator) -> None:
     law = load_law(name)

@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.allocation import allocate, numeric, powers_of, stages
 from bayeslaw.planning.domain_loss import NOTED
@@ -265,3 +266,16 @@ def test_the_law_errs_where_the_best_size_leaves_the_runs_though_compute_does_no
     wide = allocate(fit, beyond)
     assert wide.extrapolated
     assert np.std(wide.loss) > np.std(allocate(fit, beyond, discrepancy="none").loss)
+
+
+def test_what_the_laws_of_a_stack_differ_by_takes_the_place_of_their_errors() -> None:
+    """As in forecasts, where none of them has learnt an error from the runs."""
+    asked = {"discrepancy": {"asked": "learned", "learned": False, "reason": "…"}}
+    laws = {name: scattered_fit(name, 0.01) for name in ("chinchilla", "overtraining")}
+    laws = {name: replace(fit, info={**fit.info, **asked}) for name, fit in laws.items()}
+    stack = Stack(laws, dict.fromkeys(laws, 0.5))
+    assert "extrapolated" not in stack.forecast({"N": 1e13, "D": 2e14}, force=True).spreads
+    assert allocate(laws["chinchilla"], 1e27).extrapolated
+    result, exact = allocate(stack, 1e27), allocate(stack, 1e27, discrepancy="none")
+    assert not result.extrapolated
+    np.testing.assert_array_equal(result.loss, exact.loss)

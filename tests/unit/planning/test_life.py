@@ -12,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.domain_loss import PLANNED
 from bayeslaw.planning.life import WholeLife, whole_life
@@ -50,7 +51,7 @@ def fit() -> Fit:
     return posterior("chinchilla", scattered(SARDANA, SIZE, 1, 0.01))
 
 
-def solve(fit: Fit, **options: Any) -> WholeLife:
+def solve(fit: Posterior, **options: Any) -> WholeLife:
     return whole_life(fit, **({"levels": (LEVEL,)} | options))
 
 
@@ -409,3 +410,13 @@ def test_pictures_words_and_notebooks(fit: Fit) -> None:
     assert len(menu.menu) == 4
     axes = plot_whole_life(menu, Figure().subplots())
     assert sum(text.get_text().startswith("best ") for text in axes.texts) == 4
+
+
+@pytest.mark.slow
+def test_what_the_laws_of_a_stack_differ_by_takes_the_place_of_their_errors(fit: Fit) -> None:
+    asked = {"discrepancy": {"asked": "learned", "learned": False, "reason": "..."}}
+    other = posterior("overtraining", scattered(oracles.typical(law_named("overtraining")), SIZE, 2, 0.01))
+    laws = {f.law.name: replace(f, info={**f.info, **asked}) for f in (fit, other)}
+    life = solve(Stack(laws, {"chinchilla": 0.6, "overtraining": 0.4}), compute=1e23, served=1e12)
+    assert not life.extrapolated
+    assert not life.searches[0].losses.shift.any()
