@@ -103,17 +103,22 @@ def plan(
         "replay": replay, "atpp": atpp, "tokens": tokens, "source_levels": levels or None, "target_levels": target_levels or None,
         "levels": level or LEVELS, "discrepancy": discrepancy, "seed": seed, "force": force,
     }  # fmt: skip
-    aimed = read(target) if target is not None else None
+    target_fit = read(target) if target is not None else None
     if sizes is not None:
         if candidates is not None:
             raise BayeslawError(
                 "--candidates are for one checkpoint: give it by --set N, not by --sizes.", code="menu-with-candidates"
             )
         models, bases = _menu_of(sizes, settings, base_loss)
-        menu = bayeslaw.planning.plan_menu(sources or None, aimed, models, minimise=minimise, base_loss=bases, **given)
+        menu = bayeslaw.planning.plan_menu(sources or None, target_fit, models, minimise=minimise, base_loss=bases, **given)
         return _menu_answer(menu, output, plot)
     planned = bayeslaw.plan(
-        sources or None, aimed, settings, minimise=minimise or "tokens", base_loss=_by_source("--base-loss", base_loss), **given
+        sources or None,
+        target_fit,
+        settings,
+        minimise=minimise or "tokens",
+        base_loss=_by_source("--base-loss", base_loss),
+        **given,
     )
     bought = None
     if candidates is not None and budget is not None:

@@ -120,7 +120,7 @@ class _Following:
     logged: int = 0  # the last step with a loss, which may lie after the schedule
     state: tuple[Any, ...] = ()  # the losses as last read, and whether the run has diverged
     last: Watch | None = None
-    said: str = ""
+    problem: str = ""  # the last one that was told
 
     def answers(self, every: float) -> Iterator[Answer]:
         """Yield an answer for each new loss, until the schedule ends."""
@@ -128,9 +128,9 @@ class _Following:
         while True:
             curves = self.look(settled=False)
             if curves is None:
-                if self.log.problem not in ("", self.said):
-                    self.said = self.log.problem
-                    yield Answer([(f"waiting: {self.said}", False)])
+                if self.log.problem not in ("", self.problem):
+                    self.problem = self.log.problem
+                    yield Answer([(f"waiting: {self.problem}", False)])
             elif self.logged >= len(self.schedule):
                 yield self.end(curves)
                 return

@@ -132,22 +132,27 @@ def _judged(
 
 
 def _held_forecasts(
-    work: Work, asked: Question, along: pd.Series, common: Runs, cuts: Sequence[float], found: Mapping[str, Sequence[pd.DataFrame]]
+    work: Work,
+    asked: Question,
+    along: pd.Series,
+    common: Runs,
+    cuts: Sequence[float],
+    forecasts: Mapping[str, Sequence[pd.DataFrame]],
 ) -> HeldOut:
     """Put together the forecasts of rows that every law could forecast."""
     frame, outcome = common.frame, work.candidates[0].law.outcome
     code, names = run_codes(frame)
     run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
     group = pd.Series(groups_of(along.loc[frame.index].to_numpy()), index=frame.index)
-    tables, quantiles, other = list[pd.DataFrame](), {name: list[Array]() for name in found}, 0
+    tables, quantiles, other = list[pd.DataFrame](), {name: list[Array]() for name in forecasts}, 0
     for number, cut in enumerate(cuts):
-        indices = [tables_of[number].index for tables_of in found.values()]
+        indices = [tables_of[number].index for tables_of in forecasts.values()]
         rows = indices[0][np.all([indices[0].isin(index) for index in indices], axis=0)]
         other += len(set[Any]().union(*indices)) - len(rows)
         reach = np.log(along.loc[rows].to_numpy()) - np.log(cut)
         columns = {"cut": cut, "row": rows, "run": run[rows].to_numpy(), "group": group[rows].to_numpy(), "reach": reach}
         tables.append(pd.DataFrame(columns | {outcome.name: frame.loc[rows, outcome.name].to_numpy(dtype=np.float64)}))
-        for name, tables_of in found.items():
+        for name, tables_of in forecasts.items():
             quantiles[name].append(tables_of[number].loc[rows].to_numpy())
     if other:
         work.notes.append(f"{other} forecasts by some laws alone are not scored, since not every law could forecast these rows.")
@@ -162,7 +167,7 @@ def _held_forecasts(
 
 def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; laws that were not judged have none."""
-    weights, errors = held.weights, dict(zip(held.quantiles, (held.counts @ held.relative.to_numpy()).tolist(), strict=True))
+    weights, errors = held.weights, held.errors
     count, reach = hold_outs(held.rows), float(held.rows["reach"].max())
     where = f"up to {significant(reach, 2)} e-folds of {IN_WORDS.get(asked.by, asked.by)} beyond"
     forecasts, rows_held, cuts = len(held.rows), held.rows["row"].nunique(), held.rows["cut"].nunique()
@@ -171,7 +176,9 @@ def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[st
         f"{significant(count, 2)} independent hold-outs."
     )
     laws = {c.name: c.law for c in work.candidates}
-    if held.outcome.is_loss and (note := floor_note(weights, laws, errors, reach)):
+    if held.outcome.is_loss and (
+        note := floor_note(weights, laws, {str(name): value for name, value in errors["crps"].items()}, reach)
+    ):
         work.notes.append(note)
     rows, error = {}, "crps_rel" if held.outcome.relative else "crps"
     for c in work.candidates:
@@ -179,7 +186,8 @@ def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[st
         if c.name in fits:
             row |= {"checks": mark(fits[c.name].passed, work.force), "model": model_label(fits[c.name].checks)}
         if c.name in weights:
-            row |= {"forecasts": len(held.rows), "hold_outs": count, error: errors[c.name], "weight": weights[c.name]}
+            scores = errors.loc[c.name].rename({"crps": error})
+            row |= {"forecasts": len(held.rows), "hold_outs": count, **scores, "weight": weights[c.name]}
         rows[c.name] = row
     table = pd.DataFrame(rows.values(), pd.Index(list(rows), name="name"))
     return weights, table.sort_values("weight", ascending=False, kind="stable")

@@ -252,6 +252,19 @@ class HeldOut:
         return pd.DataFrame(own.T, columns=list(self.quantiles), index=self.rows.index)
 
     @property
+    def errors(self) -> pd.DataFrame:
+        """Mean CRPS of each law (rows), as `relative`, by how much it exceeds the least, and the standard error of this excess.
+
+        The standard error is that of a weighted mean over runs, whose forecasts err together.
+        """
+        relative, counts = self.relative, self.counts
+        error = pd.Series(counts @ relative.to_numpy(), relative.columns)
+        excess = relative.sub(relative[error.idxmin()], axis=0)
+        apart = excess.sub(error - error.min()).mul(counts, axis=0).groupby(self.rows["run"]).sum()
+        dse = np.sqrt((apart**2).sum() * len(apart) / (len(apart) - 1)) if len(apart) > 1 else np.nan
+        return pd.DataFrame({"crps": error, "crps_diff": error - error.min(), "dse": dse})
+
+    @property
     def weights(self) -> dict[str, float]:
         """Weights of the laws, by `shrunk_weights`."""
         linear, quadratic = self.crps

@@ -410,20 +410,20 @@ def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd
 
 
 def _weighed(
-    work: Work, densities: dict[str, pd.Series], made: Mapping[str, Sequence[Fit]]
+    work: Work, densities: dict[str, pd.Series], fits: Mapping[str, Sequence[Fit]]
 ) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; fits without finite densities and failed fits get no weight."""
     for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
-        plural = made[name][0].law.outcome.plural
+        plural = fits[name][0].law.outcome.plural
         work.notes.append(f"{name} has no weight: its {plural} are not finite for some draws at some left-out runs.")
         del densities[name]
     if not densities:
-        raise FitError(f"None of {', '.join(made)} can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
+        raise FitError(f"None of {', '.join(fits)} can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
     weighed = stacking(pd.DataFrame(densities))
     rows = {}
     for c in work.candidates:
-        sampling = mark(all(fit.passed for fit in made[c.name]), work.force)
-        model = model_label([check for fit in made[c.name] for check in fit.checks])
+        sampling = mark(all(fit.passed for fit in fits[c.name]), work.force)
+        model = model_label([check for fit in fits[c.name] for check in fit.checks])
         rows[c.name] = {"law": c.law.name, "noise": c.noise, "checks": sampling, "model": model}
     order = [*weighed.index, *(name for name in rows if name not in weighed.index)]
     table = pd.DataFrame(rows).T.assign(runs=len(next(iter(densities.values())))).join(weighed).loc[order]

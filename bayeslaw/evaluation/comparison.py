@@ -41,7 +41,7 @@ class Comparison:
         runs, summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the
         stacking weight; where single runs are left out also p_loo, k_max and refits. Of forecasts beyond cuts: law, noise, checks,
         model, forecasts, hold_outs (how many independent ones these count as), crps_rel (CRPS over the loss; of outcomes that are
-        not positive crps) and weight.
+        not positive crps), crps_diff (by how much it exceeds the least) with its standard error dse, and weight.
     runs : DataFrame
         Log predictive density of every left-out run (rows) under every law and noise (columns); beyond cuts the mean CRPS over the
         loss for every cut and run.

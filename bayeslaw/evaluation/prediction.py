@@ -235,30 +235,30 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def check_format(name: str, found: Unsealed, kind: str, known: str) -> None:
+def check_format(name: str, unsealed: Unsealed, kind: str, known: str) -> None:
     """Refuse a file of a format that this version does not know.
 
     Parameters
     ----------
-    name, found : str, Unsealed
+    name, unsealed : str, Unsealed
         The file's name, for the message, and what is in it.
     kind, known : str
         The key of the format in the contents, and the format of this version, such as "1.0".
     """
-    given = str(found.content[kind])
+    given = str(unsealed.content[kind])
     if given.partition(".")[0] != known.partition(".")[0]:
         raise BayeslawError(f"{name} has format {given}, and this version reads {known}: update bayeslaw.", code="newer-format")
 
 
-def _checked(name: str, found: Unsealed) -> Prediction:
+def _checked(name: str, unsealed: Unsealed) -> Prediction:
     """Return the prediction of a file, or refuse contents that could not be scored."""
-    check_format(name, found, KIND, FORMAT)
+    check_format(name, unsealed, KIND, FORMAT)
     try:
-        prediction = Prediction(found.content, name, found.sha256, found.signed, found.verified)
+        prediction = Prediction(unsealed.content, name, unsealed.sha256, unsealed.signed, unsealed.verified)
         rows, outcome = prediction.rows, prediction.outcome
         size, keys = prediction.draws.shape, {frozenset(row["settings"]) for row in rows}
         sound = (
-            {*TOP} <= {*found.content} and all({*OF_ROWS} <= {*row} for row in rows) and len(keys) == 1 and len(size) == 2
+            {*TOP} <= {*unsealed.content} and all({*OF_ROWS} <= {*row} for row in rows) and len(keys) == 1 and len(size) == 2
             and size[0] > 1 and bool(np.isfinite(prediction.draws).all()) and outcome.kind in KINDS and outcome.name != ""
             and {*prediction.content["match"]} <= {*prediction.settings} and not bool(np.isnan(prediction.reach).any())
             and bool(((prediction.draws >= outcome.bounds[0]) & (prediction.draws <= outcome.bounds[1])).all())

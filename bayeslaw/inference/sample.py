@@ -143,8 +143,8 @@ def sample_soundly(
     return again, [*_checks(again), Check("repeated", False, text, "note", pd.DataFrame())]
 
 
-def _checks(made: Sample) -> list[Check]:
-    return sampler_checks({name: values for name, values in made.draws.items() if values.ndim == 2}, made.stats, made.energy)
+def _checks(drawn: Sample) -> list[Check]:
+    return sampler_checks({name: values for name, values in drawn.draws.items() if values.ndim == 2}, drawn.stats, drawn.energy)
 
 
 def sample(

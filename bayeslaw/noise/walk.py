@@ -109,8 +109,8 @@ class Walk:
     multiple : array (n,)
         By which the variance of each row, known errors included, is multiplied: larger than 1 for outliers.
     information : float
-        The power of the likelihood while sampling, of which `multiple` has a part: below 1 where outliers were found, since weights
-        that the losses themselves have told are not known.
+        The power of the likelihood while sampling, of which `multiple` has a part: below 1 where outliers were found, whose weights
+        are estimated from the same losses.
     beyond : tuple of float
         As `BEYOND`.
     exact : bool

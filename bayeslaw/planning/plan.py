@@ -187,8 +187,8 @@ def plan(
         raise BayeslawError("To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8).", code="tokens-not-fixed")
     sources = dict(zip(fits, posteriors, strict=False))
     starts = {name: start_of(name, posterior, model, base_loss) for name, posterior in sources.items()}
-    aim = posteriors[-1] if target is not None else None
-    losses = domain_losses(sources, aim, model, box, source_levels, target_levels, starts)
+    target_fit = posteriors[-1] if target is not None else None
+    losses = domain_losses(sources, target_fit, model, box, source_levels, target_levels, starts)
     check_paired(losses)
     sd, learned = read_choice(discrepancy)
     losses = with_next_run(losses, seed, sd, run=on == "run", learned=learned)
@@ -197,11 +197,11 @@ def plan(
     solver = _Solver(draws[searched], draws[~searched])
     for level in (confidence, *levels):
         check_confidence(level, solver.draws.size)
-    own, aimed = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
+    own, target_loss = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
     base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed, model.get(BASE_LOSS))
     own = tuple(s.starting_at(np.exp(base[s.name].log)) if s.name in base else s for s in own)
     limited = price.uncertain_budgets(n, budgets)
-    problem = PlanProblem(own, aimed, base, limits, loss, box, minimise, price, model, limited)
+    problem = PlanProblem(own, target_loss, base, limits, loss, box, minimise, price, model, limited)
     problem.check_reachable(solver.draws, confidence)
     return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force)
 

@@ -608,9 +608,9 @@ def _notes(
     return tuple(notes)
 
 
-def _far(made: Sequence[tuple[Recipe, Recipe]]) -> list[str]:
+def _far(recipes: Sequence[tuple[Recipe, Recipe]]) -> list[str]:
     """Return notes on settings other than compute that lie outside the runs, of which the column `outside` says nothing."""
-    places = dict.fromkeys((r.name, r.outside) for pair in made for r in pair)
+    places = dict.fromkeys((r.name, r.outside) for pair in recipes for r in pair)
     return [f"settings of {name}, besides compute, lie {place}" for name, place in places if place != "inside"]
 
 

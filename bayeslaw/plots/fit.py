@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -333,17 +333,15 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     if table.empty:
         raise BayeslawError("No law of the comparison has a predictive density: there is nothing to draw.", code="nothing-to-draw")
     notes = ["bars: one standard error; further right is better"]
+    behind = -np.abs(table["crps_diff" if score else "elpd_diff"].to_numpy(dtype=np.float64))
+    error = table["dse"].fillna(0.0).to_numpy(dtype=np.float64)
     if score:
         assert not isinstance(comparison, pd.DataFrame)
         stack, title = comparison.stack, "laws compared on rows beyond cuts"
-        percent = 100 if score == "crps_rel" else 1
-        behind, error = _crps_behind(percent * comparison.runs, [str(name) for name in table.index])
-        what = "relative CRPS" if score == "crps_rel" else "CRPS"
+        percent, what = (100, "relative CRPS") if score == "crps_rel" else (1, "CRPS")
+        behind, error = percent * behind, percent * error
         x = stack.outcome.of_deviation(f"{what} of the best law minus that of each", stack.unit)
-        notes[0] = "bars: one standard error, of means by run; further right is better"
     else:
-        behind = -np.abs(table["elpd_diff"].to_numpy(dtype=np.float64))
-        error = table["dse"].fillna(0.0).to_numpy(dtype=np.float64)
         x, title = "log predictive density minus that of the best law (nats)", "laws compared on left-out runs"
     rows = np.arange(len(table))
     ax = ax or new_axes()
@@ -363,16 +361,6 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
 def _names_of(table: pd.DataFrame) -> list[str]:
     """Return names of laws, broken before their noise: a long one would leave no space for the axes."""
     return ["\n".join(textwrap.wrap(str(name), 22, break_long_words=False)) for name in table.index]
-
-
-def _crps_behind(runs: pd.DataFrame, names: Sequence[str]) -> tuple[Array, Array]:
-    """Return the CRPS of the best law minus that of each (K,) and standard errors, from means by run."""
-    by_run = runs[list(names)].groupby(level="run").mean()
-    best = by_run.mean().idxmin()
-    differences = by_run[[best]].to_numpy() - by_run.to_numpy()
-    size = len(by_run)
-    error = differences.std(axis=0, ddof=1) / math.sqrt(size) if size > 1 else np.zeros(len(names))
-    return differences.mean(axis=0), error
 
 
 def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "cover_eti90") -> Axes:

@@ -78,12 +78,12 @@ def variables(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[st
     return of_model
 
 
-def _dataset(fit: Fit, found: Variables, shape: tuple[int, int]) -> xr.Dataset:
+def _dataset(fit: Fit, variables: Variables, shape: tuple[int, int]) -> xr.Dataset:
     """Return variables of joined draws (S, …) by chains and draws."""
     coords: dict[str, Any] = {pool.dim: list(pool.values) for pool in pools(fit.law)}
     coords |= {"run": list(fit.observed.run_names), "row": fit.observed.rows}
-    used = {dim for dims, _ in found.values() for dim in dims}
-    arrays = {k: ((*SAMPLE, *dims), values.reshape(*shape, *values.shape[1:])) for k, (dims, values) in found.items()}
+    used = {dim for dims, _ in variables.values() for dim in dims}
+    arrays = {k: ((*SAMPLE, *dims), values.reshape(*shape, *values.shape[1:])) for k, (dims, values) in variables.items()}
     return xr.Dataset(arrays, coords={dim: names for dim, names in coords.items() if dim in used})
 
 

@@ -163,6 +163,18 @@ def test_a_group_counts_as_one_row() -> None:
     np.testing.assert_allclose(held.counts, expected / expected.sum())
 
 
+def test_laws_are_compared_by_weighted_means_and_errors_between_runs() -> None:
+    """By hand: runs a, b and c, of which c has two forecasts, as fractions of the variance of a weighted mean of three."""
+    held = HeldOut(ROWS, forecasts((0.03, 0.02), (0.0, 0.01)))
+    w, apart = held.counts, (held.relative["law 0"] - held.relative["law 1"]).to_numpy()
+    mean = (w * apart).sum()
+    of_run = [w[0] * (apart[0] - mean), w[1] * (apart[1] - mean), w[2] * (apart[2] - mean) + w[3] * (apart[3] - mean)]
+    errors = held.errors
+    np.testing.assert_allclose(errors["crps"], w @ held.relative.to_numpy())
+    np.testing.assert_allclose(errors["crps_diff"], [mean, 0.0], atol=1e-15)
+    np.testing.assert_allclose(errors["dse"], [np.sqrt(3 / 2 * np.square(of_run).sum()), 0.0], atol=1e-15)
+
+
 def test_the_crps_of_weighted_forecasts_is_that_of_their_draws() -> None:
     held = HeldOut(ROWS, forecasts((0.0, 0.01), (0.03, 0.02), (-0.01, 0.002)))
     loss = ROWS["loss"].to_numpy()

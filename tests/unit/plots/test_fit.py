@@ -161,17 +161,19 @@ def comparison(**runs: list[float]) -> Comparison:
             "cover_eti90": [0.9, np.nan, 0.5],
         }
     )  # fmt: skip
-    weights = pd.DataFrame({"crps_rel": [0.01, 0.02], "weight": [0.6, 0.4]}, index=list(runs))
+    weights = pd.DataFrame(
+        {"crps_rel": [0.01, 0.03], "crps_diff": [0.0, 0.02], "dse": [0.0, 0.01], "weight": [0.6, 0.4]}, index=list(runs)
+    )
     index = pd.MultiIndex.from_product([[1.0], ["r1", "r2"]], names=["cut", "run"])
     return Comparison(scores, weights, pd.DataFrame(runs, index=index), (), Stack.of({"a": line_fit(size=400)}, {"a": 1.0}), "N")
 
 
-def test_laws_judged_beyond_cuts_are_drawn_by_their_crps_with_errors_between_runs(ax: Axes) -> None:
+def test_laws_judged_beyond_cuts_are_drawn_by_their_weights_table(ax: Axes) -> None:
     plot_comparison(comparison(a=[0.01, 0.01], b=[0.02, 0.04]), ax)
     container = ax.containers[0]
     np.testing.assert_allclose(container.lines[0].get_xdata(), [0, -2])  # type: ignore[attr-defined]
     ((x0, _), (x1, _)) = container.lines[2][0].get_segments()[1]  # type: ignore[attr-defined]
-    np.testing.assert_allclose([x0, x1], [-3, -1])  # -1 and -3 percent: a standard error of 1
+    np.testing.assert_allclose([x0, x1], [-3, -1])
 
 
 def test_scores_of_laws_are_drawn_and_missing_ones_counted(ax: Axes) -> None:
