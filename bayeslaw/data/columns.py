@@ -62,8 +62,10 @@ TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "un
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
 # Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
 AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
+AMOUNTS = ("N", "D", "U")  # columns whose cells may be written as 410M or 1.4B
 LOSSES = ("loss", "base_loss")  # columns whose units are those of losses
 MOST_NAMES = 20  # of columns that an error lists
+_AMOUNT = re.compile(r"\d+(\.\d+)?\s*[kMBT]", re.IGNORECASE)
 _PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")
 
 
@@ -175,6 +177,11 @@ def has_meaning(column: str, ours: str | None = None) -> bool:
     """Return whether we know what a column of this name holds in any kind of table, or that it is the one we call `ours`."""
     known = {meaning[0] for kind in KINDS if (meaning := resolve(column, kind))}
     return ours in known if ours is not None else bool(known) or key(column) in {*TEXT["curves"], *AMBIGUOUS}
+
+
+def amount(ours: str, cell: object) -> float | None:
+    """Return the number that a cell such as '410M' writes in one of `AMOUNTS`; None for any other cell."""
+    return number(cell) if ours in AMOUNTS and isinstance(cell, str) and _AMOUNT.fullmatch(cell.strip()) else None
 
 
 def key(column: str) -> str:

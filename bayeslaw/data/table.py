@@ -23,7 +23,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
-from bayeslaw.data.columns import TEXT, Kind, named, numeric, resolve
+from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, named, numeric, resolve
 from bayeslaw.data.query import where
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
@@ -506,6 +506,8 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
         values = _numbers(cells)
         if column in known and cells.dtype.kind not in "fiu":  # True is a number to Python, but no loss
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
+        if column in AMOUNTS and cells.dtype.kind not in "fiu":
+            values = values.fillna(pd.Series([amount(str(column), cell) for cell in cells], index=cells.index, dtype=np.float64))
         if not np.isnan(values.to_numpy()).any():
             columns[column] = values
             continue

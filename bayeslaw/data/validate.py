@@ -23,8 +23,11 @@ from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
+LEAST_PER_PARAMETER = 0.02  # tokens, of the longest run of a table
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
-MOST_PARAMETERS, MOST_TOKENS = 2e12, 1e14  # of any model yet, nearly
+# Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
+PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
+UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M (or :B)"
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15'"
 SUM = 1e-3  # by which the shares of a mixture may miss 1
@@ -85,6 +88,8 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
                 problem = f"{name} has {len(values)} value{'s' * (len(values) > 1)} ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
+    if purpose == "fit" and not any(f.column in ("N", "D") for f in faults):
+        faults += _check_tokens(frame, law)
     if with_loss and BASE_LOSS in law.covariates:
         faults += base_loss_faults(frame, of_source=law.one_domain == "source")
     if purpose == "fit" and runs.duplicates == "refuse":
@@ -217,16 +222,17 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
     if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
-        problem = f"{name} is at most {values.max():g} in all rows{_in_billions(values, MOST_TOKENS)}"
-        return [Fault(None, name, "", problem, "give the number of tokens, or its unit: --column D=COLUMN:B", "tokens-too-few")]
+        problem = f"{name} is at most {values.max():g} in all rows{_in_units(values, *TOKENS)}"
+        return [Fault(None, name, "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
     if values.between(low, high).all():  # most columns are sound, and what words faults takes milliseconds
         return []
     fill = f"fill it in or remove the row{f': {MEASURE}' if name == BASE_LOSS else ''}"
     faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing", fill, "missing-value"))
+    unit_of_all = UNIT_OF_ALL.format(name=name) if (values < low).all() else ""
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
-        "N": (_in_billions(values[values < low], MOST_PARAMETERS), "give the number of parameters"),
-        "D": (_in_billions(values[values < low], MOST_TOKENS), "give the number of tokens"),
+        "N": (_in_units(values[values < low], *PARAMETERS), "give the number of parameters" + unit_of_all),
+        "D": (_in_units(values[values < low], *TOKENS), "give the number of tokens" + unit_of_all),
         "r": (": is it a percentage?", "divide by 100"),
     }.get(name, ("", f"unit: {covariate.unit}"))
     below, above = values < low, values > high
@@ -248,9 +254,23 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     return faults + list(cell_faults(frame, name, above & ~asked, outside, suggestion, code))
 
 
-def _in_billions(values: pd.Series, most: float) -> str:
+def _in_units(values: pd.Series, most: float, usual: float) -> str:
     """Ask for the unit of numbers that are too small: not billions where the largest would then be more than anyone has trained."""
-    return ": is it in billions?" if values.max() * 1e9 <= most else ": is it in millions?"
+    if values.max() * 1e9 > most:
+        return ": is it in millions?"
+    return ": is it in billions?" if values.max() < usual else ": is it in millions or in billions?"
+
+
+def _check_tokens(frame: pd.DataFrame, law: Law) -> list[Fault]:
+    """Find training tokens that are so few for the size of every model that they must be in another unit."""
+    if not {"N", "D"} <= {*frame} or "D" not in law.covariates or not law.covariates["D"].unit.startswith("training tokens"):
+        return []
+    most = (frame["D"] / frame["N"]).max()
+    if not 0 < most < LEAST_PER_PARAMETER:
+        return []
+    units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
+    problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
+    return [Fault(None, "D", "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
 
 
 def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:

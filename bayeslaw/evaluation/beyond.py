@@ -176,9 +176,8 @@ def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[st
         f"{significant(count, 2)} independent hold-outs."
     )
     laws = {c.name: c.law for c in work.candidates}
-    if held.outcome.is_loss and (
-        note := floor_note(weights, laws, {str(name): value for name, value in errors["crps"].items()}, reach)
-    ):
+    mean = {str(name): error for name, error in errors["crps"].items()}
+    if held.outcome.is_loss and (note := floor_note(weights, laws, mean, reach)):
         work.notes.append(note)
     rows, error = {}, "crps_rel" if held.outcome.relative else "crps"
     for c in work.candidates:

@@ -99,7 +99,7 @@ def _no_number(row: int, ours: str, text: str) -> Fault:
     if re.match(r"^[+-]?\d+,\d+(e[+-]?\d+)?$", text, re.IGNORECASE):
         suggestion = 'is it a decimal comma? Write decimal = "," in a mapping file'
     elif re.match(r"^[\d.]+ ?[kMBT]$", text):
-        suggestion = "write it out, such as 410e6, or name the column and its unit in a mapping file"
+        suggestion = "write it out, such as 410e6"
     elif text.endswith("%"):
         suggestion = "write it as a share, such as 0.25"
     return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", suggestion, "not-a-number")

@@ -379,7 +379,7 @@ def test_a_text_in_a_column_of_numbers_is_one_fault() -> None:
     table = family().astype({"lr": object})
     table.loc[4, "lr"] = "1e-3?"
     assert found(table) == [("not-a-number", 5, "lr")]
-    assert found(rows("a", [1e-3] * 3, N=["1e8", "100M", "1e8", "1e8"])) == [("not-a-number", 2, "N")]
+    assert found(rows("a", [1e-3] * 3, N=["1e8", "100X", "1e8", "1e8"])) == [("not-a-number", 2, "N")]
 
 
 def test_losses_are_judged_in_their_unit() -> None:

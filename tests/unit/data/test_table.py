@@ -428,7 +428,33 @@ def test_tokens_in_billions_are_found_where_a_law_describes_few_tokens() -> None
     assert not check(read_runs(table), law)
     (fault,) = check(read_runs(table.assign(D=table["D"] / 1e9)), law)
     assert fault.problem.endswith("is it in billions?")
-    assert "--column D=COLUMN:B" in fault.suggestion
+    assert "--column D=COLUMN:M (or :B)" in fault.suggestion
+
+
+@pytest.mark.parametrize(("most", "units"), [(5.6e10, "millions or in billions"), (5.6e12, "millions")])
+def test_tokens_too_few_for_every_model_are_in_another_unit(most: float, units: str) -> None:
+    law = load_law("chinchilla")
+    table = pd.DataFrame({"N": [1.5e7, 1.1e8, 1.3e9], "D": [3e8, 2.2e9, most], "loss": [3.0, 2.5, 2.4]})
+    (fault,) = check(read_runs(table.assign(D=table["D"] / 1e6)), law)
+    assert (fault.code, fault.column, fault.row) == ("tokens-too-few", "D", None)
+    assert fault.problem.endswith(f"tokens per parameter in all rows: is it in {units}?")
+    settings = pd.DataFrame({"N": [1e12], "D": [1e7]})
+    assert not check(read_runs(settings), law, purpose="forecast")
+
+
+def test_units_that_may_be_either_are_both_named() -> None:
+    table = pd.DataFrame({"N": [15.0, 110.0, 1300.0], "D": [3e8, 2e9, 5e10], "loss": [3.0, 2.5, 2.4]})
+    found = check(read_runs(table), load_law("chinchilla"))
+    assert {fault.problem.rpartition(": ")[2] for fault in found} == {"is it in millions or in billions?"}
+
+
+def test_parameters_and_tokens_may_be_written_with_the_unit_in_the_cell(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("params_m,tokens,loss\n15M,300M,3\n1.3B,52 B,2.4\n110,2.2e9,2.5\n")
+    runs = read_runs(tmp_path / "runs.csv")
+    assert runs.frame["N"].tolist() == [15e6, 1.3e9, 110e6]
+    assert runs.frame["D"].tolist() == [300e6, 52e9, 2.2e9]
+    with fails("not-a-number", "loss '3M' is not a number"):
+        read_runs(pd.DataFrame({"N": ["15M", "1M"], "D": [1e9, 2e9], "loss": ["3M", "2.5"]})).where("N > 0")
 
 
 def test_columns_whose_largest_would_be_too_large_in_billions_are_in_millions() -> None:
