@@ -38,6 +38,8 @@ _WORDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     ),
     "accuracy": ("train training std se stderr min max loss", ((_SPLIT, "acc accuracy"), ("acc accuracy",))),
     "items": ("per token loss", (("n num total", "item question example sample"), ("item question example sample",))),
+    "lr": ("min minimum final end warmup decay scale factor", (("peak max", "lr"), ("learning", "rate"), ("lr",))),
+    "batch": ("per", (("batch", "token tok"),)),
     "step": ("per token time", (("step iteration iter update",),)),
 }
 _UNITS = {

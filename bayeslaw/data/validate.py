@@ -29,7 +29,7 @@ LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all 
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
 UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M (or :B)"
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
-LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15'"
+LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15' (in Python runs.where('loss < 15'))"
 SUM = 1e-3  # by which the shares of a mixture may miss 1
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 AREAS = ("S1", "S2", "lr_peak")  # with which names of columns begin that come from learning-rate schedules
@@ -138,8 +138,8 @@ def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
     count = f"{len(again)} row{'s' * (len(again) != 1)} in all"
     problem = f"{row_ranges(again.index)} repeat{'s' * (len(again) == 1)} {row_ranges(set(again))} exactly ({count})"
     suggestion = (
-        "a fit would take each for a new measurement; leave them out by --duplicates drop, or, if they are measurements, give each "
-        "its own run or --duplicates keep"
+        "a fit would take each for a new measurement; leave them out by --duplicates drop (in Python read_runs(…, "
+        "duplicates='drop')), or, if they are measurements, give each its own run or --duplicates keep"
     )
     return [Fault(None, "run" if "run" in frame else law.outcome.name, "", problem, suggestion, "repeated-rows")]
 

@@ -20,6 +20,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import short_lines
+from bayeslaw.data.columns import columns_there
 from bayeslaw.data.table import Runs
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
@@ -270,7 +271,8 @@ class Anchors:
         """
         at, ensemble, market = self.candidates, self.market.ensemble, self.market
         if run not in at.names:
-            raise BayeslawError(f"There is no candidate {run!r}.{nearest(run, at.names)}", code="unknown-candidate")
+            hint = nearest(run, at.names) or f" There are {columns_there(at.names)}."
+            raise BayeslawError(f"There is no candidate {run!r}.{hint}", code="unknown-candidate")
         code = at.names.index(run)
         nothing, whole = np.eye(ensemble.rank), market.value(np.eye(ensemble.rank))
         others = [other for other in self.bought if other != code]
@@ -320,9 +322,10 @@ def anchors(
         With several fits, every run logs one loss for each, such as source and target domain, and their draws are paired.
     candidates : Runs, DataFrame or path
         Runs that could be bought; see `bayeslaw.design.read_candidates`.
-    targets : Runs, DataFrame or path, or mapping of name to array (S,)
-        Settings whose loss is wanted, with an optional column `weight`; or draws of quantities, one for each of the fit's
-        draws, such as the margins of a plan's constraints. Their variances are added, so give quantities in comparable units.
+    targets : Runs, DataFrame or path, mapping of covariates to values, or mapping of name to array (S,)
+        Settings whose loss is wanted, a table with an optional column `weight` or values as for `bayeslaw.grid`; or draws of
+        quantities, one for each of the fit's draws, such as the margins of a plan's constraints. Their variances are added, so
+        give quantities in comparable units.
     budget : float
         In the unit of the costs.
     cost, checkpoint_cost, stages

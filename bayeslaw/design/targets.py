@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.grid import Setting, joint_grid
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
@@ -51,9 +53,12 @@ def targets_of(
         Of the discrepancy; member i gets seed + i, so that the errors of two laws are independent.
     """
     tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
+    if isinstance(targets, Mapping) and not targets:
+        raise BayeslawError("There are no targets.", code="no-targets")
+    laws = [fit.law for member in members for fit, _ in member.selections]
+    if isinstance(targets, Mapping) and {*targets} <= {"atpp", *(name for law in laws for name in (*law.measured, *law.levels))}:
+        targets = joint_grid(laws, cast("Mapping[str, Setting]", targets))
     if isinstance(targets, Mapping):
-        if not targets:
-            raise BayeslawError("There are no targets.", code="no-targets")
         if not force and (failed := [m for m in members if not m.passed]):
             raise distrusted(f"Sampling of {failed[0].name}", failed[0].checks)
         draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
 from bayeslaw.forecasting.forecast import Forecast
-from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.grid import joint_grid
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -100,7 +99,7 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
     laws : sequence of Law
     """
     if isinstance(at, Mapping):
-        at = _grid_of(at, laws)
+        at = joint_grid(laws, at)
     targets = at if isinstance(at, Runs) else read_runs(at)
     faults = [fault for law in laws for fault in check(targets, law, purpose="forecast")]
     at_base = {law.name: base_rows(targets.frame, law) for law in laws}
@@ -111,19 +110,6 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
         first = {(fault.row, fault.column, fault.code): fault for fault in reversed(faults)}  # several laws find the same
         raise TableError([*reversed(first.values())], targets.name)
     return targets
-
-
-def _grid_of(settings: Mapping[str, Any], laws: Sequence[Law]) -> pd.DataFrame:
-    """Return all combinations of the values of the laws' covariates; each law takes those that it has."""
-    known = {name for law in laws for name in (*law.measured, *law.levels, "atpp")}
-    unknown = {name: value for name, value in settings.items() if name not in known}
-    grids = [grid(law, {k: v for k, v in settings.items() if k in (*law.measured, *law.levels, "atpp")} | unknown) for law in laws]
-
-    def joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-        common = [name for name in first if name in second]
-        return first.merge(second, on=common) if common else first.merge(second, how="cross")
-
-    return reduce(joined, grids)
 
 
 def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:

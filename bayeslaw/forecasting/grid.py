@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,19 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
     if missing := [name for name in wanted if name not in frame and name not in facts]:
         raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
     return frame
+
+
+def joint_grid(laws: Sequence[Law], settings: Mapping[str, Setting]) -> pd.DataFrame:
+    """Return all combinations of the values of the laws' covariates; each law takes those that it has."""
+    known = {name for law in laws for name in (*law.measured, *law.levels, "atpp")}
+    unknown = {name: value for name, value in settings.items() if name not in known}
+    grids = [grid(law, {k: v for k, v in settings.items() if k in (*law.measured, *law.levels, "atpp")} | unknown) for law in laws]
+
+    def joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+        common = [name for name in first if name in second]
+        return first.merge(second, on=common) if common else first.merge(second, how="cross")
+
+    return reduce(joined, grids)
 
 
 def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[str, Setting]:

@@ -13,7 +13,7 @@ the draws is searched and the other half estimates the probability. Beside it st
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -109,13 +109,20 @@ class WholeLife:
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row for each given value: medians and intervals of the draws' own best N, D, tokens_per_parameter, loss and cost.
 
-        Draws that reach a target loss at no size count as infinite in all of them.
+        Draws that reach a target loss at no size count as infinite; of tokens_per_parameter they are left out, unless all are such.
         """
+        reached = np.isfinite(self.N)
+        ratio = [(d[k] / n[k] if k.any() else np.array([np.inf])) for n, d, k in zip(self.N.T, self.D.T, reached.T, strict=True)]
+        shown: dict[str, Iterable[Array]] = {
+            "N": self.N.T,
+            "D": self.D.T,
+            "tokens_per_parameter": ratio,
+            "loss": self.loss.T,
+            self.unit: self.cost.T,
+        }
         table = pd.DataFrame({"budget" if self.budgeted else "target_loss": self.given})
-        ratio = np.divide(self.D, self.N, out=np.full_like(self.D, np.inf), where=np.isfinite(self.N))
-        shown = {"N": self.N, "D": self.D, "tokens_per_parameter": ratio, "loss": self.loss, self.unit: self.cost}
         for name, draws in shown.items():
-            table = table.assign(**columns(draws, ci_prob, name, method="nearest"))
+            table = table.join(pd.DataFrame([columns(of_one, ci_prob, name, method="nearest") for of_one in draws]))
         return table.assign(checks=checks_label(self.failed))
 
     def lines(self, number: int = 0) -> list[str]:

@@ -290,6 +290,8 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
     for setting, lines in near.items():
         here = dict(zip(others, setting, strict=True))
         nearest = pd.DataFrame([here])
+        if any(_same(nearest, group, others).all() for group in drawn):
+            continue  # these rows stand at a curve of their own
         different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
         before = shown
         points(_same(rows, nearest, others), lines[0], color="0.45")

@@ -347,7 +347,8 @@ class Fit(Verdicts):
         if with_error is not None and with_error.discrepancy is not None and not with_error.discrepancy.walk.exact:
             median, low, high = (f"{100 * value:.2g}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
             interval = f"{ci_prob * 100:g}% equal-tailed interval {low} to {high}%"
-            return f"Discrepancy learnt from the runs: the law errs by {median}% an e-fold away from the largest ({interval})."
+            learnt = f"Discrepancy learnt from the runs: the law errs by {median}% an e-fold away from the largest ({interval})"
+            return f"{learnt}. Beyond the runs the errors that laws have on other ladders are added."
         if not (reason := self.info.get("discrepancy", {}).get("reason", "")):
             return ""
         alone = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"

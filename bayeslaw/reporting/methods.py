@@ -71,7 +71,8 @@ def _reported(facts: Mapping[str, Any], interval: str, forecasts: bool) -> str:
     if forecasts and not facts["withheld"]:
         name = facts["data"]["outcome"]
         sentences.append(
-            f"Forecast intervals named latent are for the law's expected {name}, those named run for the {name} of a new run."
+            f"Forecast intervals named latent are for the law's expected {name}, those named run for the {name} of a new run, and "
+            f"those named extrapolated, which are reported outside the runs, for that {name} with the error of the law."
         )
         if facts["discrepancy"]:
             sentences.append(facts["discrepancy"])

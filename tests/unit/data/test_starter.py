@@ -186,6 +186,9 @@ def test_a_column_of_true_and_false_in_memory() -> None:
         ({"pretraining_tokens_per_param": [20, 40]}, "ptpp", "pretraining_tokens_per_param"),
         ({"Experiment": ["x", "y"]}, "run", "Experiment"),
         ({"run_step": [1, 2], "run": ["a", "b"]}, "N", None),
+        ({"learning_rate_min": [1e-5], "learning_rate": [1e-3]}, "lr", "learning_rate"),
+        ({"batch_size": [512], "batch_tokens": [2**20]}, "batch", "batch_tokens"),
+        ({"batch_size": [512]}, "batch", None),
     ],
 )
 def test_columns_are_guessed_by_words_and_numbers(columns: dict[str, list[float]], ours: str, guess: str | None) -> None:

@@ -104,6 +104,14 @@ def test_draws_of_any_quantity_can_be_targets(fit: Fit) -> None:
 
 
 @pytest.mark.slow
+def test_settings_can_be_given_as_for_a_grid(fit: Fit) -> None:
+    by_value = anchors(fit, pool(12), {"x": TARGETS["x"].to_numpy()}, budget=20.0, cost="cost")
+    by_table = anchors(fit, pool(12), TARGETS[["x"]], budget=20.0, cost="cost")
+    assert by_value.bought == by_table.bought
+    np.testing.assert_array_equal(by_value.targets.draws, by_table.targets.draws)
+
+
+@pytest.mark.slow
 def test_two_fits_learn_from_the_losses_that_one_run_logs_for_each(fit: Fit) -> None:
     other = drawn({"a": 0.2, "b": 0.1, "c": 0.1}, 1, sigma_point=0.02, sigma_run=0.01)
     candidates, at = pool(8), TARGETS["x"].to_numpy()

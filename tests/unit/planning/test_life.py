@@ -420,3 +420,16 @@ def test_what_the_laws_of_a_stack_differ_by_takes_the_place_of_their_errors(fit:
     life = solve(Stack(laws, {"chinchilla": 0.6, "overtraining": 0.4}), compute=1e23, served=1e12)
     assert not life.extrapolated
     assert not life.searches[0].losses.shift.any()
+
+
+def test_tokens_per_parameter_are_of_draws_that_reach_the_loss(fit: Fit) -> None:
+    """A third of the draws has a floor above the target, so their N and D are infinite; the ratio of the others is known."""
+    floor = np.where(np.arange(SIZE) % 3 == 0, 2.2, fit.draws["E"])
+    few = posterior("chinchilla", {k: fit.draws[k] for k in SARDANA} | {"E": floor})
+    life = solve(few, max_loss=2.1, levels=(0.5,), confidence=0.5)
+    reached = np.isfinite(life.N[:, 0])
+    assert 0.6 < reached.mean() < 0.7
+    row, ratio = life.summary().iloc[0], life.D[reached, 0] / life.N[reached, 0]
+    assert row["N_eti90_ub"] == np.inf
+    ends = np.quantile(ratio, [0.5, 0.05, 0.95], method="nearest")
+    np.testing.assert_allclose(row[[f"tokens_per_parameter_{k}" for k in ("median", "eti90_lb", "eti90_ub")]].astype(float), ends)
