@@ -36,7 +36,7 @@ SHORT = 8.0
 LEAST_NOISE = 3e-7  # relative; losses in single precision are rounded to 1e-7
 MORE = 4  # by which tuning is multiplied where sampling failed, and the gap between acceptance rate and 1 divided if steps diverged
 LONGER = 3  # by which draws are multiplied there, of which every third is kept, if the chains mixed too slowly
-LONG = 25_000  # gradients a draw, times rows, above which sampling is not repeated, since that would take many minutes
+LONG = 60_000  # gradients a draw, times rows, above which sampling is not repeated, since that would take many minutes
 WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
 # Coordinates above which no ridge path is sought: each step along one takes as many gradients, for every candidate.
 MANY = 40
