@@ -27,6 +27,7 @@ def areas(
         float | None,
         Option(parser=options.amount, metavar="NUMBER", help="Tokens of the batch whose steps count as 1 (--per token)."),
     ] = None,
+    steps: Annotated[str, Option(help="Whether steps of a run with a parent are its own, or continued from its parent's.")] = "own",
     run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
     losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
     domain: Annotated[str | None, Option(help="Write only the losses of this domain.")] = None,
@@ -42,8 +43,8 @@ def areas(
     options.check_outputs("A table of runs", output, plot, [curves])
     try:
         read = bayeslaw.data.read_curves(
-            curves, memory=memory, power=power, warmup=_warmups(warmup), per=per, tokens_per_step=tokens_per_step, run=run,
-            losses=losses, columns=options.columns_of(column),
+            curves, memory=memory, power=power, warmup=_warmups(warmup), per=per, tokens_per_step=tokens_per_step, steps=steps,
+            run=run, losses=losses, columns=options.columns_of(column),
         )  # fmt: skip
     except TableError as error:
         return every_fault(error)

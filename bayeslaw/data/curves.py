@@ -196,6 +196,7 @@ def read_curves(
     warmup: int | Mapping[str, int] = 0,
     per: str = "step",
     tokens_per_step: float | None = None,
+    steps: str = "own",
     run: str = "run",
     losses: Collection[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -220,6 +221,9 @@ def read_curves(
         different batches per step.
     tokens_per_step : float, optional
         The batch whose steps count 1, for per='token'; by default that of the table's first run.
+    steps : {'own', 'continued'}
+        Whether steps of a run with a parent count from its own start, or go on from the step of its parent, as those of a trainer
+        that resumes a checkpoint do; then `parent_step` counts so too.
     run : str
         The column that names the runs.
     losses : collection of str, optional
@@ -240,8 +244,12 @@ def read_curves(
     """
     if per not in ("step", "token"):
         raise BayeslawError(f"per is {per!r}; areas count per 'step' or per 'token'.", code="unknown-option")
+    if steps not in ("own", "continued"):
+        raise BayeslawError(f"steps is {steps!r}; steps of a run are its 'own' or 'continued'.", code="unknown-option")
     table = read_table(source, "curves", names=[run], columns=columns)
     frame, notes = _with_runs(table, run)
+    if steps == "continued":
+        frame = _with_own_steps(frame)
     columns = _loss_columns(frame, table.name, losses)
     curves = _checked(frame, columns, table.unread, table.name, warmup)
     if per == "token":
@@ -290,6 +298,19 @@ def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
     if "run" not in frame:
         return frame.assign(run="run"), [*notes, "the table names no runs and is read as one run"]
     return frame, notes
+
+
+def _with_own_steps(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with steps, and steps of parents, that count from each run's own start and not from its ancestors'."""
+    if "parent" not in frame or any(c in frame and frame[c].dtype.kind not in "fiu" for c in ("step", "parent_step")):
+        return frame  # what is wrong with it is found later
+    joins = frame.dropna(subset=["parent"]).drop_duplicates("run").set_index("run")
+    begins = joins["parent"].map(frame.groupby("run")["step"].max())
+    if "parent_step" in frame:
+        begins = joins["parent_step"].fillna(begins)
+    of_run = frame["run"].map(begins)
+    of_parent = frame["run"].map(joins["parent"].map(begins)).fillna(0.0)
+    return frame.assign(step=frame["step"] - of_run.fillna(0.0), parent_step=of_run - of_parent)
 
 
 def _long(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
@@ -603,6 +624,12 @@ def _joined(curve: Curve, parent: Curve, after: float | None, row: int) -> tuple
     if problem:
         suggestion = f"give a step of {parent.run}, {max(first, 1)} to {parent.last}"
         faults.append(Fault(row, "parent_step", f"{step:g}", problem, suggestion, code))
+    begins = int(curve.logged_steps[0])
+    spacing = float(np.median(np.diff(curve.logged_steps if curve.logged_steps.size > 1 else np.append(0, parent.logged_steps))))
+    if not faults and begins >= step and begins > 2 * spacing:  # a log of its own would begin after a spacing
+        problem = f"run {name} begins at step {begins:g}, beyond step {step:g} of {other}: do its steps go on from those?"
+        suggestion = f"steps count from a run's own start: subtract {step:g}, or read them by --steps continued (in Python steps='continued')"
+        faults.append(Fault(row, "step", f"{begins:g}", problem, suggestion, "steps-of-the-parent"))
     return replace(curve, parent_step=int(step)), faults
 
 

@@ -388,6 +388,35 @@ def test_losses_are_judged_in_their_unit() -> None:
     assert found(table.assign(loss=12.0, unit="perplexity"))[0][0] == "perplexities"
 
 
+CONTINUED = {"trunk": 0, "decay": 40, "adapt": 60, "early": 20, "open": 0}  # the step of the whole training before each run
+
+
+def test_steps_that_go_on_from_those_of_the_parent_are_read_if_asked() -> None:
+    table = family()
+    table["step"] += table["run"].map(CONTINUED)
+    table["parent_step"] += table["parent"].map(CONTINUED)
+    expected, read = read_curves(family()), read_curves(table, steps="continued")
+    pd.testing.assert_frame_equal(read.frame, expected.frame)
+    assert read.notes == expected.notes
+
+
+def test_steps_that_seem_to_go_on_from_those_of_the_parent_are_refused() -> None:
+    """The areas of such a run would count its parent's steps twice."""
+    trunk = rows("trunk", constant(1000, 1e-3).rates, every=100)
+    branch = rows("branch", constant(1000, 1e-4).rates, every=100, parent="trunk", parent_step=1000).iloc[1:]
+    goes_on = branch.assign(step=branch["step"] + 1000)
+    for table in (goes_on, goes_on.assign(phase="pretrain")):
+        with faults(("steps-of-the-parent", 12, "step")) as listed:
+            read_curves(pd.concat([trunk, table], ignore_index=True))
+        assert "subtract 1000" in listed[0].suggestion
+        assert "--steps continued" in listed[0].suggestion
+    own = read_curves(pd.concat([trunk, branch], ignore_index=True))
+    same = read_curves(pd.concat([trunk, goes_on], ignore_index=True), steps="continued")
+    pd.testing.assert_frame_equal(same.frame, own.frame)
+    with fails("unknown-option", "'global'"):
+        read_curves(trunk, steps="global")
+
+
 def test_nodes_of_a_branch_count_the_whole_training() -> None:
     """The falls of all nodes add up to the rate lost since the highest, across the boundary too."""
     curves = read_curves(family())
