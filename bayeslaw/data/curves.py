@@ -206,11 +206,11 @@ def read_curves(
     Parameters
     ----------
     source : path or DataFrame
-        As in `read_runs`. Columns: `run`; `step`, from 0 before a run's first step; `lr`, the learning rate of that step (may be
-        empty at step 0); losses in nats/token as `loss`, with `domain` for several, or as one column for each domain, such as
-        source_loss and target_loss, empty where there was no evaluation. Optional: `phase` (pretrain or adapt; by default adapt
-        for runs with a parent), `parent`, the run that this one goes on from, and `parent_step`, its step (by default its last);
-        `batch`, tokens of a step. A table without `run` is one run.
+        As in `read_runs`. Columns: `run`; `step`, from 0 before a run's first step; `lr`, the learning rate of that step, which may
+        be empty at step 0 and between steps that have one; losses in nats/token as `loss`, with `domain` for several, or as one
+        column for each domain, such as source_loss and target_loss, empty where there was no evaluation. Optional: `phase`
+        (pretrain or adapt; by default adapt for runs with a parent), `parent`, the run that this one goes on from, and
+        `parent_step`, its step (by default its last); `batch`, tokens of a step. A table without `run` is one run.
     memory, power : float
         lambda of the annealing area, and epsilon of the LR-weighted annealing area S2w.
     warmup : int or mapping
@@ -269,8 +269,8 @@ def read_curves(
         schedules[name], assumed = _schedule(curve, curves, start)
         starts[name] = start
         rows = long[long["run"] == name]
-        steps = rows["step"].to_numpy().astype(np.int64)
-        areas, _ = trace(schedules[name], steps, start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)
+        at = rows["step"].to_numpy().astype(np.int64)
+        areas, _ = trace(schedules[name], at, start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)
         parts.append(areas.drop(columns="step").set_index(rows.index))
         notes += assumed
     if unknown := [c.run for c in curves.values() if c.parent is None and c.phase == "adapt"]:
@@ -523,11 +523,13 @@ def _check_order(frame: pd.DataFrame) -> Iterable[Fault]:
 
 
 def _check_one_rate(frame: pd.DataFrame, repeated: set[int | None]) -> Iterable[Fault]:
-    """Find steps of a run that have no rate, or two."""
+    """Find steps of a run after its last rate, and those that have two rates."""
     group = frame.groupby(["run", "step"], sort=False)["lr"]
     low, high = group.transform("min"), group.transform("max")
-    suggestion = "give the learning rate of every logged step (it may be empty at step 0 only)"
-    yield from cell_faults(frame, "lr", low.isna() & (frame["step"] > 0), "lr is missing", suggestion, "missing-rate")
+    suggestion = "log the learning rate up to the last loss; between logged rates, and at step 0, it may be empty"
+    last = frame["step"].where(frame["lr"].notna()).groupby(frame["run"], sort=False).transform("max")
+    missing = low.isna() & (frame["step"] > 0) & ~(frame["step"] < last)
+    yield from cell_faults(frame, "lr", missing, "lr is missing", suggestion, "missing-rate")
     differ = high - low > RATE_TOLERANCE * high.abs()
     two = differ & (frame["lr"] != group.transform("first")) & ~frame.index.isin(list(repeated))
     problem = "lr {value} is not that of other rows of the same run and step"
@@ -628,7 +630,7 @@ def _joined(curve: Curve, parent: Curve, after: float | None, row: int) -> tuple
     spacing = float(np.median(np.diff(curve.logged_steps if curve.logged_steps.size > 1 else np.append(0, parent.logged_steps))))
     if not faults and begins >= step and begins > 2 * spacing:  # a log of its own would begin after a spacing
         problem = f"run {name} begins at step {begins:g}, beyond step {step:g} of {other}: do its steps go on from those?"
-        suggestion = f"steps count from a run's own start: subtract {step:g}, or read them by --steps continued (in Python steps='continued')"
+        suggestion = f"steps count from a run's own start: subtract {step:g}, or add --steps continued"
         faults.append(Fault(row, "step", f"{begins:g}", problem, suggestion, "steps-of-the-parent"))
     return replace(curve, parent_step=int(step)), faults
 

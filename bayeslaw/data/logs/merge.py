@@ -68,6 +68,7 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     if resumed is None:
         frame = _finite_before_others(_without_repeats(frame, notes), keys, notes)
         refuse(frame, _conflicts(frame, keys, values))
+        refuse(frame, _turns(frame, keys))
         logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
         if turns := int((logged[axis].diff() < 0).sum()):
             notes.append(f"steps go back {counted(turns, 'time')} and no step has two values: rows were sorted by step")
@@ -170,6 +171,30 @@ def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Itera
             what = f"{_quantity(column)} {_shown(known[i])} at {keys[1]} {frame[keys[1]].iloc[i]:g}"
             problem = f"run {run} logs {what} and {_shown(known[was])} in {earlier}"
             yield fault(frame, i, name, _shown(known[i]), problem, suggestion, "two-values-of-one-step")
+
+
+def _turns(frame: pd.DataFrame, keys: list[str]) -> Iterable[Fault]:
+    """Find where the steps of a loss or learning rate go back behind several entries, as those of a resumed run do.
+
+    Steps that go back often are those of rows in another order, and one entry that comes late may have taken longer to evaluate.
+    """
+    axis = keys[1]
+    suggestion = "was it resumed? Choose --resumed last (the later log counts) or first; or put its rows into the order of steps"
+    known = set[int]()
+    for column in [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]:
+        some = frame[frame[column].notna()]
+        for _, part in some.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False):
+            steps = part[axis].to_numpy(np.float64)
+            turns = 1 + np.flatnonzero(steps[1:] < steps[:-1])
+            if not 0 < turns.size <= max(1, MOST_TURNS * steps.size):
+                continue
+            for turn in turns.tolist():
+                at = int(part.index[turn])
+                if (steps[:turn] > steps[turn]).sum() > 1 and at not in known:
+                    known.add(at)
+                    run, step = shortened(repr(str(part["run"].iloc[turn]))), f"{steps[turn]:g}"
+                    problem = f"{axis} {step} of run {run} follows {steps[turn - 1]:g}"
+                    yield fault(frame, at, axis, step, problem, suggestion, "step-goes-back")
 
 
 def _quantity(column: str) -> str:

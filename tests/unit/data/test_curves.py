@@ -292,7 +292,7 @@ def test_losses_are_read_from_the_columns_asked_for() -> None:
 @pytest.mark.parametrize(
     ("row", "column", "value", "code"),
     [
-        (3, "lr", np.nan, "missing-rate"),
+        (61, "lr", np.nan, "missing-rate"),
         (3, "lr", -1e-3, "negative-rate"),
         (3, "lr", 3.0, "rate-too-large"),
         (3, "step", 1.0, "step-twice"),
@@ -386,6 +386,13 @@ def test_losses_are_judged_in_their_unit() -> None:
     table = rows("a", [1e-3] * 3)
     assert len(read_curves(table.assign(loss=15.6, unit="bits/token")).frame) == 4
     assert found(table.assign(loss=12.0, unit="perplexity"))[0][0] == "perplexities"
+
+
+def test_losses_between_logged_rates_need_none() -> None:
+    """As in logs with rates and evaluations at steps of their own: rates between are straight lines."""
+    whole = rows("a", linear(40, 1e-3).rates)
+    gaps = whole.assign(lr=whole["lr"].where((whole["step"] % 8 == 0) | (whole["step"] == 1)))
+    pd.testing.assert_frame_equal(read_curves(gaps).frame.drop(columns="lr"), read_curves(whole).frame.drop(columns="lr"))
 
 
 CONTINUED = {"trunk": 0, "decay": 40, "adapt": 60, "early": 20, "open": 0}  # the step of the whole training before each run

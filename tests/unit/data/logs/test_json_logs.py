@@ -229,3 +229,19 @@ def test_event_files_and_histories_of_one_name_are_several_runs(tmp_path: Path) 
     imported = import_runs([tmp_path / "one" / "run", tmp_path / "two" / "run"])
     assert imported.runs.frame["run"].unique().tolist() == ["one/run", "two/run"]
     assert len(imported.runs) == 12
+
+
+def test_steps_that_go_back_to_other_steps_are_a_resumed_run(tmp_path: Path) -> None:
+    """The run went on from step 300 at another rate, and no step was logged twice: both trainings would be mixed."""
+    lines = [{"step": s, "lr": 1e-3, "eval_loss": 4 - s / 1000} for s in range(100, 501, 100)]
+    lines += [{"step": s, "lr": 5e-4, "eval_loss": 3.9 - s / 1000} for s in range(350, 751, 100)]
+    path = tmp_path / "resumed.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with faults(("step-goes-back", 6, "step")) as listed:
+        import_runs(path, curves=True)
+    assert "--resumed last" in listed[0].suggestion
+    kept = import_runs(path, curves=True, resumed="last").runs.frame
+    assert kept["step"].tolist() == [100, 200, 300, 350, 450, 550, 650, 750]
+    late = [lines[i] for i in (0, 1, 2, 4, 3)]  # one evaluation took longer
+    path.write_text("\n".join(map(json.dumps, late)))
+    assert import_runs(path, curves=True).runs.frame["step"].is_monotonic_increasing
