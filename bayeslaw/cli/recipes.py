@@ -36,6 +36,7 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss along another schedule."""
+    from bayeslaw.data.schedule_text import assumptions
     from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.schedules.changes import number_of_nodes
 
@@ -49,6 +50,7 @@ def forecast(
     if adapt is None and plot is not None:
         raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
     posterior, answer = bayeslaw.load_fit(fit), Answer()
+    answer.note(note for text in (pretrain, adapt) if text is not None for note in assumptions(text))
     memory = memory_of([posterior], memory)
     if adapt is None:
         recipe = recipe_of(None, None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -78,6 +78,7 @@ def watch(
     from bayeslaw.core.intervals import check_probability
     from bayeslaw.data.logs.growing import GrowingLog
     from bayeslaw.data.logs.mapping import constants
+    from bayeslaw.data.schedule_text import assumptions
     from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.inference.refit import require_single_fit
 
@@ -95,6 +96,7 @@ def watch(
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
     asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}
     following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci)
+    following.notes = assumptions(schedule)
     if once:
         return following.answer(settled=True)
     return Answer(updates=following.answers(every))
@@ -121,6 +123,8 @@ class _Following:
     state: tuple[Any, ...] = ()  # the losses as last read, and whether the run has diverged
     last: Watch | None = None
     problem: str = ""  # the last one that was told
+    told: set[str] = field(default_factory=set)  # notes
+    notes: list[str] = field(default_factory=list)  # to be told beside the next forecast
 
     def answers(self, every: float) -> Iterator[Answer]:
         """Yield an answer for each new loss, until the schedule ends."""
@@ -153,7 +157,11 @@ class _Following:
         imported = self.log.read(settled=settled)
         if imported is None:
             return None
+        if "step" not in imported.runs.frame:
+            message = f"{imported.runs.name} logs no steps, by which schedules count: log or name them (--column step=COLUMN)."
+            raise BayeslawError(message, code="no-steps")
         check_unit(self.fit.unit, imported.runs.frame, imported.runs.name)
+        self.notes += [note for note in imported.notes if "was resumed" in note and note not in self.told]
         self.logged = self._last_step(imported.runs.frame)
         losses = imported.runs.frame.dropna(subset="loss")
         self.state = (*losses["step"], *losses["loss"], self.log.diverged)
@@ -177,6 +185,8 @@ class _Following:
             self.follower = Follower(self.fit, name, self.schedule, refit=how, **self.asked)
         watched = self.last = self.follower.update(curves)
         answer, table = Answer(), watched.table(self.ci)
+        answer.note(self.notes)
+        self.told, self.notes = {*self.told, *self.notes}, []
         logged = curves.logged(watched.run, self.asked["domain"])
         answer.save_picture(self.plot, lambda ax: bayeslaw.plots.plot_watch(watched, ax, logged=logged, ci_prob=self.ci))
         if self.log.diverged:

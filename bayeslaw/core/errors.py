@@ -92,10 +92,10 @@ class Fault:
     code: str = ""
 
     def __str__(self) -> str:
-        where = f"column {self.column}" if self.row is None else f"row {self.row}, column {self.column}"
+        where = ", ".join([f"row {self.row}"] * (self.row is not None) + [f"column {self.column}"] * (self.column != ""))
         asks, suggestion = self.problem.endswith("?"), self.suggestion
         after = f" {suggestion[:1].upper()}{suggestion[1:]}" if asks and suggestion else f": {suggestion}" if suggestion else ""
-        return f"{self.problem}{after} ({where})"
+        return f"{self.problem}{after}" + (f" ({where})" if where else "")
 
 
 class TableError(BayeslawError):

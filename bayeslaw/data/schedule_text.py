@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.curves import logged_rates
@@ -21,6 +22,7 @@ SHAPES: dict[str, Callable[..., Schedule]] = {
 }  # fmt: skip
 EXAMPLES = "wsd:steps=24000,peak=3e-4,decay=0.2,final=0.1,warmup=2160 or logged:curve.csv"
 WHOLE, TEXTS, LISTS = ("steps", "warmup"), ("shape",), ("at",)
+LOGGED = ("warmup", "run")  # arguments of logged schedules
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -50,6 +52,19 @@ def logged_files(text: str) -> list[Path]:
     return [Path(rest.split(",")[0].strip()) for name, _, rest in parts if name.strip() == "logged" and rest.strip()]
 
 
+def assumptions(text: str) -> list[str]:
+    """Return a note for each logged schedule of a text whose log begins late: what rates are assumed before."""
+    notes = []
+    for part in _parts(text):
+        name, _, rest = part.partition(":")
+        path, *others = rest.split(",")
+        if name.strip() == "logged" and "warmup" not in (given := _pairs(name, others, LOGGED)):
+            first = int(_rated(Path(path.strip()), given)["step"].min())
+            assumed = f"{part}: rates before step {first} are assumed to equal that step's; if they rose from 0, add warmup=STEPS"
+            notes += [assumed] if first > 1 else []
+    return notes
+
+
 def _parts(text: str) -> list[str]:
     return [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
 
@@ -64,7 +79,7 @@ def _part(text: str) -> Schedule:
         raise BayeslawError(f"Schedule {text!r} has no arguments; write {EXAMPLES}.", code="schedule-without-arguments")
     if name == "logged":
         path, *others = rest.split(",")
-        return _logged(Path(path.strip()), _pairs(name, others, ("warmup", "run")))
+        return _logged(Path(path.strip()), _pairs(name, others, LOGGED))
     shape = SHAPES[name]
     arguments = inspect.signature(shape).parameters
     given = {key: _value(name, key, value) for key, value in _pairs(name, rest.split(","), tuple(arguments)).items()}
@@ -117,7 +132,13 @@ def _number(name: str, key: str, text: str) -> float:
 
 
 def _logged(path: Path, given: dict[str, str]) -> Schedule:
-    """Read the rates of a file with columns step and lr."""
+    rated = _rated(path, given)
+    warmup = _value("logged", "warmup", given["warmup"]) if "warmup" in given else 0
+    return logged(rated["step"], rated["lr"], warmup=warmup, name=given.get("run", path.stem))
+
+
+def _rated(path: Path, given: dict[str, str]) -> pd.DataFrame:
+    """Read the rates of a file with columns step and lr, of one run."""
     table = read_table(path, "curves")
     frame = table.frame if "run" in table.frame else table.frame.assign(run="run")
     runs = [str(name) for name in frame["run"].dropna().unique()]
@@ -128,6 +149,4 @@ def _logged(path: Path, given: dict[str, str]) -> Schedule:
     elif len(runs) > 1:
         message = f"{table.name} has {len(runs)} runs: choose one, such as logged:{path},run={runs[0]}."
         raise BayeslawError(message, code="several-runs")
-    rated = logged_rates(replace(table, frame=frame))
-    warmup = _value("logged", "warmup", given["warmup"]) if "warmup" in given else 0
-    return logged(rated["step"], rated["lr"], warmup=warmup, name=given.get("run", path.stem))
+    return logged_rates(replace(table, frame=frame))

@@ -193,6 +193,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     suggestion = advice(given, named) if named else ""
     if areas:
         suggestion = f"`bayeslaw dynamics areas` computes {', '.join(areas)} from curves and their schedules. {suggestion}".rstrip()
+        if all(name.endswith("_pt") for name in areas):
+            suggestion += " An unknown pre-training has none: fit a law without them, such as cpt-dynamics-open."
     if {*law.shares} & {*missing}:
         suggestion = f"Name the columns of your mixture's shares by --shares, such as --shares web,code. {suggestion}"
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"

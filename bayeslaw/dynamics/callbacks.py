@@ -105,6 +105,9 @@ class RunForecasts:
             return {}
         row["loss"] = loss
         if step >= len(schedule):
+            if step > len(schedule):
+                problem = f"its step {step:,} lies after the last of its schedule, {len(schedule):,}"
+                warnings.warn(f"No forecast of the running run: {problem}", RuntimeWarning, stacklevel=2)
             return {}
         nothing, name = {"loss": math.nan, "lr": math.nan}, self.follower.run
         frame = pd.DataFrame([{"run": name, "step": float(at), **nothing, **row} for at, row in self._rows.items()])

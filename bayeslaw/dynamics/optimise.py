@@ -299,7 +299,14 @@ class Landscape:
 
     def table(self, points: Array) -> pd.DataFrame:
         """Return the settings at the ends of recipes (G, k), one row each."""
-        rows = [self.recipe.varied(**self.space.choices(point)).rows() for point in points]
+        rows = list[pd.DataFrame]()
+        for point in points:
+            choices = self.space.choices(point)
+            try:
+                rows.append(self.recipe.varied(**choices).rows())
+            except BayeslawError as error:
+                shown = ", ".join(f"{name} = {value:g}" for name, value in choices.items())
+                raise BayeslawError(f"The ranges hold {shown}, which no recipe has: {error}", code=error.code) from None
         return pd.concat(rows, ignore_index=True).assign(run=[f"recipe {i}" for i in range(len(points))])
 
     def changes(self, points: Array, draws: Index | None = None) -> tuple[Array, Array]:

@@ -149,7 +149,9 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
         Covariates that are given with each evaluation.
     """
     if missing := [c for c in (*law.measured, *law.levels) if c not in frame]:
-        raise BayeslawError(f"{name} needs {', '.join(missing)} too (--set {missing[0]}=…).", code="missing-setting")
+        raise BayeslawError(
+            f"{name} needs {', '.join(missing)} too: give {missing[0]}=… (--set, of a mixture --at).", code="missing-setting"
+        )
     if infinite := [parameter for parameter in law.parameters if not np.isfinite(draws[parameter]).all()]:
         raise FitError(
             f"The draws of {infinite[0]} in {name} are not all finite, so no decision can be based on them.",

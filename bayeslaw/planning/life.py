@@ -25,6 +25,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import compact, short_lines
+from bayeslaw.forecasting.outside import OUTSIDE
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import read_values, stage_notes, stages
@@ -258,7 +259,7 @@ def whole_life(
     if discrepancy not in ("learned", "none"):
         raise BayeslawError(f"The discrepancy is learned or none here, not {discrepancy!r}.", code="unknown-discrepancy")
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
-    losses, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed)
+    losses, _ = _losses(fit, stage, settings or {}, on, "none", seed)
     draws = np.arange(losses.size)
     searched = (draws // BLOCK) % 2 == 0 if losses.size >= 2 * BLOCK else draws % 2 == 0
     for level in (confidence, *levels):
@@ -267,9 +268,16 @@ def whole_life(
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
     searches = tuple(
-        _with_error(LifeSearch(losses, costs, value, unit, budgeted, span, menu, draws[searched], draws[~searched]), errors)
-        for value in values.tolist()
+        LifeSearch(losses, costs, value, unit, budgeted, span, menu, draws[searched], draws[~searched]) for value in values.tolist()
     )
+    extrapolated = False
+    if discrepancy == "learned":
+        erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed)
+        away = [any(drawn is not None for drawn in errors) and _leaves(fit, search.deterministic()) for search in searches]
+        searches = tuple(
+            _with_error(replace(s, losses=erring), errors) if beyond else s for s, beyond in zip(searches, away, strict=True)
+        )
+        extrapolated = any(away)
     every = sorted({*levels, confidence})
     chosen = [search.frontier(every) for search in searches]
     best = tuple(row[every.index(confidence)] for row in chosen)
@@ -277,7 +285,6 @@ def whole_life(
     optima = [search.each_draw() for search in searches]
     n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
     failed, label = not fit.passed, checks_label(not fit.passed)
-    extrapolated = any(drawn is not None for drawn in errors)
     notes = (*of_stage, *_notes(fit, best, searches, extrapolated), *_unreached(searches, loss))
     tables = [] if menu is None else [_menu(search, confidence) for search in searches]
     sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
@@ -323,6 +330,20 @@ def _losses(
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
     return Losses(tuple(stages(fit, settings, stage, pairs)), np.concatenate(shifts)), errors
+
+
+def _leaves(fit: Posterior, choice: LifeChoice | None) -> bool:
+    """Whether a choice lies outside the runs of a fit in size, tokens or their product, which is compute."""
+    if choice is None:
+        return True
+    size, tokens = math.log(choice.N), math.log(choice.D)
+    for own, _ in fit.selections:
+        begun = own.observed.covariates["D"] > 0
+        n, d = (np.log(own.observed.covariates[name][begun]) for name in ("N", "D"))
+        low, high = (min(size - n.min(), tokens - d.min()), max(size - n.max(), tokens - d.max(), size + tokens - (n + d).max()))
+        if low < -OUTSIDE or high > OUTSIDE:
+            return True
+    return False
 
 
 def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None]) -> LifeSearch:

@@ -231,8 +231,9 @@ class Versus:
         if not row["crosses"]:
             return f"They cross in no draw between {low} and {high} FLOPs: {rest}."
         middle, start, end = (compact(float(row[k]), 3) for k in row.index[-3:])
+        first, more = ("first ", f", in {row['several']:.1%} more than once") if row["several"] else ("", "")
         return (
-            f"They cross between {low} and {high} FLOPs in {row['crosses']:.1%} of the draws, there at {middle} FLOPs "
+            f"They cross between {low} and {high} FLOPs in {row['crosses']:.1%} of the draws{more}, {first}at {middle} FLOPs "
             f"({100 * ci_prob:g}% equal-tailed interval {start} to {end}); {rest}."
         )
 

@@ -33,6 +33,8 @@ def test_every_loss_has_a_forecast() -> None:
     assert forecasts.watched.step == 500
     assert forecasts.stop == ""  # nothing was asked to stop
     assert forecasts.add(4000, 3.5) == {}  # nothing is ahead
+    with pytest.warns(RuntimeWarning, match="4,001 lies after the last of its schedule, 4,000"):
+        assert forecasts.add(4001, 3.5) == {}
     assert set(forecasts.add(400, 3.9)) == NAMES | {"forecast/reached"}  # a run that was resumed
     assert forecasts.watched.step == 400
 

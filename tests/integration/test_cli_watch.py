@@ -123,6 +123,7 @@ def test_an_adaptation_goes_on_from_its_pre_training(command: Command, folder: P
         (("now.jsonl", "--schedule", SCHEDULE, "--ci", "90"), "not-a-probability", 90),
         (("now.jsonl", "--schedule", SCHEDULE, "-o", "now.jsonl"), "wrong-ending", ".csv"),
         (("now.csv", "--schedule", SCHEDULE, "-o", "now.csv"), "output-is-input", "now.csv"),
+        (("tokens.jsonl", "--schedule", SCHEDULE, "--once"), "no-steps", "--column step=COLUMN"),
         (("now.jsonl", "--schedule", "logged:rates.csv", "-o", "rates.csv"), "output-is-input", "rates.csv"),
     ],
 )
@@ -132,6 +133,7 @@ def test_what_can_not_be_watched_is_refused_and_leaves_no_file(
     write("jsonl", folder)
     write("table", folder)
     pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
+    (folder / "tokens.jsonl").write_text('{"tokens": 1e6, "val_loss": 3.1}\n{"tokens": 2e6, "val_loss": 3.0}\n', encoding="utf-8")
     before = snapshot(folder)
     rejected(command("watch", *options, "--fit", "F.nc"), code, value)
     assert snapshot(folder) == before
@@ -229,6 +231,31 @@ def test_a_log_that_can_not_be_read_ends_the_command_once_nobody_writes_to_it(
     assert "can't be read yet" in next(answers).parts[0][0]
     with pytest.raises(TableError, match="row 2"):
         next(answers)
+
+
+def test_half_a_line_of_json_is_waited_for(
+    folder: Path, slowly: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program writes the rest with its next losses, which may take minutes."""
+    monkeypatch.setattr(growing, "SETTLED", 0.0)
+    log, whole = folder / "now.jsonl", as_lines(1500)
+    at = len(as_lines(1000)) + 8
+    log.write_text(whole[:at], encoding="utf-8")
+    answers = following(log)
+    slowly(lambda: log.write_text(whole, encoding="utf-8"))
+    assert [next(answers).results["step"] for _ in range(2)] == [1000, 1500]
+
+
+def test_a_resumed_run_and_what_is_assumed_of_its_rates_are_told(command: Command, folder: Path) -> None:
+    lines = as_lines(1000).splitlines(keepends=True)
+    again = [line.replace("}", ', "note": 1}') for line in as_lines(1500).splitlines(keepends=True)[len(lines) // 2 :]]
+    changed = [json.dumps(json.loads(line) | {"val_loss": json.loads(line)["val_loss"] + 1e-3}) + "\n" for line in again]
+    (folder / "now.jsonl").write_text("".join([*lines, *changed]), encoding="utf-8")
+    pd.DataFrame({"step": [100, 4000], "lr": [2e-4, 2e-4]}).to_csv("rates.csv", index=False)
+    done = command("watch", "now.jsonl", "--fit", "F.nc", "--schedule", "logged:rates.csv", "--once")
+    assert done.status == 0, done
+    assert "was resumed at step" in done.out
+    assert "rates before step 100 are assumed to equal that step's" in done.out
 
 
 def test_a_new_loss_is_answered_within_two_seconds(folder: Path) -> None:

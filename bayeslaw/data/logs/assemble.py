@@ -33,7 +33,7 @@ def rows(
     frame, notes = _long(entries, domains, curves)
     frame = _finite(frame, drop, curves, notes)
     frame = _with_constants(frame, given)
-    frame = _with_tokens(frame, entries.batches, notes)
+    frame = _with_tokens(frame, entries.batches, notes, curves=curves)
     if given.loss_unit is not None:
         refuse(frame, _other_units(frame, given.loss_unit))
         frame = frame.assign(unit=given.loss_unit)
@@ -158,8 +158,19 @@ def _is_unit(text: str, given: str) -> bool:
         return False
 
 
-def _with_tokens(frame: pd.DataFrame, batches: Mapping[str, tuple[float, float]], notes: list[str]) -> pd.DataFrame:
-    """Add D as logged, or else step x tokens per step."""
+def _with_tokens(
+    frame: pd.DataFrame, batches: Mapping[str, tuple[float, float]], notes: list[str], *, curves: bool
+) -> pd.DataFrame:
+    """Add D as logged, or else step x tokens per step.
+
+    Curves of runs whose batch changes are kept without batch and D: areas per step need neither.
+    """
+    if curves and batches:
+        of = frame["run"].isin(list(batches)) & (frame["D"].isna() if "D" in frame else True)
+        if of.any():
+            frame = frame.assign(batch=frame["batch"].mask(of))
+            shown = ", ".join(sorted(frame.loc[of, "run"].unique())[:3])
+            notes.append(f"the batch changes in {counted(frame.loc[of, 'run'].nunique(), 'run')} ({shown}): no batch and D there")
     logged = frame["D"] if "D" in frame else pd.Series(np.nan, index=frame.index)
     product = frame["step"] * frame["batch"] if {"step", "batch"} <= set(frame) else pd.Series(np.nan, index=frame.index)
     by_step, off = logged.isna() & product.notna(), (logged - product).abs() > 0.01 * product
@@ -172,7 +183,7 @@ def _with_tokens(frame: pd.DataFrame, batches: Mapping[str, tuple[float, float]]
         )
     rows, steps, none = int(logged.notna().sum()), int(by_step.sum()), int((logged.isna() & product.isna()).sum())
     if rows + steps == 0:
-        if not {"atpp", "N"} <= set(frame):
+        if not {"atpp", "N"} <= set(frame) and not (curves and batches):
             why = ", and those logged are at no step with a loss" if "D" in frame else ""
             suggestion = "laws in D need --set tokens_per_step=… (D = step x tokens per step), or a column of them"
             notes.append(f"no tokens{why}: {suggestion}")

@@ -12,7 +12,9 @@ from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.logs.api import Imported, import_runs
 from bayeslaw.data.logs.tensorboard import is_event_file
 
-SETTLED = 10.0  # seconds without a change after which a file is taken as it is: its last line is whole, and its faults are real
+# Seconds without a change after which a file's faults are real and its last line is whole, unless it is half a line of JSON: what
+# has not been written yet is then in the program's buffer.
+SETTLED = 10.0
 NOT_FINITE = {"diverged", "failed-evaluation"}
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -66,16 +68,16 @@ class GrowingLog:
             if settled:
                 raise BayeslawError(f"There is no file or folder {self.path}.", code="no-such-file")
             return None
-        settled = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
-        if stamp == self._stamp and (self._whole or not settled):
+        quiet = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
+        if stamp == self._stamp and (self._whole or not quiet):
             return None
         try:
-            imported = self._read(settled)
+            imported = self._read(settled, quiet)
         except (BayeslawError, OSError) as error:  # a folder may be changed while it is read
-            if settled:
+            if quiet:
                 raise
             self.problem, imported = f"{self.path} can't be read yet: {error}", None
-        self._stamp, self._whole = stamp, settled
+        self._stamp, self._whole = stamp, quiet
         self.problem = self.problem if imported is None else ""
         return imported
 
@@ -87,12 +89,12 @@ class GrowingLog:
         except OSError:
             return ()
 
-    def _read(self, settled: bool) -> Imported:
+    def _read(self, settled: bool, quiet: bool) -> Imported:
         if settled or self.path.is_dir() or is_event_file(self.path):
             return self._imported(self.path)
         data = self.path.read_bytes()
         whole = whole_lines(data)
-        if whole == data:
+        if whole == data or (quiet and not data.lstrip().startswith(b"{")):
             return self._imported(self.path)
         with TemporaryDirectory() as folder:
             copy = Path(folder, self.path.name)

@@ -10,6 +10,7 @@ import pytest
 
 from bayeslaw.core.errors import TableError
 from bayeslaw.data import parse_schedule
+from bayeslaw.data.schedule_text import assumptions
 from bayeslaw.schedules.schedule import Schedule, constant, cosine, inverse_sqrt, joined, linear, multistep, wsd
 from tests.errors import fails
 
@@ -65,6 +66,9 @@ def test_a_text_names_a_file_of_logged_rates(tmp_path: Path, monkeypatch: pytest
     table.to_csv("two.csv", index=False)
     np.testing.assert_allclose(parse_schedule("logged:two.csv,run=a,warmup=2").rates, [0.1, 0.2, 0.15, 0.1])
     np.testing.assert_allclose(parse_schedule("logged:two.csv,run=b + constant:steps=2,peak=0.1").rates, [0.3, 0.1, 0.1])
+    (note,) = assumptions("logged:two.csv,run=a + logged:two.csv,run=b")  # that of a begins at step 2
+    assert note.startswith("logged:two.csv,run=a: rates before step 2 are assumed")
+    assert not assumptions("logged:two.csv,run=a,warmup=2 + constant:steps=2,peak=0.1")
     with fails("several-runs", "logged:two.csv,run=a"):
         parse_schedule("logged:two.csv")
     with fails("unknown-run", "'c'"):

@@ -413,6 +413,24 @@ def test_pictures_words_and_notebooks(fit: Fit) -> None:
 
 
 @pytest.mark.slow
+def test_places_inside_the_runs_have_no_error_of_the_law(fit: Fit) -> None:
+    """As in forecasts and allocations, which report `run` there."""
+    erring = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "..."}})
+    seen = fit.observed.covariates
+    budget = 2 * float(np.median(6 * seen["N"] * seen["D"]))
+    inside = solve(erring, compute=budget, served=1.0)
+    place = inside.deterministic[0]
+    assert place is not None
+    assert seen["N"].min() < place.N < seen["N"].max()
+    assert seen["D"].min() < place.D < seen["D"].max()
+    assert not inside.extrapolated
+    assert not inside.searches[0].losses.shift.any()
+    both = solve(erring, compute=[budget, 1e25], served=1.0)
+    assert [bool(search.losses.shift.any()) for search in both.searches] == [False, True]
+    assert both.extrapolated
+
+
+@pytest.mark.slow
 def test_what_the_laws_of_a_stack_differ_by_takes_the_place_of_their_errors(fit: Fit) -> None:
     asked = {"discrepancy": {"asked": "learned", "learned": False, "reason": "..."}}
     other = posterior("overtraining", scattered(oracles.typical(law_named("overtraining")), SIZE, 2, 0.01))

@@ -168,6 +168,10 @@ def test_tokens_are_not_computed_from_a_batch_that_changes(tmp_path: Path) -> No
     with faults(("batch-changes", 1, "batch")) as listed:
         import_runs(written(tmp_path, text))
     assert "'a' has batches of 250000 and 500000 tokens" in listed[0].problem
+    curves = import_runs(written(tmp_path, text), curves=True)  # areas per step need no tokens
+    assert cells(curves, "run", "step", "loss") == [["a", 1000, 3.5], ["a", 2000, 3.2], ["b", 2000, 3.2]]
+    assert curves.runs.frame["D"].isna().tolist() == [True, True, False]
+    assert noted(curves, "the batch changes in 1 run (a): no batch and D there")
     # also where no loss is logged at the other batch
     ramp = [{"step": s, "tokens_per_step": 250000} for s in (1, 2)] + [{"step": 10, "val_loss": 3.0, "tokens_per_step": 500000}]
     with fails("batch-changes"):
