@@ -18,6 +18,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
@@ -32,7 +33,6 @@ from bayeslaw.posterior.diagnostics import Check, checks_label, distrusted, fail
 from bayeslaw.posterior.effects import Reading
 from bayeslaw.posterior.fit import require_fits
 
-PAIRED = 15  # kind of random numbers: which draw of the first fit goes with which of the second
 INSIDE = "inside"
 
 
@@ -276,7 +276,7 @@ def _at_draws(after: Forecast, link: str, values: Array, place: Index, seed: int
     """Return a forecast of the second fit with draws (S, m) of the first as its covariate, paired at random."""
 
     def paired(size: int, number: int) -> Array:
-        rng = np.random.default_rng((seed, PAIRED, number))
+        rng = np.random.default_rng((seed, Stream.PAIRED, number))
         turns = -(-size // len(values))
         order = np.concatenate([rng.permutation(len(values)) for _ in range(turns)])[:size]
         return np.ascontiguousarray(values[order][:, place].T)
