@@ -152,7 +152,7 @@ def read_candidates(
     >>> bayeslaw.design.read_candidates([(fit.law, fit.observed)], table).cost.tolist()
     [1.2e+18, 1.2e+20]
     """
-    runs = source if isinstance(source, Runs) else read_runs(source)
+    runs = read_runs(source)
     runs = replace(runs, frame=with_known_base_losses(fitted[0][0].name, [observed for _, observed in fitted], runs.frame))
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, purpose="forecast")))
     for outcome, unit in {(law.outcome, observed.unit) for law, observed in fitted if law.outcome.error in runs.frame}:

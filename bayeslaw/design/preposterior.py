@@ -173,8 +173,6 @@ def _weights(weights: Sequence[float] | None, count: int) -> Array:
 
 
 def _read(table: Table, name: str) -> Runs:
-    if isinstance(table, Runs):
-        return table
     return replace(read_runs(table), name=name) if isinstance(table, pd.DataFrame) else read_runs(table)
 
 

@@ -60,7 +60,7 @@ def targets_of(
         widths = np.diff(np.quantile(draws, tails, axis=0), axis=0)[0]
         forced = not all(m.passed for m in members)
         return Targets(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "", forced)
-    runs = targets if isinstance(targets, Runs) else read_runs(targets)
+    runs = read_runs(targets)
     weights = _weights(runs)
     forecasts = [forecast(member, runs, discrepancy=discrepancy, seed=seed + i, force=force) for i, member in enumerate(members)]
     forced = any(f.forced for f in forecasts)  # a forecast with errors alone has fewer checks

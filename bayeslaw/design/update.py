@@ -124,11 +124,11 @@ def update[P: Posterior](
     >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv", progress=False).fit
     """
     require_fits(fit)
-    new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
+    new = read_runs(new_runs)
     new = replace(new, frame=with_known_base_losses(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
     joined = {name: join_runs(member, new) for name, member in fits_of(fit).items()}
     tasks = {name: refit_task(member, joined[name], seed) for name, member in fits_of(fit).items()}
-    settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
+    settings = None if targets is None else read_runs(targets)
     before = None if settings is None else forecast(fit, settings, force=force)
     predictions = compare_with_predictions(fit, new, force=force)
     fits = {name: make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores) for name, task in tasks.items()}

@@ -222,10 +222,10 @@ def backtest(
     if as_ not in get_args(Reading):
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
     _, learned = read_choice(discrepancy)
-    given, law = dict(options or {}), law if isinstance(law, Law) else load_law(law)
+    given, law = dict(options or {}), load_law(law)
     if not learned:  # fits need not learn what no forecast uses
         given["discrepancy"] = "none"
-    table, notes = _usable(runs if isinstance(runs, Runs) else read_runs(runs), law, given)
+    table, notes = _usable(read_runs(runs), law, given)
     along = direction(table, by)
     values = cuts_along(table, pooled_law(law, table, given), by, along, cuts)
     if len(values) < cuts:

@@ -101,7 +101,7 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
     """
     if isinstance(at, Mapping):
         at = _grid_of(at, laws)
-    targets = at if isinstance(at, Runs) else read_runs(at)
+    targets = read_runs(at)
     faults = [fault for law in laws for fault in check(targets, law, purpose="forecast")]
     at_base = {law.name: base_rows(targets.frame, law) for law in laws}
     infinite = ", ".join(name for name, rows in at_base.items() if rows.any())

@@ -181,7 +181,7 @@ def register(
         if len(text) > MOST_TEXT:
             raise BayeslawError(f"{name} has {len(text):,} characters, and may have {MOST_TEXT:,}.", code="too-long")
     outcome = fit.selections[0][0].law.outcome
-    runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
+    runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     frame = runs.frame.drop(columns=[c for c in (outcome.name, outcome.error) if c in runs.frame])
     predicted = forecast(fit, replace(runs, frame=frame), discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     if (count := predicted.size * predicted.rows.size) > MOST_NUMBERS:

@@ -142,7 +142,7 @@ def settle(
         problem = f"The tolerance is a relative difference of 0 to {MOST_TOLERANCE:g}, not {tolerance:g}."
         raise BayeslawError(problem, code="wrong-tolerance")
     asked = prediction if isinstance(prediction, Prediction) else read_prediction(prediction, key)
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     outcome = asked.outcome
     if outcome.is_loss:
         check_unit(asked.content["unit"], runs.frame, runs.name, "registered losses are")

@@ -244,7 +244,7 @@ def _settings(first: Posterior, second: Posterior, at: pd.DataFrame | Runs | str
             [*first.selections, *second.selections], second.outcome,
         )  # fmt: skip
         at = grid(both, at)  # type: ignore[arg-type]
-    runs = at if isinstance(at, Runs) else read_runs(at)
+    runs = read_runs(at)
     if (name := second.outcome.name) in runs.frame:
         given = runs.frame[runs.frame[name].notna()]
         if faults := check_loss(given) if second.outcome.is_loss else check_outcome(given, second.outcome):

@@ -430,7 +430,7 @@ def forecast(
     sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
-    runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
+    runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     selections = fit.selections
     runs = replace(runs, frame=with_known_base_losses(fit.name, [member.observed for member, _ in selections], runs.frame))
     for member, _ in selections:

@@ -144,13 +144,13 @@ def point_fit(
     >>> point.predict({"N": np.array([1e9, 1e9]), "D": np.array([1e10, 1e11])}).shape
     (2,)
     """
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     delta = law.huber_delta if delta is None else delta
     if not (isinstance(delta, Real) and delta > 0 and math.isfinite(delta)):
         raise BayeslawError(f"delta must be positive and finite, not {delta!r}.", code="bad-delta")
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame), pooled=False)
     observed = Observations.of(law, runs)
     problem = Problem.of(law, observed)

@@ -124,13 +124,13 @@ def _arguments(
     law: Law | str | Path, runs: Runs | Observations | pd.DataFrame | str | Path, noise: str | Noise, noise_by: str | None
 ) -> tuple[Law, Observations, Noise]:
     """Read the arguments of `pymc_model`, of which a table of runs may need a law with levels of its own."""
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     if isinstance(runs, Observations):
         return law, runs, noise if isinstance(noise, Noise) else Noise.choose(noise, runs)
     if isinstance(noise, Noise):
         message = "The noise of a fit goes with the rows it was fitted to: give pymc_model(fit.law, fit.observed, fit.noise)."
         raise BayeslawError(message, code="noise-without-observations")
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame))
     noise = noises.resolved(noise, law, runs)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == noises.DRIFT else "")

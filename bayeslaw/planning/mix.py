@@ -391,7 +391,7 @@ def _checked(mixtures: Array, what: str) -> Array:
 
 def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> tuple[Array, list[int]]:
     """The different mixtures (m, k) of a table, in its order, and the numbers of their first rows (m)."""
-    runs = among if isinstance(among, Runs) else read_runs(among)
+    runs = read_runs(among)
     if missing := [s for s in shares if s not in runs.frame]:
         raise BayeslawError(f"{runs.name} has no column {missing[0]}; a mixture has {', '.join(shares)}.", code="missing-column")
     mixtures = _checked(runs.frame[list(shares)].to_numpy(dtype=np.float64), runs.name)
