@@ -11,7 +11,7 @@ from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
-from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, symbol_fault
+from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, names_behind, symbol_fault
 from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, faults_of_on
 from bayeslaw.laws.mixture import Mixture, read_mixture, with_shares
 from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
@@ -324,9 +324,7 @@ def _tuned(name: str, optimum: Any) -> str:
 
 def _check_tuning(tuning: Mapping[str, str], let: Mapping[str, Expression], covariates: Mapping[str, Covariate]) -> None:
     """Check that tuned covariates are in the formula, and that their optima are expressions of [let] that use none of them."""
-    used: dict[str, frozenset[str]] = {}
-    for name, expression in let.items():
-        used[name] = expression.names.union(*(used[other] for other in expression.names & used.keys()))
+    used = names_behind(let)
     for name, optimum in tuning.items():
         if name not in covariates or covariates[name].context:
             message = f"{name!r} is no covariate of the formula, so it has no optimum.{nearest(name, covariates)}"
