@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError, row_ranges
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.text import significant
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
@@ -148,7 +148,7 @@ def forecast_cells(loss: Array, draws: Array) -> dict[str, Array]:
     """
     cells = dict[str, Array]()
     for prob in COVERED:
-        cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
+        cells |= columns(draws, prob)
     return cells | {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
 
 

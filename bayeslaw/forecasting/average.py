@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.intervals import columns
 
 COUNT = "rows"
 NAMED = 4  # values that an error lists
@@ -44,8 +44,7 @@ class Averages:
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return the settings with medians and the ends of equal-tailed intervals of probability `ci_prob`."""
-        named = dict(zip(("median", *interval_names("eti", ci_prob)), quantiles(self.draws, ci_prob, axis=0), strict=True))
-        return self.settings.assign(**named)
+        return self.settings.assign(**columns(self.draws, ci_prob))
 
 
 def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str] = ()) -> Averages:

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, TableError, whole_number
-from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
@@ -118,13 +118,11 @@ class Chain:
         a run logs by the first fit; latent_median and run_median of the second outcome with theirs, `<spread>_eti<prob>_lb` and
         `_ub`; `extrapolation`, how far outside the runs of either fit the setting lies; `checks` and `model` for both fits.
         """
-        ends = interval_names("eti", ci_prob)
         table, parts = self.settings.copy(), dict[str, Array]()
         parts[self.link] = self.first.predictive[:, self.place]
         parts |= {name: np.asarray(self.draws[name].values) for name in ("latent", "run")}
         for name, drawn in parts.items():
-            columns = (f"{name}_{part}" for part in ("median", *ends))
-            table = table.assign(**dict(zip(columns, quantiles(drawn, ci_prob, axis=0), strict=True)))
+            table = table.assign(**intervals.columns(drawn, ci_prob, name))
         return table.assign(extrapolation=self.extrapolation, checks=checks_label(self.forced), model=self.model_label)
 
     @property
