@@ -251,8 +251,10 @@ def _chosen_steps(text: str | None, last: int) -> Any:
     """Return the steps of a text such as 100,1000; by default 20 evenly spaced steps, the last among them."""
     import numpy as np
 
+    from bayeslaw.core.arrays import evenly
+
     if text is None:
-        return np.unique(np.linspace(0, last, 21).round().astype(np.int64))[1:]
+        return evenly(last + 1, 21)[1:]
     try:
         steps = [int(part) for part in text.split(",")]
     except ValueError:

@@ -27,7 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.observations import run_codes
@@ -311,7 +311,7 @@ def _compared(fit: Posterior, new: Runs) -> Runs:
     code = run_codes(frame)[0]
     chosen = np.zeros(len(frame), dtype=bool)
     for own in (np.flatnonzero(code == run) for run in range(int(code.max()) + 1)):
-        chosen[own[np.unique(np.linspace(0, own.size - 1, min(own.size, MOST_POINTS)).round().astype(np.int64))]] = True
+        chosen[own[evenly(own.size, MOST_POINTS)]] = True
     return replace(new, frame=frame.assign(compared=chosen))
 
 

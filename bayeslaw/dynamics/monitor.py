@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.streams import Stream
@@ -295,7 +295,7 @@ def kept(schedule: Schedule, step: int) -> Schedule:
 def some_draws(fit: Fit) -> Index:
     """Return numbers of at most `MOST_DRAWS` draws, evenly spaced over the chains."""
     size = next(iter(fit.draws.values())).size
-    return np.unique(np.linspace(0, size - 1, min(size, MOST_DRAWS)).round().astype(np.int64))
+    return evenly(size, MOST_DRAWS)
 
 
 def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str | None = None) -> Runs:
@@ -350,7 +350,7 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     rows = rows[~early]
     if len(rows) > MOST_ROWS:
         notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses, evenly spaced, are used")
-        rows = rows.iloc[np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(np.int64)]
+        rows = rows.iloc[evenly(len(rows), MOST_ROWS)]
     return rows, notes
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
 from bayeslaw.laws.formula import Expression, is_sum, names_behind
@@ -67,7 +67,7 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
     then as many as the values, where all combinations of two columns with 46 values each would be 2,116.
     """
     if law.series:
-        rows = np.unique(np.linspace(0, observed.response.size - 1, ROWS).round().astype(np.int64))
+        rows = evenly(observed.response.size, ROWS)
         points = [{name: float(observed.covariates[name][row]) for name in law.measured} for row in rows]
     else:
         points = [{name: observed.at[name] for name in law.measured}]

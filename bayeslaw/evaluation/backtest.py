@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, shortened, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.flops import FLOPS
@@ -463,7 +463,7 @@ def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
     frame = frame[~left]
     if len(frame) > MOST_ROWS:
         counts[f"lie between the {MOST_ROWS:,} that are, evenly spaced in the table"] = len(frame) - MOST_ROWS
-        frame = frame.iloc[np.linspace(0, len(frame) - 1, MOST_ROWS).round().astype(np.int64)]
+        frame = frame.iloc[evenly(len(frame), MOST_ROWS)]
     return replace(runs, frame=frame), counts
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
@@ -273,7 +274,7 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
         nonlocal shown, thinned
         at = np.flatnonzero(chosen & within)
         left[chosen] = False
-        kept = at[np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(np.int64))] if len(at) else at
+        kept = at[evenly(len(at), MOST_POINTS)]
         shown, thinned = shown + len(kept), thinned + int(chosen.sum()) - len(kept)
         look: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 3, "mew": 0, "zorder": 2.5}
         ax.plot(rows[x].iloc[kept], rows[outcome.name].iloc[kept], **look | style)
