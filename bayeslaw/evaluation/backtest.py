@@ -49,6 +49,7 @@ LEAST_VALUES = 3  # in a direction: two to fit and one to forecast
 MOST_CUTS = 100
 MOST_ROWS = 2_000  # rows scored beyond one cut
 BINS = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, math.inf))  # e-folds beyond a cut, the upper end included
+WITHIN = "up to the largest run"  # by compute, or whatever reach counts; other covariates may lie outside
 NEAR = (0.5, 1.5)  # e-folds that count as about one
 NARROW = 0.05  # probability of as few losses inside, were the intervals right, below which they are called too narrow
 UNSCORED, UNFITTED = "FAILED (not scored)", "not scored"
@@ -116,23 +117,13 @@ class Backtest:
         median, absolute and signed), cover_eti50, cover_eti80, cover_eti90, width_rel_eti90 (mean width over the loss), crps
         and checks.
         """
-        table = [{"e_folds": name} | scores_of(rows, self.outcome) for name, rows in self._parts.items()]
+        table = [{"e_folds": name} | scores_of(rows, self.outcome) for name, rows in by_reach(self.rows).items()]
         return pd.DataFrame(table, columns=["e_folds", *(SCORES if self.outcome.relative else ABSOLUTE)])
 
     @property
     def transforms(self) -> dict[str, Array]:
         """Probability integral transforms of the losses by reach, as `bayeslaw.plots.plot_coverage` draws them."""
-        names = {name: name if name == "all" else f"{name} e-folds" for name in self._parts}
-        return {
-            f"{names[name]}: {counted(rows['run'].nunique(), 'run')}": rows["pit"].to_numpy() for name, rows in self._parts.items()
-        }
-
-    @property
-    def _parts(self) -> dict[str, pd.DataFrame]:
-        """The forecasts in each range of reach, where there are any, and all of them."""
-        reach = self.rows["reach"]
-        parts = {bin_name(low, high): self.rows[(reach > low) & (reach <= high)] for low, high in BINS} | {"all": self.rows}
-        return {name: rows for name, rows in parts.items() if len(rows)}
+        return transforms_by_reach(self.rows)
 
     @property
     def text(self) -> str:
@@ -497,6 +488,25 @@ def _result(
             "run'); --as new-run forecasts them as other runs."
         )
     return Backtest(law.name, by, forecasts, pd.DataFrame(table), tuple(notes), law.outcome)
+
+
+def by_reach(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the forecasts up to the largest fitted run and in each range of reach, where there are any, and all of them.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As `Backtest.rows`, none of which is up to the largest fitted run.
+    """
+    reach = rows["reach"]
+    parts = {WITHIN: rows[reach <= 0]} | {bin_name(low, high): rows[(reach > low) & (reach <= high)] for low, high in BINS}
+    return {name: part for name, part in (parts | {"all": rows}).items() if len(part)}
+
+
+def transforms_by_reach(rows: pd.DataFrame) -> dict[str, Array]:
+    """Return probability integral transforms by reach; the names say how many runs each part has."""
+    parts = {name if name in (WITHIN, "all") else f"{name} e-folds": part for name, part in by_reach(rows).items()}
+    return {f"{name}: {counted(part['run'].nunique(), 'run')}": part["pit"].to_numpy() for name, part in parts.items()}
 
 
 def bin_name(low: float, high: float) -> str:

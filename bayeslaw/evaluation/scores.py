@@ -118,11 +118,16 @@ def draw_scores(loss: Array, draws: Array, outcome: Outcome = LOSS) -> dict[str,
 def crps(loss: Array, draws: Array) -> Array:
     """Return the continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2.
 
-    See Gneiting and Raftery 2007. Sorted draws give the second expectation in O(S log S).
+    See Gneiting and Raftery 2007.
     """
+    return np.asarray(np.abs(draws - loss).mean(axis=0) - mean_distance(draws) / 2)
+
+
+def mean_distance(draws: Array) -> Array:
+    """Return E|X - X'| (n,) of draws (S, n), which sorted draws give in O(S log S)."""
     size = len(draws)
     rank = (2 * np.arange(size) - size + 1.0) / size**2
-    return np.asarray(np.abs(draws - loss).mean(axis=0) - rank @ np.sort(draws, axis=0))
+    return np.asarray(2 * (rank @ np.sort(draws, axis=0)))
 
 
 def _log_density(at: Array, draws: Array) -> Array:
