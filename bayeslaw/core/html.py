@@ -42,7 +42,7 @@ def table(caption: str, frame: pd.DataFrame, hidden: Sequence[str] = ()) -> dict
 
 
 def plain_value(value: object) -> object:
-    """Return a cell in a type that JSON has."""
+    """Return a cell in a type that JSON has; numbers that are not finite become None."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):

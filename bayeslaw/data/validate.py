@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import Fault, row_ranges, shortened
-from bayeslaw.core.text import label_text
+from bayeslaw.core.text import label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, base_loss_faults
 from bayeslaw.data.columns import TEXT, columns_there, resolve
@@ -274,7 +274,7 @@ def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:
     of_runs = frame.groupby("run", sort=False)["N"]
     for run, sizes in of_runs if (of_runs.min() < of_runs.max()).any() else ():  # of many runs each takes its time
         if len(different := sizes.dropna().unique()) > 1:
-            shown = ", ".join(f"{n:g}" for n in different[:3]) + (", …" if len(different) > 3 else "")
+            shown = listed([f"{n:g}" for n in different], 3)
             problem = f"run {shortened(repr(run))} has rows of {len(different)} model sizes (N = {shown})"
             yield Fault(int(sizes.index[0]), "run", str(run), problem, "give each run its own name", "run-of-several-sizes")
 
@@ -407,7 +407,7 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters var
     domains = [str(d) for d in frame["domain"].dropna().unique()]
     if len(domains) < 2:
         return ""
-    shown = ", ".join(domains[:5]) + (", …" if len(domains) > 5 else "")
+    shown = listed(domains, 5)
     return (
         f"its {law.outcome.plural} are of {len(domains)} domains ({shown}) and {law.name} describes one; "
         f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""

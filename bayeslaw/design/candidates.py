@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import counted, exact, listed
 from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, check_error
@@ -191,8 +191,7 @@ def _unlogged(runs: Runs, fitted: Iterable[Observations]) -> tuple[Runs, list[st
     if seen.all():
         problem = "every candidate is a run of the fit already; a replicate needs a name of its own."
         raise BayeslawError(f"{runs.name}: {problem}", code="no-new-runs")
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    note = f"{len(names)} candidate{'s' * (len(names) != 1)} left out because the fit has runs of these names ({shown})"
+    note = f"{counted(len(names), 'candidate')} left out because the fit has runs of these names ({listed(names, 3)})"
     return replace(runs, frame=runs.frame[~seen]), [note]
 
 

@@ -23,7 +23,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, s
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.text import significant
+from bayeslaw.core.text import counted, significant
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
@@ -540,11 +540,6 @@ def scores_of(rows: pd.DataFrame, outcome: Outcome = LOSS) -> dict[str, Any]:
         "crps": float(rows["crps"].mean()),
         "checks": checks_label(bool((rows["checks"] == checks_label(True)).any())),
     }  # fmt: skip
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural."""
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
