@@ -23,7 +23,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, s
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.text import counted, significant
+from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
@@ -35,7 +35,7 @@ from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.laws.pooling import level, levels_of, with_by, with_levels
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import resolved
 from bayeslaw.posterior.diagnostics import checks_label, failures, model_label, sampling_verdict
 from bayeslaw.posterior.effects import WORDS, Reading
@@ -394,7 +394,7 @@ class Beyond:
         return self.verdict == "passed"
 
 
-type Kept = Callable[[Forecast, pd.DataFrame, float, pd.Series], pd.DataFrame]
+type Kept = Callable[[Forecast, pd.DataFrame], pd.DataFrame]
 
 
 def forecasts_beyond(
@@ -411,7 +411,7 @@ def forecasts_beyond(
     asked, force
         Arguments of `bayeslaw.forecast`; whether forecasts are made although checks failed.
     kept : callable, optional
-        What to keep of a forecast of a table, given the cut and the rows' values in the direction; by default `Backtest.rows`.
+        What to keep of a forecast of a table; by default `Backtest.rows`.
     """
     if failures(fit.checks) and not force:
         return Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
@@ -423,7 +423,8 @@ def forecasts_beyond(
         verdict = sampling_verdict(checks)
         if predicted.forced and not force:
             return Beyond(UNSCORED, model_label(checks), verdict)
-        rows = (kept or _scored)(predicted, held.frame, cut, along.loc[held.frame.index].rename(by))
+        value = along.loc[held.frame.index].rename(by)
+        rows = kept(predicted, held.frame) if kept else _scored(predicted, held.frame, cut, value)
     return Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out)
 
 
@@ -441,7 +442,7 @@ def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Seri
 def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
     """Return the rows beyond a cut that can be scored, at most `MOST_ROWS`, and the numbers of the others by the reason."""
     frame, group = runs.frame, fit.observed.group_column
-    out = {name: ~frame[name].map(level, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
+    out = {name: ~frame[name].map(exact, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
     if fit.observed.group_names:
         out[group] = ~frame[group].astype(str).isin(fit.observed.group_names)
     reasons = {f"have a {name} that no fitted row has": mask.to_numpy() for name, mask in out.items()}

@@ -177,17 +177,14 @@ def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws:
 # --- held-out rows ---------------------------------------------------------------------------------------------------
 
 
-def quantiles_of(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Series) -> pd.DataFrame:
+def quantiles_of(predicted: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
     """Return evenly spaced quantiles (n, KEPT) of what a forecast says of a table's losses, with its spread among the attributes.
 
     Parameters
     ----------
     predicted, frame : Forecast and DataFrame
         A forecast of the rows of a table.
-    cut, value : float and Series (n,)
-        Not used: functions that `backtest.forecasts_beyond` calls have them.
     """
-    del cut, value
     table = pd.DataFrame(np.quantile(predicted.predictive, (np.arange(KEPT) + 0.5) / KEPT, axis=0).T, index=frame.index)
     table.attrs["spread"] = predicted.spread
     return table

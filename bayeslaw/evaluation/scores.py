@@ -101,13 +101,9 @@ def draw_scores(loss: Array, draws: Array, outcome: Outcome = LOSS) -> dict[str,
     """
     from scipy.stats import kstest
 
-    scores = {}
-    for prob in COVERAGE:
-        low, high = np.quantile(draws, [0.5 - prob / 2, 0.5 + prob / 2], axis=0)
-        scores[f"cover_eti{prob * 100:g}"] = float(((loss >= low) & (loss <= high)).mean())
-        if prob == 0.9:
-            width = float((high - low).mean())
-    scores["width_eti90"] = width
+    ends = {prob: np.quantile(draws, [0.5 - prob / 2, 0.5 + prob / 2], axis=0) for prob in COVERAGE}
+    scores = {f"cover_eti{prob * 100:g}": float(((loss >= low) & (loss <= high)).mean()) for prob, (low, high) in ends.items()}
+    scores["width_eti90"] = float((ends[0.9][1] - ends[0.9][0]).mean())
     scores["crps"] = float(crps(loss, draws).mean())
     density = _log_density(np.log(loss), np.log(draws)) if outcome.relative else _log_density(loss, draws)
     scores["log_score"] = -float(np.mean(np.maximum(density, -1e3)))

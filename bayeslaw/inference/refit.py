@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
+from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
@@ -17,7 +18,6 @@ from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.outcome import LOSS
-from bayeslaw.laws.pooling import level
 from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
 
@@ -243,7 +243,7 @@ def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         idle = fit.law.idle_at_base if base else ()
         columns = [c for c in settings if c not in idle] + ([] if named else [fit.law.outcome.name])
         for column in fit.law.levels:
-            rows = rows[rows[column].map(level) == level(new.at[row, column])]
+            rows = rows[rows[column].map(exact) == exact(new.at[row, column])]
         there, here = rows[columns].to_numpy(np.float64), new.loc[row, columns].to_numpy(np.float64)
         if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"

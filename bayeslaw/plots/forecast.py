@@ -13,11 +13,11 @@ from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
+from bayeslaw.core.text import exact
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.laws.pooling import level
 from bayeslaw.plots.style import (
     COLOURS,
     MARKERS,
@@ -52,7 +52,7 @@ def forecast_axis(forecast: Forecast) -> str:
 def text_names(forecast: Forecast) -> dict[str, Callable[[object], str]]:
     """Return the text columns by which parameters or noise of the fits differ, with functions from values to the fits' names."""
     fits = [part.fit for part in forecast.members]
-    names: dict[str, Callable[[object], str]] = {column: level for fit in fits for column in fit.law.levels}
+    names: dict[str, Callable[[object], str]] = {column: exact for fit in fits for column in fit.law.levels}
     for fit in fits:
         if fit.observed.group_names:
             names.setdefault(fit.observed.group_column, str)

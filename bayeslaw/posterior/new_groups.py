@@ -16,9 +16,10 @@ import xarray as xr
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import exact
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import MOST, level, with_by, with_levels
+from bayeslaw.laws.pooling import MOST, with_by, with_levels
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 
@@ -75,7 +76,7 @@ def new_groups_check(fit: Fit) -> Check | None:
 def _with_new(known: tuple[str, ...], frame: pd.DataFrame, column: str) -> tuple[str, ...]:
     if column not in frame:
         return known
-    values = tuple(dict.fromkeys((*known, *map(level, frame[column].dropna()))))
+    values = tuple(dict.fromkeys((*known, *map(exact, frame[column].dropna()))))
     if len(values) > MOST:
         message = f"{column} has {len(values)} values with the fitted ones; at most {MOST} are possible."
         raise BayeslawError(message, code="number-of-levels")
