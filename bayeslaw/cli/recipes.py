@@ -190,7 +190,7 @@ def outside(
     """Forecast the loss of a third domain along an adaptation, as a combination of the losses of two."""
     from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.dynamics.mixtures import combination_table
-    from bayeslaw.inference.refit import require_single_fit
+    from bayeslaw.posterior.fit import require_single_fit
 
     options.check_outputs("A table", output, inputs=[fit, source, target, curves, *rate_files(pretrain, adapt)])
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)

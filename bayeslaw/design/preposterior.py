@@ -23,9 +23,8 @@ from bayeslaw.design.anchors import Anchors
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import require_losses
-from bayeslaw.inference.refit import require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_draws, require_single_fit
 
 type Table = Runs | pd.DataFrame | str | Path
 

@@ -38,11 +38,11 @@ from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
-from bayeslaw.inference.refit import join_runs, refit_task, require_draws
+from bayeslaw.inference.refit import join_runs, refit_task
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.noise import resolved
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.fit import require_fits
+from bayeslaw.posterior.fit import require_draws, require_fits
 
 ALARM = 0.01  # probability of a false alarm over all new runs together
 MOST_POINTS = 500  # points of a run that are compared at most

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
+from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
@@ -23,31 +23,6 @@ from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
 VARY = "refit all of them with parameters that vary by it (bayeslaw fit --by E=domain)"
-LEAST_DRAWS = 400  # for tail probabilities and covariances
-
-
-def require_single_fit(fit: object, what: str) -> Fit:
-    """Return a single fit; refuse anything else, such as a stack. `what` is the subject of the error message."""
-    if not isinstance(fit, Fit):
-        raise FitError(
-            f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give one that "
-            "`bayeslaw fit` wrote for a single law.",
-            code="not-a-single-fit",
-        )
-    return fit
-
-
-def require_draws(fit: Fit, what: str) -> None:
-    """Refuse a fit with fewer than `LEAST_DRAWS` draws or with draws that are not finite."""
-    draws = fit.draws
-    if (size := next(iter(draws.values())).size) < LEAST_DRAWS:
-        raise FitError(
-            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {size}: fit with more --draws.",
-            code="too-few-draws",
-        )
-    for name, values in draws.items():
-        if bad := int((~np.isfinite(values)).sum()):
-            raise FitError(f"{what} needs finite draws, and {bad} of {size} draws of {name} are not.", code="non-finite-draws")
 
 
 def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
