@@ -30,6 +30,7 @@ from scipy.linalg import solve_triangular
 from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
@@ -80,6 +81,9 @@ class Update[P: Posterior]:
     as_predicted: bool
     text: str
     widths: pd.DataFrame | None
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Update of {self.fit.name}: {self.text}>")
 
 
 def update[P: Posterior](

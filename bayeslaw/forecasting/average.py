@@ -11,6 +11,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import columns
+from bayeslaw.core.text import counted, short_lines
 
 COUNT = "rows"
 NAMED = 4  # values that an error lists
@@ -36,6 +37,9 @@ class Averages:
     settings: pd.DataFrame
     draws: Array
     members: Array
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Averages over {self.over} at {counted(len(self.settings), 'setting')}: {len(self.draws):,} draws>")
 
     def measured(self, values: Array) -> Array:
         """Return averages (g,) of what was measured in the rows (n,), nan where a row of an average has no value."""

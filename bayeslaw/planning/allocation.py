@@ -25,7 +25,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import percent
+from bayeslaw.core.text import counted, percent, short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
@@ -94,6 +94,9 @@ class Allocation:
     extrapolated: bool = False
     runs: Array = field(default_factory=lambda: np.empty((0, 2)))
     unit: str = NATS
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Allocation of {counted(self.compute.size, 'budget')} by {self.name}: {len(self.loss):,} draws>")
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""
