@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError
-from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
@@ -30,7 +29,6 @@ from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
-PLANNED = Stream.PLANNED
 NOTED = 0.1  # e-folds outside the runs from which a note is written
 
 
