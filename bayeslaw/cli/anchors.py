@@ -44,7 +44,7 @@ def anchors(
     from bayeslaw.core.files import write_text
     from bayeslaw.core.text import plain
     from bayeslaw.design.preposterior import validate
-    from bayeslaw.inference.refit import require_single_fit
+    from bayeslaw.posterior.fit import require_single_fit
 
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
     grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]

@@ -113,7 +113,7 @@ class Answer:
         texts = [*(text for text, is_table in self.parts if not is_table), *self.last]
         lines = [line.rstrip() for text in texts for line in text.splitlines() if line.strip()]
         error = {"error": str(self.error), "code": self.error.code} if self.error else {}
-        content = {"bayeslaw": __version__, **error, "text": lines, "results": plain_value(self.results)}
+        content = {"bayeslaw": __version__, **error, "text": lines, "results": json_result(self.results)}
         typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
@@ -172,7 +172,7 @@ def _answers(command: Callable[[], Answer]) -> Iterator[Answer]:
         yield Answer(error=BayeslawError(f"There is not enough memory: {error}.", code="out-of-memory"))
 
 
-def plain_value(value: object) -> Any:
+def json_result(value: object) -> Any:
     """Return a result as JSON has it: NaN becomes null, infinite numbers become the texts Infinity and -Infinity."""
     import numpy as np
     import pandas as pd
@@ -180,13 +180,13 @@ def plain_value(value: object) -> Any:
     if isinstance(value, pd.DataFrame):
         names = ["name" if name is None else str(name) for name in value.index.names]
         rows = value if isinstance(value.index, pd.RangeIndex) else value.reset_index(names=names)
-        return [{str(k): plain_value(v) for k, v in row.items()} for row in rows.to_dict("records")]
+        return [{str(k): json_result(v) for k, v in row.items()} for row in rows.to_dict("records")]
     if is_dataclass(value) and not isinstance(value, type):
-        return plain_value({part.name: getattr(value, part.name) for part in fields(value)})
+        return json_result({part.name: getattr(value, part.name) for part in fields(value)})
     if isinstance(value, Mapping):
-        return {str(k): plain_value(v) for k, v in value.items()}
+        return {str(k): json_result(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_value(v) for v in value]
+        return [json_result(v) for v in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -41,7 +41,7 @@ def import_(
 ) -> Answer:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
     from bayeslaw.core.files import write_text
-    from bayeslaw.data.logs.log import counted
+    from bayeslaw.core.text import counted
     from bayeslaw.data.logs.mapping import constants
 
     options.check_outputs("A table of runs", output, inputs=sources)

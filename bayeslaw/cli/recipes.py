@@ -192,7 +192,7 @@ def outside(
     """Forecast the loss of a third domain along an adaptation, as a combination of the losses of two."""
     from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.dynamics.mixtures import combination_table
-    from bayeslaw.inference.refit import require_single_fit
+    from bayeslaw.posterior.fit import require_single_fit
 
     options.check_outputs("A table", output, inputs=[fit, source, target, curves, *rate_files(pretrain, adapt)])
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
@@ -253,8 +253,10 @@ def _chosen_steps(text: str | None, last: int) -> Any:
     """Return the steps of a text such as 100,1000; by default 20 evenly spaced steps, the last among them."""
     import numpy as np
 
+    from bayeslaw.core.arrays import evenly
+
     if text is None:
-        return np.unique(np.linspace(0, last, 21).round().astype(np.int64))[1:]
+        return evenly(last + 1, 21)[1:]
     try:
         steps = [int(part) for part in text.split(",")]
     except ValueError:

@@ -80,7 +80,7 @@ def watch(
     from bayeslaw.data.logs.mapping import constants
     from bayeslaw.data.schedule_text import assumptions
     from bayeslaw.dynamics.memory import memory_of
-    from bayeslaw.inference.refit import require_single_fit
+    from bayeslaw.posterior.fit import require_single_fit
 
     options.check_outputs("A table", output, plot, [fit, log, curves, *rate_files(schedule, pretrain)])
     check_probability(ci)

@@ -1,4 +1,4 @@
-"""Types of arrays that several packages name, and sums and a mean that they share."""
+"""Types of arrays that several packages name, and a choice, sums and a mean that they share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ def sums_by(values: Array, code: Index) -> Array:
         0 to R - 1, ascending, each at least once.
     """
     return np.asarray(np.add.reduceat(values, np.flatnonzero(np.diff(code, prepend=-1)), axis=-1))
+
+
+def evenly(size: int, most: int) -> Index:
+    """Return at most `most` evenly spaced numbers of 0 to size - 1, the first and the last among them; all if there are no more.
+
+    Parameters
+    ----------
+    size, most : int
+    """
+    return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.int64))
 
 
 def mean_of_largest(values: Array, share: float) -> Array:

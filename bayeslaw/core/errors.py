@@ -156,15 +156,15 @@ def shortened(text: object, most: int = 60) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 12]} … {shown[-8:]}"
 
 
-def row_ranges(rows: Iterable[int], most: int = 6) -> str:
-    """Return numbers of rows as text, with neighbours in one range: 'rows 1–40, 52, 60–63'; at most `most` parts are written."""
+def row_ranges(rows: Iterable[int]) -> str:
+    """Return numbers of rows as text, with neighbours in one range: 'rows 1–40, 52, 60–63'; of many, the first six."""
     parts: list[list[int]] = []
     for row in sorted(map(int, rows)):
         if parts and row == parts[-1][-1] + 1:
             parts[-1] = [parts[-1][0], row]
         else:
             parts.append([row])
-    shown = ", ".join("–".join(map(str, part)) for part in parts[:most]) + (", …" if len(parts) > most else "")
+    shown = ", ".join("–".join(map(str, part)) for part in parts[:6]) + (", …" if len(parts) > 6 else "")
     return f"row{'s' * (shown != str(parts[0][0]))} {shown}"
 
 

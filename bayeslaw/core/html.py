@@ -42,7 +42,7 @@ def table(caption: str, frame: pd.DataFrame, hidden: Sequence[str] = ()) -> dict
 
 
 def plain_value(value: object) -> object:
-    """Return a cell in a type that JSON has."""
+    """Return a cell in a type that JSON has; numbers that are not finite become None."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):
@@ -138,17 +138,17 @@ def notes(texts: Iterable[str]) -> str:
     return "".join(map(paragraph, [*begun, *left]))
 
 
-def grid(frame: pd.DataFrame, total: int | None = None, caption: str = "", most: int = ROWS) -> str:
+def grid(frame: pd.DataFrame, total: int | None = None, caption: str = "") -> str:
     """Return the first rows and columns of a table, with a count of what was left out.
 
     Parameters
     ----------
     frame, total
         The table, or its first rows, and the number of rows in all.
-    caption, most
-        A line above it, and the number of rows to show.
+    caption
+        A line above it.
     """
-    content = cells(table("", frame), most)
+    content = cells(table("", frame), ROWS)
     left, extra = max(total or 0, len(frame)) - len(content["rows"]), content["heads"][COLUMNS:]
     first = content["rows"][0] if content["rows"] else [("", False)] * len(content["heads"])
     heads = "".join(_cell("th", head, number) for head, (_, number) in zip(content["heads"][:COLUMNS], first, strict=False))

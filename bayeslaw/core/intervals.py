@@ -74,16 +74,16 @@ def open_quantiles(draws: Array, ci_prob: float) -> Array:
     return np.stack([middle, np.where(above & ~below, least, low), np.where(below & ~above, most, high)])
 
 
-def columns(draws: ArrayLike, ci_prob: float, name: str, *, method: Method = "linear") -> dict[str, Array]:
+def columns(draws: ArrayLike, ci_prob: float, name: str = "", *, method: Method = "linear") -> dict[str, Array]:
     """Return the median and equal-tailed interval of draws as columns: latent_median, latent_eti90_lb, latent_eti90_ub.
 
     Parameters
     ----------
     draws : array (S, n)
     ci_prob, name, method
-        The name is that of the quantity, such as 'latent'; the others are as in `quantiles`.
+        The name is that of the quantity, such as 'latent', or empty: median, eti90_lb, eti90_ub. The others are as in `quantiles`.
     """
-    keys = (f"{name}_median", *(f"{name}_{end}" for end in interval_names("eti", ci_prob)))
+    keys = (f"{name}_{end}".removeprefix("_") for end in ("median", *interval_names("eti", ci_prob)))
     return dict(zip(keys, quantiles(draws, ci_prob, axis=0, method=method), strict=True))
 
 

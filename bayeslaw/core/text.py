@@ -60,6 +60,17 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as '1 row', '3 rows' or '2 losses'."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Return names separated by commas, with … after the first `most`."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
 def label_text(value: object) -> str:
     """Return the name that a cell gives to a run, domain or checkpoint: 7 also where pandas made it 7.0, beside an empty cell.
 
@@ -229,7 +240,7 @@ def _folded(columns: Sequence[_Column], width: int) -> list[str]:
         if len(fit) > len(keys) or not rest:
             lines += _joined(fit)
         else:
-            lines += _listed(keys, rest.pop(0), width)
+            lines += _in_lines(keys, rest.pop(0), width)
         if below:
             lines, below = [*lines, *below], []
     return lines
@@ -246,7 +257,7 @@ def _keys(columns: Sequence[_Column], width: int) -> list[_Column]:
     return [[text.rjust(max(3, len(str(rows)))) for text in ("row", *numbers)]]
 
 
-def _listed(keys: Sequence[_Column], column: _Column, width: int) -> list[str]:
+def _in_lines(keys: Sequence[_Column], column: _Column, width: int) -> list[str]:
     """Return the long texts of a column, each broken between words beside what tells its row apart."""
     heads = _joined(keys)
     first = _wide(heads)

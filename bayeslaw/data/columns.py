@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable
 from typing import Literal, get_args
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.core.text import number
+from bayeslaw.core.text import listed, number
 from bayeslaw.core.units import RATIOS, UNITS, unit
 
 Kind = Literal["runs", "curves", "logs"]
@@ -123,8 +123,7 @@ def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, s
 
 def columns_there(columns: Iterable[Hashable]) -> str:
     """Return the names of a table's columns, of many the first."""
-    names = list(map(str, columns))
-    return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
+    return listed(list(map(str, columns)), MOST_NAMES)
 
 
 def parted(ours: str, text: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
+from bayeslaw.core.text import listed
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs, read_table
 from bayeslaw.data.validate import cell_faults, check_loss
@@ -274,7 +275,7 @@ def read_curves(
         parts.append(areas.drop(columns="step").set_index(rows.index))
         notes += assumed
     if unknown := [c.run for c in curves.values() if c.parent is None and c.phase == "adapt"]:
-        shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
+        shown = listed(unknown, 3)
         notes.append(
             f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
         )

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.text import label_text
+from bayeslaw.core.text import label_text, listed
 from bayeslaw.data.columns import did_you_mean, resolve
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -175,6 +175,5 @@ def _flags(column: pd.Series) -> pd.Series:
 def _columns(tree: ast.AST, frame: pd.DataFrame) -> str:
     """Describe the values of the named columns, for a condition that holds for no row."""
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in frame}
-    values = {name: frame[name].dropna().map(str).unique() for name in sorted(names)}
-    shown = {name: ", ".join(map(str, v[:6])) + (", …" if len(v) > 6 else "") for name, v in values.items()}
-    return " ".join(f"{name} is one of {texts}." for name, texts in shown.items())
+    values = {name: frame[name].dropna().map(str).unique().tolist() for name in sorted(names)}
+    return " ".join(f"{name} is one of {listed(texts)}." for name, texts in values.items())

@@ -159,7 +159,7 @@ class Runs:
 
 
 def read_runs(
-    source: str | Path | pd.DataFrame,
+    source: Runs | str | Path | pd.DataFrame,
     condition: str | None = None,
     *,
     columns: Mapping[str, str] | None = None,
@@ -170,9 +170,10 @@ def read_runs(
 
     Parameters
     ----------
-    source : path or DataFrame
+    source : path, DataFrame or Runs
         A file ending in .csv, .tsv, .parquet, .jsonl or .json (objects, one a line or all in one list), or a table in memory.
-        `bayeslaw.data.columns` lists the names of columns that are understood.
+        `bayeslaw.data.columns` lists the names of columns that are understood. Runs that were read before are returned as they
+        are, without the rows that do not meet the condition; they take none of the options below.
     condition : str, optional
         Keep only rows that meet it, as in `Runs.where`.
     columns : mapping, optional
@@ -190,8 +191,8 @@ def read_runs(
     Raises
     ------
     TableError, BayeslawError
-        If the file can't be read, two columns have the same meaning, a cell of a numeric column holds no number, or losses are in
-        several units.
+        If the file can't be read, two columns have the same meaning, a cell of a numeric column holds no number, losses are in
+        several units, or options are given for runs that were read before.
 
     Examples
     --------
@@ -207,6 +208,11 @@ def read_runs(
     if duplicates not in get_args(Duplicates):
         known = ", ".join(get_args(Duplicates))
         raise BayeslawError(f"duplicates must be one of {known}, not {duplicates!r}.", code="unknown-duplicates")
+    if isinstance(source, Runs):
+        if columns or not strict or duplicates != "refuse":
+            problem = f"{source.name} was read before: give columns, strict and duplicates where the file or the frame is read."
+            raise BayeslawError(problem, code="already-read")
+        return source.where(condition)
     runs = read_table(source, "runs", strict=strict, columns=columns)
     if alike := [*_alike_domains(runs.frame)]:  # before the condition too, which would leave out rows of one spelling
         raise TableError(alike, runs.name)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import Fault, row_ranges, shortened
-from bayeslaw.core.text import label_text
+from bayeslaw.core.text import exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, base_loss_faults
 from bayeslaw.data.columns import TEXT, columns_there, resolve
@@ -19,7 +19,6 @@ from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.laws.pooling import level
 
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
@@ -211,7 +210,7 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
 
 
 def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint: str) -> Iterable[Fault]:
-    values = frame[column].map(level, na_action="ignore")
+    values = frame[column].map(exact, na_action="ignore")
     for row in frame.index[~values.isin(known)]:
         value = "" if pd.isna(values[row]) else str(values[row])
         names = ", ".join(map(repr, known) if any("," in name for name in known) else known)
@@ -296,7 +295,7 @@ def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:
     of_runs = frame.groupby("run", sort=False)["N"]
     for run, sizes in of_runs if (of_runs.min() < of_runs.max()).any() else ():  # of many runs each takes its time
         if len(different := sizes.dropna().unique()) > 1:
-            shown = ", ".join(f"{n:g}" for n in different[:3]) + (", …" if len(different) > 3 else "")
+            shown = listed([f"{n:g}" for n in different], 3)
             problem = f"run {shortened(repr(run))} has rows of {len(different)} model sizes (N = {shown})"
             yield Fault(int(sizes.index[0]), "run", str(run), problem, "give each run its own name", "run-of-several-sizes")
 
@@ -429,7 +428,7 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters var
     domains = [str(d) for d in frame["domain"].dropna().unique()]
     if len(domains) < 2:
         return ""
-    shown = ", ".join(domains[:5]) + (", …" if len(domains) > 5 else "")
+    shown = listed(domains, 5)
     return (
         f"its {law.outcome.plural} are of {len(domains)} domains ({shown}) and {law.name} describes one; "
         f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
@@ -473,7 +472,7 @@ def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
     cells get the median of the other rows, which has no effect: only columns that the law's loss does not depend on at its `onset`
     are filled.
     """
-    given = {c: frame[c].map(level, na_action="ignore") for c in law.levels if c in frame}
+    given = {c: frame[c].map(exact, na_action="ignore") for c in law.levels if c in frame}
     marks = {name: (given[c] == value).astype(np.float64) for name, (c, value) in law.indicators.items() if c in given}
     if marks:  # at once: pandas warns of a hundred columns added one by one
         rest = frame.drop(columns=[name for name in marks if name in frame])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import counted, exact, listed
 from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, check_error
@@ -152,7 +152,7 @@ def read_candidates(
     >>> bayeslaw.design.read_candidates([(fit.law, fit.observed)], table).cost.tolist()
     [1.2e+18, 1.2e+20]
     """
-    runs = source if isinstance(source, Runs) else read_runs(source)
+    runs = read_runs(source)
     runs = replace(runs, frame=with_known_base_losses(fitted[0][0].name, [observed for _, observed in fitted], runs.frame))
     faults = list(dict.fromkeys(fault for law, _ in fitted for fault in check(runs, law, purpose="forecast")))
     for outcome, unit in {(law.outcome, observed.unit) for law, observed in fitted if law.outcome.error in runs.frame}:
@@ -191,8 +191,7 @@ def _unlogged(runs: Runs, fitted: Iterable[Observations]) -> tuple[Runs, list[st
     if seen.all():
         problem = "every candidate is a run of the fit already; a replicate needs a name of its own."
         raise BayeslawError(f"{runs.name}: {problem}", code="no-new-runs")
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    note = f"{len(names)} candidate{'s' * (len(names) != 1)} left out because the fit has runs of these names ({shown})"
+    note = f"{counted(len(names), 'candidate')} left out because the fit has runs of these names ({listed(names, 3)})"
     return replace(runs, frame=runs.frame[~seen]), [note]
 
 

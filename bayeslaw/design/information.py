@@ -26,8 +26,8 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.design.candidates import Candidates
 from bayeslaw.forecasting.forecast import Forecast
-from bayeslaw.inference.refit import LEAST_DRAWS
 from bayeslaw.posterior.diagnostics import spread_rows
+from bayeslaw.posterior.fit import LEAST_DRAWS
 
 PROBES = 150  # rows among the candidates whose draws span the basis
 KEPT = 1e-3  # smallest singular value kept, in units of the point noise

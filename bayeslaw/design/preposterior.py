@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations, planned
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import require_losses
-from bayeslaw.inference.refit import require_draws, require_single_fit
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_draws, require_single_fit
 
 type Table = Runs | pd.DataFrame | str | Path
 
-SIMULATED = 13  # key of these random numbers, which forecasts and updates do not use
 # In linear-Gaussian cases with known answers (3 to 10 parameters, 2,000 draws) expected variances were 1% too small with a median
 # of 50 effective draws and 12% with 10. Pareto smoothing improved neither.
 EFFECTIVE = 50
@@ -58,7 +57,7 @@ class Design:
                 problem = f"{runs.name}: {column} must be given for every row, 0 or more, 0 where it is nil."
                 raise BayeslawError(problem, code="bad-loss-se")
             observed = replace(observed, se=error / np.exp(np.median(latent, axis=0)))
-        simulated = MemberDraws.of(fit, draws, runs, (*part.entropy, SIMULATED, seed), "new-checkpoint")
+        simulated = MemberDraws.of(fit, draws, runs, (*part.entropy, Stream.SIMULATED, seed), "new-checkpoint")
         if observed.se.size:
             simulated = replace(simulated, known=observed.se[np.argsort(order)])
         noise = simulated.noise(order).T
@@ -130,7 +129,7 @@ def nested(
         raise BayeslawError(problem, code="too-many-simulations")
     at_targets = forecast(fit, _read(targets, "targets"), discrepancy="none", force=force)
     target, weight = log_losses(at_targets), _weights(weights, at_targets.rows.size)
-    draws = np.random.default_rng((seed, SIMULATED)).choice(size, outer, replace=False)
+    draws = np.random.default_rng((seed, Stream.SIMULATED)).choice(size, outer, replace=False)
     prior = float(target.var(axis=0, ddof=1) @ weight)
     rows, cure = list[dict[str, object]](), "fit with more draws, or plan fewer or noisier runs"
     for name, table in (design if isinstance(design, Mapping) else {"design": design}).items():
@@ -173,8 +172,6 @@ def _weights(weights: Sequence[float] | None, count: int) -> Array:
 
 
 def _read(table: Table, name: str) -> Runs:
-    if isinstance(table, Runs):
-        return table
     return replace(read_runs(table), name=name) if isinstance(table, pd.DataFrame) else read_runs(table)
 
 

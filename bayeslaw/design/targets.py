@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
+from bayeslaw.core.intervals import quantiles
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
@@ -52,7 +53,6 @@ def targets_of(
     seed : int
         Of the discrepancy; member i gets seed + i, so that the errors of two laws are independent.
     """
-    tails = [0.5 - ci_prob / 2, 0.5 + ci_prob / 2]
     if isinstance(targets, Mapping) and not targets:
         raise BayeslawError("There are no targets.", code="no-targets")
     laws = [fit.law for member in members for fit, _ in member.selections]
@@ -62,10 +62,10 @@ def targets_of(
         if not force and (failed := [m for m in members if not m.passed]):
             raise distrusted(f"Sampling of {failed[0].name}", failed[0].checks)
         draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)
-        widths = np.diff(np.quantile(draws, tails, axis=0), axis=0)[0]
+        widths = np.diff(quantiles(draws, ci_prob, axis=0)[1:], axis=0)[0]
         forced = not all(m.passed for m in members)
         return Targets(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "", forced)
-    runs = targets if isinstance(targets, Runs) else read_runs(targets)
+    runs = read_runs(targets)
     weights = _weights(runs)
     forecasts = [forecast(member, runs, discrepancy=discrepancy, seed=seed + i, force=force) for i, member in enumerate(members)]
     forced = any(f.forced for f in forecasts)  # a forecast with errors alone has fewer checks
@@ -78,7 +78,7 @@ def targets_of(
         for f in forecasts
         for _, row in f.settings[[str(c) for c in f.outside]].iterrows()
     ]
-    widths = np.diff(np.quantile(losses, tails, axis=0), axis=0)[0]
+    widths = np.diff(quantiles(losses, ci_prob, axis=0)[1:], axis=0)[0]
     weights = np.tile(weights, len(forecasts))
     unit = " and ".join(dict.fromkeys(f.unit for f in forecasts))
     return Targets(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, unit, forced)

@@ -27,9 +27,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
@@ -38,11 +39,11 @@ from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
-from bayeslaw.inference.refit import join_runs, refit_task, require_draws
+from bayeslaw.inference.refit import join_runs, refit_task
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.noise import resolved
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.fit import require_fits
+from bayeslaw.posterior.fit import require_draws, require_fits
 
 ALARM = 0.01  # probability of a false alarm over all new runs together
 MOST_POINTS = 500  # points of a run that are compared at most
@@ -80,6 +81,9 @@ class Update[P: Posterior]:
     as_predicted: bool
     text: str
     widths: pd.DataFrame | None
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Update of {self.fit.name}: {self.text}>")
 
 
 def update[P: Posterior](
@@ -124,11 +128,11 @@ def update[P: Posterior](
     >>> fit = bayeslaw.update(fit, "new.csv", targets="at.csv", progress=False).fit
     """
     require_fits(fit)
-    new = new_runs if isinstance(new_runs, Runs) else read_runs(new_runs)
+    new = read_runs(new_runs)
     new = replace(new, frame=with_known_base_losses(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
     joined = {name: join_runs(member, new) for name, member in fits_of(fit).items()}
     tasks = {name: refit_task(member, joined[name], seed) for name, member in fits_of(fit).items()}
-    settings = None if targets is None else targets if isinstance(targets, Runs) else read_runs(targets)
+    settings = None if targets is None else read_runs(targets)
     before = None if settings is None else forecast(fit, settings, force=force)
     predictions = compare_with_predictions(fit, new, force=force)
     fits = {name: make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores) for name, task in tasks.items()}
@@ -311,7 +315,7 @@ def _compared(fit: Posterior, new: Runs) -> Runs:
     code = run_codes(frame)[0]
     chosen = np.zeros(len(frame), dtype=bool)
     for own in (np.flatnonzero(code == run) for run in range(int(code.max()) + 1)):
-        chosen[own[np.unique(np.linspace(0, own.size - 1, min(own.size, MOST_POINTS)).round().astype(np.int64))]] = True
+        chosen[own[evenly(own.size, MOST_POINTS)]] = True
     return replace(new, frame=frame.assign(compared=chosen))
 
 

@@ -72,7 +72,7 @@ def compare_memories(
     >>> list(table.columns), len(table)
     (['memory', 'steps', 'left_out', 'fitted'], 2)
     """
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     memories = list(memories)
     if not memories:
         raise BayeslawError("Give at least one memory to compare, such as .999.", code="no-memory")

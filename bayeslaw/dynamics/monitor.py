@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curves import Curve, Curves
 from bayeslaw.data.table import Runs
@@ -41,8 +42,6 @@ from bayeslaw.schedules.schedule import Schedule, joined
 MOST_DRAWS = 2_000  # of the fit that are used at most
 POINTS = 100  # steps ahead that are forecast
 MOST_ROWS = 1_000  # rows of a run that are used at most, so that an update takes no longer than a second or so
-# Kinds of random numbers: the run's effect ahead, the noise of its last evaluation, and what the law errs by.
-AHEAD, LAST, ERRORS = 15, 16, 17
 Discrepancy = Literal["learned", "none"]
 SAME_RESPONSE = 1e-6  # losses whose logarithms differ by less are one loss
 SAME_STEP = 0.005  # relative difference of areas of one step, of which a schedule and rounded rates in a log differ by less
@@ -98,7 +97,7 @@ class Watch:
     @property
     def final(self) -> Array:
         """Draws (S,) of the loss that the run will log at the last step: its own, and the noise of one evaluation."""
-        noise = np.random.default_rng([self.step, LAST]).standard_normal(self.point.size)
+        noise = np.random.default_rng([self.step, Stream.LAST]).standard_normal(self.point.size)
         return np.asarray(self.loss[:, -1] * np.exp(self.point * noise))
 
     @property
@@ -248,7 +247,7 @@ def watch(
     residual, scales = response - np.log(expected[:, :count]), _scales(fit.noise, of.fit, settings, some)
     if scales is not None:
         time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
-        known = condition(residual, time[:count], new, scales, time[count:], _generator(fit, seed, AHEAD))
+        known = condition(residual, time[:count], new, scales, time[count:], _generator(fit, seed, Stream.AHEAD))
     elif new.any():
         raise _not_weighted(fit, run)
     else:
@@ -258,7 +257,7 @@ def watch(
     if learned:
         law, same_rate = expected[known.chosen, count:], same_rate[known.chosen]
         rate, course = np.log(law / same_rate), np.log(same_rate / same_rate[:, :1])
-        loss *= np.exp(change_errors.LEARNT.draw(rate, course, _generator(fit, seed, ERRORS)))
+        loss *= np.exp(change_errors.LEARNT.draw(rate, course, _generator(fit, seed, Stream.CHANGE_ERROR)))
     ahead = ahead.assign(extrapolation=prediction.extrapolation[count : len(settings)])
     if target is not None and (rows["loss"] <= target).any():
         first = rows[rows["loss"] <= target].iloc[0]
@@ -274,7 +273,7 @@ def watch(
     )
 
 
-def _generator(fit: Fit, seed: int, kind: int) -> np.random.Generator:
+def _generator(fit: Fit, seed: int, kind: Stream) -> np.random.Generator:
     return np.random.default_rng([int(fit.info["seed"]), seed, kind])
 
 
@@ -296,7 +295,7 @@ def kept(schedule: Schedule, step: int) -> Schedule:
 def some_draws(fit: Fit) -> Index:
     """Return numbers of at most `MOST_DRAWS` draws, evenly spaced over the chains."""
     size = next(iter(fit.draws.values())).size
-    return np.unique(np.linspace(0, size - 1, min(size, MOST_DRAWS)).round().astype(np.int64))
+    return evenly(size, MOST_DRAWS)
 
 
 def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str | None = None) -> Runs:
@@ -351,7 +350,7 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     rows = rows[~early]
     if len(rows) > MOST_ROWS:
         notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses, evenly spaced, are used")
-        rows = rows.iloc[np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(np.int64)]
+        rows = rows.iloc[evenly(len(rows), MOST_ROWS)]
     return rows, notes
 
 

@@ -34,7 +34,6 @@ NEARLY: dict[str, Any] = {
 SPAN = 6.0  # e-folds of spreads on either side of the prior median among which the likely one is sought
 UNLIKELY = 0.1  # quantile of the spread that powers count with
 TELLING = 0.95  # share of a spread's variance left by the data above which a value tells nothing about the spread
-LEAST = 0.1  # eigenvalue of a curvature below which a direction counts as flat
 
 
 def needs_centring(density: Density) -> bool:
@@ -47,8 +46,8 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
     spreads, logp = _spreads(density), density.function()
     mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome, **NEARLY)
     free = np.setdiff1d(np.arange(density.size), spreads)
-    covariance = np.eye(density.size)
-    covariance[np.ix_(free, free)] = _covariance(curvature(logp, mode)[np.ix_(free, free)])
+    root, covariance = root_of_inverse(curvature(logp, mode)[np.ix_(free, free)]), np.eye(density.size)
+    covariance[np.ix_(free, free)] = root @ root.T
     share = np.diag(covariance)
     x, law, apart = mode.copy(), density.law, dict(density.coordinates.apart)
     place = {name: i for i, name in enumerate(density.names)}
@@ -126,9 +125,3 @@ def _holding(logp: Callable[[Array], tuple[float, Array]], held: Array) -> Calla
         return value, gradient
 
     return function
-
-
-def _covariance(hessian: Array) -> Array:
-    """Inverse of a curvature; flat and negative directions count as wide ones."""
-    values, vectors = np.linalg.eigh(hessian)
-    return np.asarray((vectors / np.maximum(np.abs(values), LEAST)) @ vectors.T)

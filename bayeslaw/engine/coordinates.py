@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
-from bayeslaw.laws.formula import Expression
+from bayeslaw.laws.formula import Expression, is_sum, names_behind
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
@@ -67,7 +67,7 @@ def star(law: Law, observed: Observations) -> dict[str, Array]:
     then as many as the values, where all combinations of two columns with 46 values each would be 2,116.
     """
     if law.series:
-        rows = np.unique(np.linspace(0, observed.response.size - 1, ROWS).round().astype(np.int64))
+        rows = evenly(observed.response.size, ROWS)
         points = [{name: float(observed.covariates[name][row]) for name in law.measured} for row in rows]
     else:
         points = [{name: observed.at[name] for name in law.measured}]
@@ -117,15 +117,12 @@ def nested_sums(law: Law) -> tuple[NestedSum, ...]:
     seen = Counter(n.id for e in expressions for n in ast.walk(e.tree) if isinstance(n, ast.Name))
     free = {n for n, p in law.parameters.items() if p.prior.support == "real" and p.prior.on is None and seen[n] == 1}
     free -= {*law.amplitudes, law.floor}
-    behind: dict[str, frozenset[str]] = {}
-    for name, expression in law.let.items():
-        behind[name] = expression.names.union(*(behind[other] for other in expression.names & behind.keys()))
-    sums = []
+    behind, sums = names_behind(law.let), []
     for expression in expressions:
         inside = [n for n in ast.walk(expression.tree) if not (expression is law.formula and _in_top_sum(n, expression.tree))]
-        parts = {id(child) for n in inside if _is_sum(n) for child in ast.iter_child_nodes(n)}
-        for node in (n for n in inside if _is_sum(n) and id(n) not in parts):
-            terms = Expression(ast.unparse(node), node).terms  # type: ignore[arg-type]
+        parts = {id(child) for n in inside if is_sum(n) for child in ast.iter_child_nodes(n)}
+        for node in (n for n in inside if is_sum(n) and id(n) not in parts):
+            terms = Expression(ast.unparse(node), node).terms
             levels = [(sign, t.text) for sign, t in terms if t.text in free]
             others = [(sign, t) for sign, t in terms if t.text not in free]
             names = frozenset[str]().union(*(t.names.union(*(behind.get(n, ()) for n in t.names)) for _, t in others))
@@ -139,15 +136,10 @@ def nested_sums(law: Law) -> tuple[NestedSum, ...]:
     return tuple(s for s, names in own if not names & (levels_of_all - {a for a, _, _ in s.terms}))
 
 
-def _is_sum(node: ast.AST) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub))
-
-
 def _in_top_sum(node: ast.AST, top: ast.AST) -> bool:
     """Whether a node is the formula's own sum or a part of that sum which is one too."""
-    while _is_sum(top):
-        assert isinstance(top, ast.BinOp)
-        if node is top or (_is_sum(top.right) and node is top.right):
+    while is_sum(top):
+        if node is top or (is_sum(top.right) and node is top.right):
             return True
         top = top.left
     return False

@@ -18,12 +18,12 @@ import pandas as pd
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, shortened, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.text import significant
+from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
@@ -35,7 +35,7 @@ from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.laws.pooling import level, levels_of, with_by, with_levels
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import resolved
 from bayeslaw.posterior.diagnostics import checks_label, failures, model_label, sampling_verdict
 from bayeslaw.posterior.effects import WORDS, Reading
@@ -49,6 +49,7 @@ LEAST_VALUES = 3  # in a direction: two to fit and one to forecast
 MOST_CUTS = 100
 MOST_ROWS = 2_000  # rows scored beyond one cut
 BINS = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, math.inf))  # e-folds beyond a cut, the upper end included
+WITHIN = "up to the largest run"  # by compute, or whatever reach counts; other covariates may lie outside
 NEAR = (0.5, 1.5)  # e-folds that count as about one
 NARROW = 0.05  # probability of as few losses inside, were the intervals right, below which they are called too narrow
 UNSCORED, UNFITTED = "FAILED (not scored)", "not scored"
@@ -116,23 +117,13 @@ class Backtest:
         median, absolute and signed), cover_eti50, cover_eti80, cover_eti90, width_rel_eti90 (mean width over the loss), crps
         and checks.
         """
-        table = [{"e_folds": name} | scores_of(rows, self.outcome) for name, rows in self._parts.items()]
+        table = [{"e_folds": name} | scores_of(rows, self.outcome) for name, rows in by_reach(self.rows).items()]
         return pd.DataFrame(table, columns=["e_folds", *(SCORES if self.outcome.relative else ABSOLUTE)])
 
     @property
     def transforms(self) -> dict[str, Array]:
         """Probability integral transforms of the losses by reach, as `bayeslaw.plots.plot_coverage` draws them."""
-        names = {name: name if name == "all" else f"{name} e-folds" for name in self._parts}
-        return {
-            f"{names[name]}: {counted(rows['run'].nunique(), 'run')}": rows["pit"].to_numpy() for name, rows in self._parts.items()
-        }
-
-    @property
-    def _parts(self) -> dict[str, pd.DataFrame]:
-        """The forecasts in each range of reach, where there are any, and all of them."""
-        reach = self.rows["reach"]
-        parts = {bin_name(low, high): self.rows[(reach > low) & (reach <= high)] for low, high in BINS} | {"all": self.rows}
-        return {name: rows for name, rows in parts.items() if len(rows)}
+        return transforms_by_reach(self.rows)
 
     @property
     def text(self) -> str:
@@ -222,10 +213,10 @@ def backtest(
     if as_ not in get_args(Reading):
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
     _, learned = read_choice(discrepancy)
-    given, law = dict(options or {}), law if isinstance(law, Law) else load_law(law)
+    given, law = dict(options or {}), load_law(law)
     if not learned:  # fits need not learn what no forecast uses
         given["discrepancy"] = "none"
-    table, notes = _usable(runs if isinstance(runs, Runs) else read_runs(runs), law, given)
+    table, notes = _usable(read_runs(runs), law, given)
     along = direction(table, by)
     values = cuts_along(table, pooled_law(law, table, given), by, along, cuts)
     if len(values) < cuts:
@@ -403,7 +394,7 @@ class Beyond:
         return self.verdict == "passed"
 
 
-type Kept = Callable[[Forecast, pd.DataFrame, float, pd.Series], pd.DataFrame]
+type Kept = Callable[[Forecast, pd.DataFrame], pd.DataFrame]
 
 
 def forecasts_beyond(
@@ -420,7 +411,7 @@ def forecasts_beyond(
     asked, force
         Arguments of `bayeslaw.forecast`; whether forecasts are made although checks failed.
     kept : callable, optional
-        What to keep of a forecast of a table, given the cut and the rows' values in the direction; by default `Backtest.rows`.
+        What to keep of a forecast of a table; by default `Backtest.rows`.
     """
     if failures(fit.checks) and not force:
         return Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
@@ -432,7 +423,8 @@ def forecasts_beyond(
         verdict = sampling_verdict(checks)
         if predicted.forced and not force:
             return Beyond(UNSCORED, model_label(checks), verdict)
-        rows = (kept or _scored)(predicted, held.frame, cut, along.loc[held.frame.index].rename(by))
+        value = along.loc[held.frame.index].rename(by)
+        rows = kept(predicted, held.frame) if kept else _scored(predicted, held.frame, cut, value)
     return Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out)
 
 
@@ -450,7 +442,7 @@ def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Seri
 def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
     """Return the rows beyond a cut that can be scored, at most `MOST_ROWS`, and the numbers of the others by the reason."""
     frame, group = runs.frame, fit.observed.group_column
-    out = {name: ~frame[name].map(level, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
+    out = {name: ~frame[name].map(exact, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
     if fit.observed.group_names:
         out[group] = ~frame[group].astype(str).isin(fit.observed.group_names)
     reasons = {f"have a {name} that no fitted row has": mask.to_numpy() for name, mask in out.items()}
@@ -463,7 +455,7 @@ def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
     frame = frame[~left]
     if len(frame) > MOST_ROWS:
         counts[f"lie between the {MOST_ROWS:,} that are, evenly spaced in the table"] = len(frame) - MOST_ROWS
-        frame = frame.iloc[np.linspace(0, len(frame) - 1, MOST_ROWS).round().astype(np.int64)]
+        frame = frame.iloc[evenly(len(frame), MOST_ROWS)]
     return replace(runs, frame=frame), counts
 
 
@@ -499,6 +491,25 @@ def _result(
     return Backtest(law.name, by, forecasts, pd.DataFrame(table), tuple(notes), law.outcome)
 
 
+def by_reach(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the forecasts up to the largest fitted run and in each range of reach, where there are any, and all of them.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As `Backtest.rows`, none of which is up to the largest fitted run.
+    """
+    reach = rows["reach"]
+    parts = {WITHIN: rows[reach <= 0]} | {bin_name(low, high): rows[(reach > low) & (reach <= high)] for low, high in BINS}
+    return {name: part for name, part in (parts | {"all": rows}).items() if len(part)}
+
+
+def transforms_by_reach(rows: pd.DataFrame) -> dict[str, Array]:
+    """Return probability integral transforms by reach; the names say how many runs each part has."""
+    parts = {name if name in (WITHIN, "all") else f"{name} e-folds": part for name, part in by_reach(rows).items()}
+    return {f"{name}: {counted(part['run'].nunique(), 'run')}": part["pit"].to_numpy() for name, part in parts.items()}
+
+
 def bin_name(low: float, high: float) -> str:
     """Return a range of reach in words."""
     return f"{low:g} to {high:g}" if math.isfinite(high) else f"over {low:g}"
@@ -530,11 +541,6 @@ def scores_of(rows: pd.DataFrame, outcome: Outcome = LOSS) -> dict[str, Any]:
         "crps": float(rows["crps"].mean()),
         "checks": checks_label(bool((rows["checks"] == checks_label(True)).any())),
     }  # fmt: skip
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural."""
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:

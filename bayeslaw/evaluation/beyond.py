@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.executors import Result, values_of
-from bayeslaw.core.text import significant
+from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import repeats
-from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, counted, cuts_along, forecasts_beyond, pooled_law
+from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, cuts_along, forecasts_beyond, pooled_law
 from bayeslaw.evaluation.choice import CUTS, PRIOR, HeldOut, Question, floor_note, groups_of, hold_outs, nearness, quantiles_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.scores import draw_scores, point_scores

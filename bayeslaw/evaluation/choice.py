@@ -27,6 +27,7 @@ from bayeslaw.core.text import significant
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
+from bayeslaw.evaluation.scores import mean_distance
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.grid import joint_grid
 from bayeslaw.laws.law import Covariate, Law
@@ -100,7 +101,7 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
     """
     if isinstance(at, Mapping):
         at = joint_grid(laws, at)
-    targets = at if isinstance(at, Runs) else read_runs(at)
+    targets = read_runs(at)
     faults = [fault for law in laws for fault in check(targets, law, purpose="forecast")]
     at_base = {law.name: base_rows(targets.frame, law) for law in laws}
     infinite = ", ".join(name for name, rows in at_base.items() if rows.any())
@@ -162,17 +163,14 @@ def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws:
 # --- held-out rows ---------------------------------------------------------------------------------------------------
 
 
-def quantiles_of(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Series) -> pd.DataFrame:
+def quantiles_of(predicted: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
     """Return evenly spaced quantiles (n, KEPT) of what a forecast says of a table's losses, with its spread among the attributes.
 
     Parameters
     ----------
     predicted, frame : Forecast and DataFrame
         A forecast of the rows of a table.
-    cut, value : float and Series (n,)
-        Not used: functions that `backtest.forecasts_beyond` calls have them.
     """
-    del cut, value
     table = pd.DataFrame(np.quantile(predicted.predictive, (np.arange(KEPT) + 0.5) / KEPT, axis=0).T, index=frame.index)
     table.attrs["spread"] = predicted.spread
     return table
@@ -285,21 +283,14 @@ def crps_terms(loss: Array, forecasts: Sequence[Array], unit: Array | None = Non
     unit = loss if unit is None else unit
     drawn = [draws / unit[:, None] for draws in forecasts]
     linear = np.array([np.abs(draws - (loss / unit)[:, None]).mean(axis=1) for draws in drawn])
-    own = [_mean_distance(draws) for draws in drawn]
+    own = [mean_distance(draws.T) for draws in drawn]
     quadratic = np.empty((loss.size, len(drawn), len(drawn)))
     for i, first in enumerate(drawn):
         for j, second in enumerate(drawn[: i + 1]):
             # Draws of two laws together have the mean distance (own_i + own_j + 2 B_ij) / 4.
-            both = own[i] if i == j else 2 * _mean_distance(np.hstack([first, second])) - (own[i] + own[j]) / 2
+            both = own[i] if i == j else 2 * mean_distance(np.hstack([first, second]).T) - (own[i] + own[j]) / 2
             quadratic[:, i, j] = quadratic[:, j, i] = both
     return linear, quadratic
-
-
-def _mean_distance(draws: Array) -> Array:
-    """Return E|X - X'| (n,) of draws (n, S)."""
-    size = draws.shape[1]
-    rank = (2 * np.arange(size) - size + 1.0) / size**2
-    return np.asarray(2 * np.sort(draws, axis=1) @ rank)
 
 
 def shrunk_weights(linear: Array, quadratic: Array, count: float) -> Array:

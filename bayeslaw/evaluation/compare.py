@@ -143,11 +143,11 @@ def compare(
     whole_number("seed", seed, 0)
     laws = [laws] if isinstance(laws, (str, Path, Law)) else laws
     noise = [noise] if isinstance(noise, str) else noise
-    cards = [law if isinstance(law, Law) else load_law(law) for law in laws]
+    cards = [load_law(law) for law in laws]
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
-    whole = runs if isinstance(runs, Runs) else read_runs(runs)
+    whole = read_runs(runs)
     candidates = _candidates(cards, list(noise))
     asked = None if at is None else _asked(whole, cards, targets_of(at, cards))
     beyond = asked is not None and bool(asked.by)

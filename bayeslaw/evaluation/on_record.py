@@ -17,15 +17,14 @@ from scipy.stats import binom
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.text import short_lines
-from bayeslaw.evaluation.backtest import ABSOLUTE, BINS, SCORES, bin_name, counted, inside, scores_of
+from bayeslaw.core.text import counted, short_lines
+from bayeslaw.evaluation.backtest import ABSOLUTE, SCORES, by_reach, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.prediction import Prediction, read_prediction
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.evaluation.settlement import ENDING, read_settled
 from bayeslaw.laws.outcome import Outcome
 
 OPEN, PART, SETTLED = "open", "partly settled", "settled"
-WITHIN = "up to the largest run"  # by compute, or whatever reach counts; other covariates may lie outside
 BAND = 0.9  # probability of the range in which the coverage of right intervals lies
 LEGEND = """\
 e_folds         how far beyond the fitted runs; one e-fold is 2.7 times as much
@@ -66,10 +65,7 @@ class Calibration:
     @property
     def parts(self) -> dict[str, pd.DataFrame]:
         """The forecasts up to the largest fitted run and in each range of reach, where there are any, and all of them."""
-        reach = self.rows["reach"]
-        parts = {WITHIN: self.rows[reach <= 0]}
-        parts |= {bin_name(low, high): self.rows[(reach > low) & (reach <= high)] for low, high in BINS} | {"all": self.rows}
-        return {name: rows for name, rows in parts.items() if len(rows)}
+        return by_reach(self.rows)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -107,10 +103,7 @@ class Calibration:
     @property
     def transforms(self) -> dict[str, Array]:
         """Probability integral transforms of the outcomes by reach, as `bayeslaw.plots.plot_coverage` draws them."""
-        names = {name: name if name in (WITHIN, "all") else f"{name} e-folds" for name in self.parts}
-        return {
-            f"{names[name]}: {counted(rows['run'].nunique(), 'run')}": rows["pit"].to_numpy() for name, rows in self.parts.items()
-        }
+        return transforms_by_reach(self.rows)
 
 
 @dataclass(frozen=True)

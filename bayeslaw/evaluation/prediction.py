@@ -23,7 +23,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.html import plain_value
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
@@ -116,9 +116,8 @@ class Prediction:
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return the settings with the median and equal-tailed interval to report, the spread that these are of, and the reach."""
-        named = dict(zip(("median", *interval_names("eti", ci_prob)), quantiles(self.draws, ci_prob, axis=0), strict=True))
         spread, where = ([row[key] for row in self.rows] for key in ("spread", "extrapolation"))
-        return self.settings.assign(spread=spread, **named, reach=self.reach, extrapolation=where)
+        return self.settings.assign(spread=spread, **columns(self.draws, ci_prob), reach=self.reach, extrapolation=where)
 
     def save(self, path: str | Path, key: str | Path | None = None) -> Prediction:
         """Write the prediction, and return it with the name and the digest of its file. A file that exists is never replaced.
@@ -181,7 +180,7 @@ def register(
         if len(text) > MOST_TEXT:
             raise BayeslawError(f"{name} has {len(text):,} characters, and may have {MOST_TEXT:,}.", code="too-long")
     outcome = fit.selections[0][0].law.outcome
-    runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
+    runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     frame = runs.frame.drop(columns=[c for c in (outcome.name, outcome.error) if c in runs.frame])
     predicted = forecast(fit, replace(runs, frame=frame), discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     if (count := predicted.size * predicted.rows.size) > MOST_NUMBERS:

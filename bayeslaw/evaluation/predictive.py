@@ -14,6 +14,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import shortened
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.text import listed
 from bayeslaw.evaluation.loo import leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import transforms
 from bayeslaw.forecasting.forecast import forecast_selections
@@ -74,7 +75,7 @@ class PredictiveCheck:
         left = "each run was left out as a whole, since its rows share a run effect" if several else "each run is one row"
         notes = [f"{len(self.rows):,} {self.outcome.plural} of {self.runs:,} runs; {left}"]
         if len(far):
-            names = ", ".join(shortened(str(name), 20) for name in far[:NAMED]) + (", …" if len(far) > NAMED else "")
+            names = listed([shortened(str(name), 20) for name in far], NAMED)
             notes.append(
                 f"the weights of {len(far)} of {self.runs} runs are not reliable (Pareto k above {self.good_k:.2f}): {names}"
             )

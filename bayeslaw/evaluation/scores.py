@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError, row_ranges
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.text import significant
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
@@ -101,13 +101,9 @@ def draw_scores(loss: Array, draws: Array, outcome: Outcome = LOSS) -> dict[str,
     """
     from scipy.stats import kstest
 
-    scores = {}
-    for prob in COVERAGE:
-        low, high = np.quantile(draws, [0.5 - prob / 2, 0.5 + prob / 2], axis=0)
-        scores[f"cover_eti{prob * 100:g}"] = float(((loss >= low) & (loss <= high)).mean())
-        if prob == 0.9:
-            width = float((high - low).mean())
-    scores["width_eti90"] = width
+    ends = {prob: np.quantile(draws, [0.5 - prob / 2, 0.5 + prob / 2], axis=0) for prob in COVERAGE}
+    scores = {f"cover_eti{prob * 100:g}": float(((loss >= low) & (loss <= high)).mean()) for prob, (low, high) in ends.items()}
+    scores["width_eti90"] = float((ends[0.9][1] - ends[0.9][0]).mean())
     scores["crps"] = float(crps(loss, draws).mean())
     density = _log_density(np.log(loss), np.log(draws)) if outcome.relative else _log_density(loss, draws)
     scores["log_score"] = -float(np.mean(np.maximum(density, -1e3)))
@@ -118,11 +114,16 @@ def draw_scores(loss: Array, draws: Array, outcome: Outcome = LOSS) -> dict[str,
 def crps(loss: Array, draws: Array) -> Array:
     """Return the continuous ranked probability score (n,) of draws (S, n): E|X - loss| - E|X - X'| / 2.
 
-    See Gneiting and Raftery 2007. Sorted draws give the second expectation in O(S log S).
+    See Gneiting and Raftery 2007.
     """
+    return np.asarray(np.abs(draws - loss).mean(axis=0) - mean_distance(draws) / 2)
+
+
+def mean_distance(draws: Array) -> Array:
+    """Return E|X - X'| (n,) of draws (S, n), which sorted draws give in O(S log S)."""
     size = len(draws)
     rank = (2 * np.arange(size) - size + 1.0) / size**2
-    return np.asarray(np.abs(draws - loss).mean(axis=0) - rank @ np.sort(draws, axis=0))
+    return np.asarray(2 * (rank @ np.sort(draws, axis=0)))
 
 
 def _log_density(at: Array, draws: Array) -> Array:
@@ -148,7 +149,7 @@ def forecast_cells(loss: Array, draws: Array) -> dict[str, Array]:
     """
     cells = dict[str, Array]()
     for prob in COVERED:
-        cells |= dict(zip(("median", *interval_names("eti", prob)), quantiles(draws, prob, axis=0), strict=True))
+        cells |= columns(draws, prob)
     return cells | {"crps": crps(loss, draws), "pit": transforms(loss, draws)}
 
 
@@ -259,7 +260,7 @@ def scored(
     True
     """
     require_fits(fit, points=True)
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
     runs = replace(runs, frame=with_known_base_losses(members[0].law.name, [member.observed for member in members], runs.frame))
     for member in members:

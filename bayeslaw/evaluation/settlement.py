@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
 from bayeslaw.core.html import plain_value
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import exact, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
@@ -26,7 +26,6 @@ from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
 from bayeslaw.evaluation.scores import forecast_cells, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
-from bayeslaw.laws.pooling import level
 from bayeslaw.posterior.effects import WORDS
 
 KIND, FORMAT = "bayeslaw_settled", "1.0"
@@ -142,7 +141,7 @@ def settle(
         problem = f"The tolerance is a relative difference of 0 to {MOST_TOLERANCE:g}, not {tolerance:g}."
         raise BayeslawError(problem, code="wrong-tolerance")
     asked = prediction if isinstance(prediction, Prediction) else read_prediction(prediction, key)
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     outcome = asked.outcome
     if outcome.is_loss:
         check_unit(asked.content["unit"], runs.frame, runs.name, "registered losses are")
@@ -345,7 +344,7 @@ def _distances(asked: Prediction, frame: pd.DataFrame) -> dict[str, Array]:
                 off = np.abs(a - b) / np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-300)
             off = np.where(np.isnan(a) & np.isnan(b), 0.0, np.nan_to_num(off, nan=np.inf))
         else:
-            texts = [series.map(level, na_action="ignore").fillna("").astype(str).to_numpy() for series in (theirs, ours)]
+            texts = [series.map(exact, na_action="ignore").fillna("").astype(str).to_numpy() for series in (theirs, ours)]
             off = np.where(texts[0][:, None] == texts[1][None], 0.0, np.inf)
         distance[column] = off
     return distance or {"": np.zeros((len(frame), len(asked.rows)))}

@@ -10,7 +10,8 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.intervals import columns
+from bayeslaw.core.text import counted, short_lines
 
 COUNT = "rows"
 NAMED = 4  # values that an error lists
@@ -37,6 +38,9 @@ class Averages:
     draws: Array
     members: Array
 
+    def __repr__(self) -> str:
+        return short_lines(f"<Averages over {self.over} at {counted(len(self.settings), 'setting')}: {len(self.draws):,} draws>")
+
     def measured(self, values: Array) -> Array:
         """Return averages (g,) of what was measured in the rows (n,), nan where a row of an average has no value."""
         unknown = self.members @ np.isnan(values) > 0
@@ -44,8 +48,7 @@ class Averages:
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return the settings with medians and the ends of equal-tailed intervals of probability `ci_prob`."""
-        named = dict(zip(("median", *interval_names("eti", ci_prob)), quantiles(self.draws, ci_prob, axis=0), strict=True))
-        return self.settings.assign(**named)
+        return self.settings.assign(**columns(self.draws, ci_prob))
 
 
 def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str] = ()) -> Averages:

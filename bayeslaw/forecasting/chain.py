@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, TableError, whole_number
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
@@ -32,7 +33,6 @@ from bayeslaw.posterior.diagnostics import Check, checks_label, distrusted, fail
 from bayeslaw.posterior.effects import Reading
 from bayeslaw.posterior.fit import require_fits
 
-PAIRED = 15  # kind of random numbers: which draw of the first fit goes with which of the second
 INSIDE = "inside"
 
 
@@ -118,13 +118,11 @@ class Chain:
         a run logs by the first fit; latent_median and run_median of the second outcome with theirs, `<spread>_eti<prob>_lb` and
         `_ub`; `extrapolation`, how far outside the runs of either fit the setting lies; `checks` and `model` for both fits.
         """
-        ends = interval_names("eti", ci_prob)
         table, parts = self.settings.copy(), dict[str, Array]()
         parts[self.link] = self.first.predictive[:, self.place]
         parts |= {name: np.asarray(self.draws[name].values) for name in ("latent", "run")}
         for name, drawn in parts.items():
-            columns = (f"{name}_{part}" for part in ("median", *ends))
-            table = table.assign(**dict(zip(columns, quantiles(drawn, ci_prob, axis=0), strict=True)))
+            table = table.assign(**intervals.columns(drawn, ci_prob, name))
         return table.assign(extrapolation=self.extrapolation, checks=checks_label(self.forced), model=self.model_label)
 
     @property
@@ -244,7 +242,7 @@ def _settings(first: Posterior, second: Posterior, at: pd.DataFrame | Runs | str
             [*first.selections, *second.selections], second.outcome,
         )  # fmt: skip
         at = grid(both, at)  # type: ignore[arg-type]
-    runs = at if isinstance(at, Runs) else read_runs(at)
+    runs = read_runs(at)
     if (name := second.outcome.name) in runs.frame:
         given = runs.frame[runs.frame[name].notna()]
         if faults := check_loss(given) if second.outcome.is_loss else check_outcome(given, second.outcome):
@@ -276,7 +274,7 @@ def _at_draws(after: Forecast, link: str, values: Array, place: Index, seed: int
     """Return a forecast of the second fit with draws (S, m) of the first as its covariate, paired at random."""
 
     def paired(size: int, number: int) -> Array:
-        rng = np.random.default_rng((seed, PAIRED, number))
+        rng = np.random.default_rng((seed, Stream.PAIRED, number))
         turns = -(-size // len(values))
         order = np.concatenate([rng.permutation(len(values)) for _ in range(turns)])[:size]
         return np.ascontiguousarray(values[order][:, place].T)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.text import exact
 from bayeslaw.data.table import Runs
-from bayeslaw.laws.pooling import level
 from bayeslaw.posterior.fit import Fit
 
 
@@ -34,7 +34,7 @@ def with_facts(fit: Fit, runs: Runs) -> Runs:
     grouped = seen.groupby(task, sort=False)
     if (grouped.max() != grouped.min()).to_numpy().any():
         return runs
-    of_task, asked = grouped.first(), [runs.frame[column].map(level, na_action="ignore") for column in columns]
+    of_task, asked = grouped.first(), [runs.frame[column].map(exact, na_action="ignore") for column in columns]
     rows = pd.MultiIndex.from_arrays(asked) if asked else pd.Index(np.zeros(len(runs.frame)))
     facts_of_rows = of_task.reindex(rows)
     if facts_of_rows.isna().to_numpy().any():  # tasks that the fit does not know, which are refused by name

@@ -30,6 +30,7 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check
@@ -58,7 +59,6 @@ from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
 
-MEMBER = 11  # keeps the random numbers of a stack's fits apart from those of others
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
 BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
 
@@ -430,7 +430,7 @@ def forecast(
     sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
-    runs = at if isinstance(at, Runs) else read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
+    runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     selections = fit.selections
     runs = replace(runs, frame=with_known_base_losses(fit.name, [member.observed for member, _ in selections], runs.frame))
     for member, _ in selections:
@@ -506,7 +506,7 @@ def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, .
     number, count : int
         Which of how many fits of a stack it is: 0 of 1 by itself.
     """
-    return (int(fit.info["seed"]), seed, *((MEMBER + number,) if count > 1 else ()))
+    return (int(fit.info["seed"]), seed, *((Stream.MEMBER + number,) if count > 1 else ()))
 
 
 def _faults(runs: Runs, law: Law) -> list[Fault]:

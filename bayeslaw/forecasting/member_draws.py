@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
@@ -23,8 +24,6 @@ from bayeslaw.posterior.effects import LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
-# Seeds that keep the random numbers of the discrepancy apart from those of the noise.
-DISCREPANCY, ERROR = 10, 14
 # Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
 SENSED, FEWEST = 8, 200
 
@@ -80,7 +79,7 @@ class MemberDraws:
         run = np.where(learnt.run >= 0, -1, nested.run)
         checkpoint = np.where((learnt.run >= 0) | (learnt.checkpoint >= 0), -1, nested.checkpoint)
         rows = runs.frame.index.to_numpy()
-        errors = None if fit.discrepancy is None else fit.discrepancy.drawn(chosen, (*entropy, ERROR))
+        errors = None if fit.discrepancy is None else fit.discrepancy.drawn(chosen, (*entropy, Stream.ERROR))
         return cls(fit, values, covariates, rows, run, checkpoint, group, entropy, learnt.time, learnt, errors)
 
     @property
@@ -91,7 +90,7 @@ class MemberDraws:
     @cached_property
     def discrepancy(self) -> StatedDiscrepancy:
         """Draws of the discrepancy, with standard deviation 1."""
-        return StatedDiscrepancy(self.fit.law, self.size, (*self.entropy, DISCREPANCY))
+        return StatedDiscrepancy(self.fit.law, self.size, (*self.entropy, Stream.DISCREPANCY))
 
     def _discrepancy_at(self, block: slice | Index) -> Array:
         return self.discrepancy.at(self._middle(block))

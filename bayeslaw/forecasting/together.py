@@ -51,7 +51,7 @@ def fit_stack(
     >>> dict(stack.weights)
     {'chinchilla': 0.5, 'overtraining': 0.5}
     """
-    loaded = [law if isinstance(law, Law) else load_law(law) for law in laws]
+    loaded = [load_law(law) for law in laws]
     require_one_outcome(loaded)
     names = [law.name for law in loaded]
     if len(names) < 2 or len({*names}) < len(names):
@@ -67,6 +67,6 @@ def fit_stack(
     if given.size != len(names):
         raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")
     check_weights(given)
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     members = {law.name: fit(law, runs, **options) for law in loaded}
     return Stack(members, dict(zip(names, given.tolist(), strict=True)))

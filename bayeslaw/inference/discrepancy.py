@@ -15,6 +15,7 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import StoppedError
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import sample_soundly
@@ -31,7 +32,6 @@ ACCEPT = 0.975  # larger steps diverge where the error is large, since the poste
 DIVERGENT = 0.01
 R_HAT = 1.1  # above it, draws of the law with an error are not used: its chains lie in different places
 STOPPED = "sampling was interrupted"
-SEED = 13  # of the second posterior, beside the fit's own
 # Outliers are found by a Student-t likelihood with so many degrees of freedom, at the law's median and a typical discrepancy.
 DOF, TYPICAL, ROUNDS = 4.0, 0.005, 30
 
@@ -105,7 +105,7 @@ def learn_discrepancy(
         multiple = _multiples(walk, law, observed, noise, plain) / information
         walk = replace(walk, multiple=multiple, information=information)
     normal = replace(noise, student=False, walk=walk)
-    settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], SEED]).generate_state(1)[0])}
+    settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], Stream.SECOND_POSTERIOR]).generate_state(1)[0])}
     settings["acceptance"] = settings["acceptance"].at_most(ACCEPT)
     try:
         result, _ = sample_soundly(Density.of(law, observed, normal), divergent=DIVERGENT, **settings)
@@ -119,7 +119,8 @@ def learn_discrepancy(
     shape = result.draws["discrepancy"].shape
     flat = {name: values.reshape(-1) for name, values in result.draws.items()}
     residual = law.outcome.residual(observed.response, law.predict(flat, observed.covariates))
-    drawn = coefficients(normal, observed, np.asarray(residual), flat, np.random.default_rng([settings["seed"], SEED]))
+    rng = np.random.default_rng([settings["seed"], Stream.SECOND_POSTERIOR])
+    drawn = coefficients(normal, observed, np.asarray(residual), flat, rng)
     # New runs have the noise of the posterior without an error, whose scale and degrees of freedom belong together.
     of_noise = [name for name in plain if kind(name) in ("sigma_point", "dof")] if noise.student else []
     draws = result.draws | {name: plain[name] for name in of_noise}

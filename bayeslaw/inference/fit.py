@@ -124,7 +124,7 @@ def fit(
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, seed=seed, cores=cores, bins=bins)
     law = _law_of(law, shares, priors)
-    runs, law = runs if isinstance(runs, Runs) else read_runs(runs), with_by(law, by or {})
+    runs, law = read_runs(runs), with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
     noise = resolved(noise, law, runs, bins)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == DRIFT else "")
@@ -169,9 +169,7 @@ def _plain(value: object) -> Any:
 
 def _law_of(law: Law | str | Path, shares: Sequence[str] | str | None, priors: Mapping[str, Prior | str] | None) -> Law:
     """Return the law, with other priors if some were given."""
-    if shares is not None and isinstance(law, Law):
-        raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
-    law = law if isinstance(law, Law) else load_law(law, shares=shares)
+    law = load_law(law, shares=shares)
     if priors:
         law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
     return law

@@ -35,7 +35,7 @@ from bayeslaw.laws.prior import Prior
 
 MOST_STARTS, MOST_RESAMPLES = 1_000_000, 1_000_000
 BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
-NO_LOSS = 1e12  # stands for an infinite objective in SciPy's line search
+NO_LOSS = 1e12  # stands for an objective that is not finite, which SciPy's line search can't take
 Objective = Callable[[Array], tuple[float, Array]]
 
 
@@ -144,13 +144,13 @@ def point_fit(
     >>> point.predict({"N": np.array([1e9, 1e9]), "D": np.array([1e10, 1e11])}).shape
     (2,)
     """
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     delta = law.huber_delta if delta is None else delta
     if not (isinstance(delta, Real) and delta > 0 and math.isfinite(delta)):
         raise BayeslawError(f"delta must be positive and finite, not {delta!r}.", code="bad-delta")
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame), pooled=False)
     observed = Observations.of(law, runs)
     problem = Problem.of(law, observed)
@@ -233,7 +233,7 @@ class Problem:
         def loss(x: Array) -> tuple[float, Array]:
             value, gradient = function(x)
             good = math.isfinite(value) and bool(np.isfinite(gradient).all())
-            return (value, gradient) if good else (math.inf, np.zeros_like(x))
+            return (value, gradient) if good else (NO_LOSS, np.zeros_like(x))
 
         return loss
 
@@ -263,15 +263,10 @@ def descend(loss: Objective, start: Array) -> tuple[float, Array]:
     Callers limit BLAS to one thread. L-BFGS-B solves tiny systems, and threads that waited for each other on a busy computer made
     it 40 times slower.
     """
-
-    def bounded(x: Array) -> tuple[float, Array]:
-        value, gradient = loss(x)
-        return (value, gradient) if math.isfinite(value) else (NO_LOSS, gradient)
-
     value, x = math.inf, start
     options = {"maxiter": 2_000, "maxfun": 4_000, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-12}
     for _ in range(20):
-        result = minimize(bounded, x, jac=True, method="L-BFGS-B", options=options)
+        result = minimize(loss, x, jac=True, method="L-BFGS-B", options=options)
         gain = value - float(result.fun)
         if gain > 0:
             value, x = float(result.fun), np.asarray(result.x)

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
+from bayeslaw.core.errors import BayeslawError, Fault, TableError
+from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
@@ -17,37 +18,11 @@ from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.outcome import LOSS
-from bayeslaw.laws.pooling import level
 from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
 VARY = "refit all of them with parameters that vary by it (bayeslaw fit --by E=domain)"
-LEAST_DRAWS = 400  # for tail probabilities and covariances
-
-
-def require_single_fit(fit: object, what: str) -> Fit:
-    """Return a single fit; refuse anything else, such as a stack. `what` is the subject of the error message."""
-    if not isinstance(fit, Fit):
-        raise FitError(
-            f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give one that "
-            "`bayeslaw fit` wrote for a single law.",
-            code="not-a-single-fit",
-        )
-    return fit
-
-
-def require_draws(fit: Fit, what: str) -> None:
-    """Refuse a fit with fewer than `LEAST_DRAWS` draws or with draws that are not finite."""
-    draws = fit.draws
-    if (size := next(iter(draws.values())).size) < LEAST_DRAWS:
-        raise FitError(
-            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {size}: fit with more --draws.",
-            code="too-few-draws",
-        )
-    for name, values in draws.items():
-        if bad := int((~np.isfinite(values)).sum()):
-            raise FitError(f"{what} needs finite draws, and {bad} of {size} draws of {name} are not.", code="non-finite-draws")
 
 
 def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
@@ -243,7 +218,7 @@ def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         idle = fit.law.idle_at_base if base else ()
         columns = [c for c in settings if c not in idle] + ([] if named else [fit.law.outcome.name])
         for column in fit.law.levels:
-            rows = rows[rows[column].map(level) == level(new.at[row, column])]
+            rows = rows[rows[column].map(exact) == exact(new.at[row, column])]
         there, here = rows[columns].to_numpy(np.float64), new.loc[row, columns].to_numpy(np.float64)
         if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"

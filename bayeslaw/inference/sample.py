@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -368,30 +368,29 @@ def complete_draws(chains: Sequence[Chain], asked: int) -> tuple[Array, xr.Datas
     return np.stack([z[:cut] for z, _ in kept]), xr.Dataset(stats, coords={"chain": np.arange(len(kept)), "draw": np.arange(cut)})
 
 
-def _progress(wanted: bool) -> AbstractContextManager[Callable[[str, int], Report | None]]:
+@contextmanager
+def _progress(wanted: bool) -> Iterator[Callable[[str, int], Report | None]]:
     """A progress bar on standard error: a function that begins a run of `total` draws and returns nutpie's callback for it."""
     if not wanted:
-        return nullcontext(lambda description, total: None)
+        yield lambda description, total: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    class Bar(Progress):
-        def __enter__(self) -> Any:
-            super().__enter__()
-            return self.begin
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} draws"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
 
-        def begin(self, description: str, total: int) -> Report:
-            for done in self.task_ids:
-                self.update(done, visible=False)
-            task = self.add_task(description, total=total)
+        def begin(description: str, total: int) -> Report:
+            for done in bar.task_ids:
+                bar.update(done, visible=False)
+            task = bar.add_task(description, total=total)
 
             def report(chains: Any) -> None:
                 try:
-                    self.update(task, completed=sum(c.finished_draws for c in chains))
+                    bar.update(task, completed=sum(c.finished_draws for c in chains))
                 except Exception as error:  # runs on the sampler's thread, which must go on
                     logging.getLogger(__name__).debug("progress: %s", error)
 
             return report
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} draws"))
-    return Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+        yield begin

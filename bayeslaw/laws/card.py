@@ -11,7 +11,7 @@ from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
-from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, symbol_fault
+from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, names_behind, symbol_fault
 from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, faults_of_on
 from bayeslaw.laws.mixture import Mixture, read_mixture, with_shares
 from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
@@ -67,12 +67,13 @@ def law_names() -> list[str]:
     return sorted(p.stem for p in card_folder().glob("*.toml"))
 
 
-def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, reference: str | None = None) -> Law:
+def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = None, reference: str | None = None) -> Law:
     """Load a law that comes with bayeslaw by its name, or your own card by its path; a faulty card raises CardError.
 
     Parameters
     ----------
-    name : str or path
+    name : str, path or Law
+        A law is returned as it is; its shares and their reference were chosen when it was loaded.
     shares : sequence of str, or text with commas, optional
         The columns that are the shares of your mixture, in place of those in the card's section [mixture].
     reference : str, optional
@@ -85,6 +86,10 @@ def load_law(name: str | Path, *, shares: Sequence[str] | str | None = None, ref
     >>> bayeslaw.load_law("data-mixing", shares=["wiki", "code"])
     <Law data-mixing: loss = c + k*exp(t_wiki*wiki + t_code*code)>
     """
+    if isinstance(name, Law):
+        if shares is not None or reference is not None:
+            raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
+        return name
     if not isinstance(name, (str, Path)):
         problem = f"A law is named by its name or the path of its card, not by a {type(name).__name__}."
         raise CardError(problem, code="not-a-law")
@@ -319,9 +324,7 @@ def _tuned(name: str, optimum: Any) -> str:
 
 def _check_tuning(tuning: Mapping[str, str], let: Mapping[str, Expression], covariates: Mapping[str, Covariate]) -> None:
     """Check that tuned covariates are in the formula, and that their optima are expressions of [let] that use none of them."""
-    used: dict[str, frozenset[str]] = {}
-    for name, expression in let.items():
-        used[name] = expression.names.union(*(used[other] for other in expression.names & used.keys()))
+    used = names_behind(let)
     for name, optimum in tuning.items():
         if name not in covariates or covariates[name].context:
             message = f"{name!r} is no covariate of the formula, so it has no optimum.{nearest(name, covariates)}"

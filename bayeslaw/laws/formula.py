@@ -147,6 +147,14 @@ class Expression:
         return _javascript(self.tree, series or {}, {})
 
 
+def names_behind(let: Mapping[str, Expression]) -> dict[str, frozenset[str]]:
+    """Return the names that each let-expression uses, by itself or through expressions before it."""
+    behind: dict[str, frozenset[str]] = {}
+    for name, expression in let.items():
+        behind[name] = expression.names.union(*(behind[other] for other in expression.names & behind.keys()))
+    return behind
+
+
 def _check(node: ast.AST, text: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise FormulaError(f"{text!r} is nested more than {MAX_DEPTH} deep.", code="nested-too-deeply")
@@ -170,7 +178,7 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         if node.id.startswith("_"):
             raise FormulaError(f"{node.id!r} in {text!r}: a name can't begin with an underscore.", code="underscore")
         children = []
-    elif isinstance(node, ast.Constant) and _is_finite(node.value):
+    elif isinstance(node, ast.Constant) and is_finite(node.value):
         children = []
     else:
         known = f"names, numbers, + - * / ** and {', '.join(FUNCTIONS)}"
@@ -186,8 +194,14 @@ def _check(node: ast.AST, text: str, depth: int) -> None:
         _check(child, text, depth + 1)
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number and no truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def is_sum(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    """Whether a node of a syntax tree adds or subtracts."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub))
 
 
 def _is_total(node: ast.AST) -> TypeGuard[ast.Call]:
@@ -202,7 +216,7 @@ def _outside_totals(node: ast.AST) -> Iterator[str]:
 
 
 def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+    if is_sum(node):
         right = sign if isinstance(node.op, ast.Add) else -sign
         return _terms(node.left, sign) + _terms(node.right, right)
     if isinstance(node, ast.UnaryOp):

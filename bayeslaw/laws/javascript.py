@@ -39,20 +39,20 @@ def law_function(law: Law) -> str:
     used = law.formula.names.union(*(e.names for e in law.let.values()))
     used |= {column for name in used & law.series.keys() for column in law.series[name]}
     covariates, parameters = list(law.covariates), list(law.parameters)
-    outside = [f"{_name(c)} = x[{i}]" for i, c in enumerate(covariates) if c in used]
+    outside = [f"{javascript_name(c)} = x[{i}]" for i, c in enumerate(covariates) if c in used]
     for name, column in law.column_of.items():
         if name in used:
             marks = [covariates.index(mark) for mark, (c, _) in law.indicators.items() if c == column]
             rows = [parameters.index(member) for member in law.members[name]]
-            outside.append(f"row{_name(name)} = {rows}[level(x, {marks})]")
+            outside.append(f"row{javascript_name(name)} = {rows}[level(x, {marks})]")
     inside = [
-        f"{_name(name)} = P[{f'row{_name(name)}' if name in law.column_of else parameters.index(name)} * S + s]"
+        f"{javascript_name(name)} = P[{f'row{javascript_name(name)}' if name in law.column_of else parameters.index(name)} * S + s]"
         for name in law.in_formula
         if name in used
     ]
     fixed = {c for c in covariates if c in used}  # what is the same for all draws
     for name, expression in law.let.items():
-        value = f"{_name(name)} = {expression.javascript(law.series)}"
+        value = f"{javascript_name(name)} = {expression.javascript(law.series)}"
         if expression.names <= fixed | law.series.keys():
             fixed.add(name)
             outside.append(value)
@@ -61,7 +61,3 @@ def law_function(law: Law) -> str:
     lines = [f"  const {line};" for line in outside] + ["  for (let s = from; s < to; s++) {"]
     lines += [f"    const {line};" for line in inside] + [f"    out[s] = {law.formula.javascript(law.series)};", "  }"]
     return "\n".join(["function (P, S, x, out, from, to) {", *lines, "}"])
-
-
-def _name(name: str) -> str:
-    return javascript_name(name)

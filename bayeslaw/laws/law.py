@@ -481,11 +481,11 @@ class Law:
         rng, idle = np.random.default_rng(0), set()
         draws: dict[str, Any] = {k: np.exp(rng.uniform(-1, 0)) for k in self.parameters}
         for name in sorted(self.axes.keys() - {*self.onset, *(n for n, c in self.covariates.items() if c.context)}):
-            others = {k: c.support[0] + np.exp(rng.uniform(-2, 0, 4)) for k, c in self.covariates.items()}
+            others = {k: np.full(4, c.support[0] + np.exp(rng.uniform(-2, 0))) for k, c in self.covariates.items()}
             low, high = self.covariates[name].support
             values = low + (min(high, low + 1) - low) * np.array([0.05, 0.3, 0.6, 0.95])
-            scope = {k: np.full(4, v[0]) for k, v in others.items()} | dict.fromkeys(self.onset, np.zeros(4)) | {name: values}
-            value = np.broadcast_to(self.evaluate(draws | scope), 4)
+            scope = draws | others | dict.fromkeys(self.onset, np.zeros(4)) | {name: values}
+            value = np.broadcast_to(self.evaluate(scope), 4)
             if np.all(np.isfinite(value)) and np.ptp(value) <= 1e-12 * abs(value[0]):
                 idle.add(name)
         return frozenset(idle)

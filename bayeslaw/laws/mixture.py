@@ -19,6 +19,7 @@ only their priors tell the two apart. A `reference` takes the other way: the val
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -201,11 +202,7 @@ def _named(mixture: Mixture, share: str) -> Callable[[ast.expr], ast.expr]:
                 return node
             return ast.Constant(0) if share == mixture.reference else ast.Name(f"{node.id}_{share}", ast.Load())
 
-    return lambda tree: Names().visit(_copied(tree))
-
-
-def _copied(tree: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(tree), mode="eval").body
+    return lambda tree: Names().visit(copy.deepcopy(tree))
 
 
 class _Expansion(ast.NodeTransformer):

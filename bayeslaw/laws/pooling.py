@@ -47,7 +47,7 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
         if frame[column].isna().any():
             row = frame.index[frame[column].isna()][0]
             raise BayeslawError(f"{names} of {law.name} differs by {column}, which is empty at row {row}.", code="empty-cell")
-        values = tuple(dict.fromkeys(map(level, frame[column])))
+        values = tuple(dict.fromkeys(map(exact, frame[column])))
         if not 2 <= len(values) <= MOST:
             count = f"{len(values)} value{'s' * (len(values) != 1)} ({', '.join(values[:3])})"
             message = f"{names} of {law.name} differs by {column}, which has {count}, not 2 to {MOST}."
@@ -127,8 +127,3 @@ def _suffixes(values: Sequence[str]) -> list[str]:
         taken.add(own)
         suffixes.append(own)
     return suffixes
-
-
-def level(value: object) -> str:
-    """Return the text of a value of a column by which parameters differ."""
-    return exact(value)

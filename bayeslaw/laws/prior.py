@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
-from bayeslaw.laws.formula import Expression
+from bayeslaw.laws.formula import Expression, is_finite
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
@@ -92,8 +91,7 @@ class Prior:
             problem = f"{self.dist} takes {' and '.join(expected)}; {' and '.join(problems)}."
             raise BayeslawError(problem, code="wrong-prior-arguments")
         for name, value in self.args.items():
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-            if not number or (name not in ANY_SIGN and value <= 0):
+            if not is_finite(value) or (name not in ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in ANY_SIGN else "a positive number"
                 shown = shortened(repr(value))
                 raise BayeslawError(f"{name} = {shown} of {self.dist} is not {wanted}.", code="invalid-prior-number")

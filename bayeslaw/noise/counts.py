@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
@@ -26,6 +27,12 @@ KEPT = 256  # places for what rows of the same spread and number of items share
 LEAST_SHARE = 1e-9  # expected shares are kept so far from 0 and 1, where a density has no gradient
 
 
+def shape(expected: Any, spread: Any) -> tuple[Any, Any, Any]:
+    """Return both numbers of the beta distribution of shares and their sum phi, for arrays or PyTensor variables."""
+    p, phi = expected.clip(LEAST_SHARE, 1 - LEAST_SHARE), 1 / (spread**2 + LEAST_SQUARE)
+    return p * phi, (1 - p) * phi, phi
+
+
 def log_probability(share: Array, expected: Array, items: Array, spread: Array) -> Array:
     """Return the log probability (S, n) of shares, without the binomial coefficient.
 
@@ -34,9 +41,8 @@ def log_probability(share: Array, expected: Array, items: Array, spread: Array) 
     share, items : arrays (n,)
     expected, spread : arrays (S, n)
     """
-    p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
-    phi = 1 / (spread**2 + LEAST_SQUARE)
-    a, b, k = p * phi, (1 - p) * phi, share * items
+    a, b, _ = shape(expected, spread)
+    k = share * items
     return np.asarray(betaln(k + a, items - k + b) - betaln(a, b))
 
 
@@ -95,9 +101,8 @@ def sample(expected: Array, items: float, spread: Array, rng: np.random.Generato
     items : float
     rng : Generator
     """
-    p = np.clip(expected, LEAST_SHARE, 1 - LEAST_SHARE)
-    phi = 1 / (spread**2 + LEAST_SQUARE)
-    return np.asarray(rng.binomial(round(items), rng.beta(p * phi, (1 - p) * phi)) / items)
+    a, b, _ = shape(expected, spread)
+    return np.asarray(rng.binomial(round(items), rng.beta(a, b)) / items)
 
 
 def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d_eta: Array, d_spread: Array) -> None:
@@ -121,9 +126,9 @@ def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d
     kept = np.full((KEPT, 4), -1.0)  # spread, items, and what depends on them alone
     for i in range(eta.size):
         p = 1 / (1 + math.exp(-eta[i]))
-        inside = 1e-9 < p < 1 - 1e-9
-        p = min(max(p, 1e-9), 1 - 1e-9)
-        phi = 1 / (spread[i] * spread[i] + 1e-6)
+        inside = LEAST_SHARE < p < 1 - LEAST_SHARE
+        p = min(max(p, LEAST_SHARE), 1 - LEAST_SHARE)
+        phi = 1 / (spread[i] * spread[i] + LEAST_SQUARE)
         n, k = items[i], share[i] * items[i]
         a, b = p * phi, (1 - p) * phi
         points[0], points[1], points[2], points[3], points[4], points[5] = k + a, n - k + b, a, b, n + phi, phi

@@ -16,7 +16,7 @@ import numpy as np
 from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.noise.noise import Noise
+from bayeslaw.noise.noise import Noise, kind
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _by_run(noise: Noise, rows: Rows, parameters: Mapping[str, Any], name: str) 
     """A scale of noise: a vector (R,) where groups of runs differ in it, else one number; None where the noise has none."""
     import pytensor.tensor as pt
 
-    names = [n for n in noise.parameters if n.partition("[")[0] == name]
+    names = [n for n in noise.parameters if kind(n) == name]
     if not names:
         return None
     return pt.stack([parameters[n] for n in names])[rows.group] if len(names) > 1 else parameters[names[0]]

@@ -20,8 +20,8 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.formula import pytensor_functions
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
+from bayeslaw.noise import counts
 from bayeslaw.noise import noise as noises
-from bayeslaw.noise.counts import LEAST_SHARE, LEAST_SQUARE
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
@@ -124,13 +124,13 @@ def _arguments(
     law: Law | str | Path, runs: Runs | Observations | pd.DataFrame | str | Path, noise: str | Noise, noise_by: str | None
 ) -> tuple[Law, Observations, Noise]:
     """Read the arguments of `pymc_model`, of which a table of runs may need a law with levels of its own."""
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     if isinstance(runs, Observations):
         return law, runs, noise if isinstance(noise, Noise) else Noise.choose(noise, runs)
     if isinstance(noise, Noise):
         message = "The noise of a fit goes with the rows it was fitted to: give pymc_model(fit.law, fit.observed, fit.noise)."
         raise BayeslawError(message, code="noise-without-observations")
-    runs = runs if isinstance(runs, Runs) else read_runs(runs)
+    runs = read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame))
     noise = noises.resolved(noise, law, runs)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == noises.DRIFT else "")
@@ -230,14 +230,13 @@ def _counts(eta: Any, spread: Any, observed: Observations) -> None:
     items = pt.as_tensor(observed.items)
 
     def logp(value: Any, eta: Any, spread: Any) -> Any:
-        p, phi, k = pt.clip(pt.sigmoid(eta), LEAST_SHARE, 1 - LEAST_SHARE), 1 / (spread**2 + LEAST_SQUARE), value * items
-        a, b = p * phi, (1 - p) * phi
+        (a, b, phi), k = counts.shape(pt.sigmoid(eta), spread), value * items
         above = pt.gammaln(k + a) + pt.gammaln(items - k + b) - pt.gammaln(items + phi)
         return above - pt.gammaln(a) - pt.gammaln(b) + pt.gammaln(phi)
 
     def dist(eta: Any, spread: Any, size: Any) -> Any:
-        p, phi = pt.clip(pt.sigmoid(eta), LEAST_SHARE, 1 - LEAST_SHARE), 1 / (spread**2 + LEAST_SQUARE)
-        return pm.BetaBinomial.dist(n=pt.round(items).astype("int64"), alpha=p * phi, beta=(1 - p) * phi, size=size) / items
+        a, b, _ = counts.shape(pt.sigmoid(eta), spread)
+        return pm.BetaBinomial.dist(n=pt.round(items).astype("int64"), alpha=a, beta=b, size=size) / items
 
     pm.CustomDist(observed.outcome.observed, eta, spread, logp=logp, dist=dist, observed=observed.response, dims="row")
 

@@ -24,9 +24,9 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
-from bayeslaw.core.text import percent
+from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import counted, percent, short_lines
 from bayeslaw.core.units import NATS
-from bayeslaw.forecasting.member_draws import ERROR
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
@@ -94,6 +94,9 @@ class Allocation:
     extrapolated: bool = False
     runs: Array = field(default_factory=lambda: np.empty((0, 2)))
     unit: str = NATS
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Allocation of {counted(self.compute.size, 'budget')} by {self.name}: {len(self.loss):,} draws>")
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""
@@ -232,7 +235,7 @@ def _errors(fit: Fit | PointFit, chosen: Index, law: LawDraws, optimum: Mapping[
     """The law's errors (S, n) at the optimum of each draw; 0 where none are learnt."""
     if not isinstance(fit, Fit) or fit.discrepancy is None:
         return np.zeros_like(optimum["N"])
-    drawn = fit.discrepancy.drawn(chosen, (*entropy, ERROR))
+    drawn = fit.discrepancy.drawn(chosen, (*entropy, Stream.ERROR))
     columns = [{**law.constants, **{c: optimum[c][:, i] for c in ("N", "D")}} for i in range(optimum["N"].shape[1])]
     return np.stack([drawn.along(at) for at in columns], axis=1)
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.units import in_nats
 from bayeslaw.data.base_loss import BASE_LOSS, SPREAD
 from bayeslaw.data.observations import Observations
@@ -24,7 +25,7 @@ from bayeslaw.forecasting.base_losses import SAME, base_loss_of, in_words, unkno
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.planning.domain_loss import PLANNED, DomainLoss, as_number, members
+from bayeslaw.planning.domain_loss import DomainLoss, as_number, members
 from bayeslaw.posterior.fit import Fit
 
 SHOWN = 4  # models with base rows that an error names
@@ -118,7 +119,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
         If the base loss is neither stated nor measured, and the law is infinite at D = 0.
     """
     model = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in domain.settings.items())
-    normal = np.random.default_rng((seed, PLANNED, 1)).standard_normal(domain.size)
+    normal = np.random.default_rng((seed, Stream.PLANNED, 1)).standard_normal(domain.size)
     text = "" if given is None else str(given).strip()
     if text not in ("", "measured", "law"):
         value, error = _stated(text, domain.unit)

@@ -29,7 +29,6 @@ from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
-PLANNED = 70  # kind of random numbers: effects and noise of the planned run, errors of base losses
 NOTED = 0.1  # e-folds outside the runs from which a note is written
 
 

@@ -24,15 +24,15 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import columns
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import OUTSIDE
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.allocation import read_values, stage_notes, stages
-from bayeslaw.planning.domain_loss import PLANNED, check_passed, outside_note
+from bayeslaw.planning.domain_loss import check_passed, outside_note
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
-from bayeslaw.planning.next_run import ERROR
 from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
 from bayeslaw.planning.problem import Range, check_confidence, read_range
 from bayeslaw.planning.search import ROUNDING
@@ -325,9 +325,9 @@ def _losses(
     for number, (own, chosen) in enumerate(fit.selections):
         away = with_error(own, fit.selections) if discrepancy == "learned" else None
         used = own if away is None else away
-        entropy, learnt = (seed, PLANNED, number), used.discrepancy if discrepancy == "learned" else None
+        entropy, learnt = (seed, Stream.PLANNED, number), used.discrepancy if discrepancy == "learned" else None
         pairs.append((used, {name: values[chosen] for name, values in used.draws.items()}))
-        errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, ERROR)))
+        errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
     return Losses(tuple(stages(fit, settings, stage, pairs)), np.concatenate(shifts)), errors
 

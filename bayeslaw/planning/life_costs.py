@@ -21,6 +21,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
 from bayeslaw.core.flops import FLOPS, SERVED, device_hours
 from bayeslaw.core.intervals import check_probability
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import number
 from bayeslaw.laws.prior import Prior
 
@@ -29,7 +30,6 @@ RATES = ("flop", "served-flop", "hour", "served-hour")  # prices; those of servi
 DEVICE = ("peak", "utilisation", "served-peak", "served-utilisation")
 EXAMPLE_DEVICE = "a peak in FLOP/s and a utilisation (--device peak=312e12 --device utilisation=0.5)"
 EXAMPLE_RATE = "such as --price flop=2e-18 or --price hour=1.5"
-AMOUNTS = 90  # kind of random numbers: uncertain amounts
 FORM = "a number such as 2e12, a prior such as LogNormal(28, 0.5), or an interval such as 1e12:4e12:90%"
 
 type Amount = str | float | Sequence[float] | Array
@@ -106,7 +106,7 @@ def _read(name: str, given: Amount, size: int, seed: int, code: str) -> Array:
         except ValueError:
             raise unreadable from None
     prior = Prior.parse(text) if "(" in text else _between(text, unreadable)
-    return prior.sample(size, np.random.default_rng([seed, AMOUNTS, *name.encode()]))
+    return prior.sample(size, np.random.default_rng([seed, Stream.AMOUNT, *name.encode()]))
 
 
 def _between(text: str, unreadable: BayeslawError) -> Prior:

@@ -24,10 +24,10 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
-from bayeslaw.forecasting.member_draws import ERROR
 from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
 from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
@@ -41,7 +41,7 @@ ROUNDS, PROPOSALS, WIDEST, NARROWEST = 40, 96, 0.15, 5e-4  # steps around the be
 SINGLE, TRIED = 40, 48  # draws whose own optimum is found, and points that each tries in a round
 SEARCHED = 500  # draws that the search takes the mean over, or 100 in the tail
 BLOCK = 4_000_000  # losses computed at once
-NEW_RUN = 90  # kind of random numbers
+NEW_RUN, ERROR = Stream.NEW_RUN, Stream.ERROR
 EDGE = 1e-3  # share within which a mixture lies on a bound
 MOST = 2_000  # mixtures compared
 
@@ -391,7 +391,7 @@ def _checked(mixtures: Array, what: str) -> Array:
 
 def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> tuple[Array, list[int]]:
     """The different mixtures (m, k) of a table, in its order, and the numbers of their first rows (m)."""
-    runs = among if isinstance(among, Runs) else read_runs(among)
+    runs = read_runs(among)
     if missing := [s for s in shares if s not in runs.frame]:
         raise BayeslawError(f"{runs.name} has no column {missing[0]}; a mixture has {', '.join(shares)}.", code="missing-column")
     mixtures = _checked(runs.frame[list(shares)].to_numpy(dtype=np.float64), runs.name)

@@ -17,18 +17,18 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.base_losses import SAME
 from bayeslaw.forecasting.discrepancy import StatedDiscrepancy
 from bayeslaw.forecasting.stack import with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.walk import directions
-from bayeslaw.planning.domain_loss import PLANNED, DomainLoss
+from bayeslaw.planning.domain_loss import DomainLoss
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.effects import LearntEffects
 from bayeslaw.posterior.fit import Fit
 
 AVERAGED = 200  # draws by which the correlation is measured
-ERROR = 3  # kind of random numbers: learnt errors of laws
 LEAST = 3  # checkpoints from which a correlation is measured
 
 
@@ -56,7 +56,7 @@ def with_next_run(
         shifts, erring = [np.zeros((2, 0 if selections else loss.size))], False
         for i, ((fit, chosen), member) in enumerate(zip(selections, loss.member_draws, strict=False)):
             # A fit of a stack may be selected in several parts, whose draws have noise of their own.
-            own, shift = (int(fit.info["seed"]), seed, PLANNED, place + i * len(order)), np.zeros((2, member.size))
+            own, shift = (int(fit.info["seed"]), seed, Stream.PLANNED, place + i * len(order)), np.zeros((2, member.size))
             if run:
                 added, text = _next_run(fit, chosen, loss.settings, own, number)
                 shift += added
@@ -161,7 +161,7 @@ def _learnt_error(
     if away is None or away.discrepancy is None or "D" in directions(fit.law):
         return np.zeros(member.size)
     at = {name: np.array([value]) for name, value in member.constants.items()}
-    return np.asarray(away.discrepancy.drawn(chosen, (*entropy, ERROR)).at(at)[0])
+    return np.asarray(away.discrepancy.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR)).at(at)[0])
 
 
 def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:

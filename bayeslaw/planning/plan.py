@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core import html
+from bayeslaw.core import html, intervals
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import Stages
@@ -415,8 +415,8 @@ class _Solver:
                 notes, failed = [*notes, *failures, *warnings], failed or bool(failures)
             x = problem.box.log_tokens()
             if problem.constraints and x.size > 1 and problem.box.listed_x is None:
-                intervals = problem.search.intervals(self.draws, x, np.array([shown.replay]))[0]
-                if share := float(intervals.several.mean()):
+                several = problem.search.intervals(self.draws, x, np.array([shown.replay]))[0].several
+                if share := float(several.mean()):
                     where = f"on several intervals of tokens at r = {shown.replay:.3g}"
                     notes.append(f"in {share:.1%} of the draws the constraints hold {where}; all of them count")
         losses, checks = _losses(problem, shown), checks_label(failed)
@@ -536,8 +536,7 @@ def _losses(problem: PlanProblem, shown: PlanPoint | None) -> pd.DataFrame:
             draws[f"whole life ({name})"] = np.exp(values_at(spent, every, x, shown.replay))
     if problem.minimise == "replay" and problem.box.listed_r is None:
         draws["replay that suffices, draw by draw"] = problem.search.along_replay(every).low.min(axis=0)
-    quantiles = {name: np.quantile(v, [0.5, 0.05, 0.95], method="nearest") for name, v in draws.items()}
-    return pd.DataFrame(quantiles, index=["median", "eti90_lb", "eti90_ub"]).T.rename_axis("quantity")
+    return intervals.rows(draws, 0.9, method="nearest")
 
 
 def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:

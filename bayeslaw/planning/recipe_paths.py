@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.planning.allocation import optimum, stages
@@ -31,7 +32,7 @@ from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
-ERROR, NOISE = 81, 83  # kinds of random numbers: errors of laws, noise of the next runs; the second recipe has the next number
+ERROR, NOISE = Stream.RECIPE_ERROR, Stream.RECIPE_NOISE  # of the first recipe; the second has the next number
 REACH = 1_000.0  # by how many times more or less compute a recipe may need, as far as is searched
 STEP = 0.1  # e-folds of compute between points of a path; between them logs of losses are linear, to 1e-4 of the compute
 

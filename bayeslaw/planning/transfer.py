@@ -18,6 +18,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import columns
+from bayeslaw.core.text import counted
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
@@ -58,6 +59,9 @@ class Transfer:
     scratch: Array
     failed: bool = False
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Transfer at {counted(len(self.settings), 'setting')}: {len(self.loss):,} draws>"
 
     @property
     def transferred(self) -> Array:

@@ -195,7 +195,7 @@ def tuning(
     if not settings and runs is None:
         raise BayeslawError("Say where: settings such as N and D (--set N=1e9), or runs (--runs RUNS.csv).", code="nothing-asked")
     table = _table(fit, settings or {}, tuned)
-    given = read_runs(runs) if runs is not None and not isinstance(runs, Runs) else runs
+    given = None if runs is None else read_runs(runs)
     draws = tuple(LawDraws(law, {k: own[k] for k in law.parameters}) for law, (_, own) in zip(laws, pairs, strict=True))
     at = [best_values(law, table) for law in draws] if len(table) else []
     of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []

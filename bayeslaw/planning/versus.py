@@ -489,7 +489,7 @@ def _rows(at: pd.DataFrame | Runs | str | Path | Mapping[str, Any], fit: Posteri
         frame = grid(fit, {**at, **filled})
         frame = frame[[c for c in frame if c in fit.measured and c not in filled]]
     else:
-        frame = (at if isinstance(at, Runs) else read_runs(at)).frame
+        frame = read_runs(at).frame
         frame = frame[[c for c in frame if c in fit.measured]]
     if missing := [c for c in ("N", "D") if c not in frame]:
         raise BayeslawError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names, quantiles
@@ -247,7 +247,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
     """
     table = allocation.summary(ci_prob)
     count = len(table)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, most, MOST_LINES)).round().astype(np.int64))
+    chosen = evenly(count, min(most, MOST_LINES))
     ends = {
         name: [table[end].to_numpy(dtype=np.float64) for end in interval_names(f"{name}_eti", ci_prob)] for name in ("N", "loss")
     }

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
+from bayeslaw.core.text import exact
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.laws.pooling import level
 from bayeslaw.plots.style import (
     COLOURS,
     MARKERS,
@@ -51,7 +52,7 @@ def forecast_axis(forecast: Forecast) -> str:
 def text_names(forecast: Forecast) -> dict[str, Callable[[object], str]]:
     """Return the text columns by which parameters or noise of the fits differ, with functions from values to the fits' names."""
     fits = [part.fit for part in forecast.members]
-    names: dict[str, Callable[[object], str]] = {column: level for fit in fits for column in fit.law.levels}
+    names: dict[str, Callable[[object], str]] = {column: exact for fit in fits for column in fit.law.levels}
     for fit in fits:
         if fit.observed.group_names:
             names.setdefault(fit.observed.group_column, str)
@@ -273,7 +274,7 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
         nonlocal shown, thinned
         at = np.flatnonzero(chosen & within)
         left[chosen] = False
-        kept = at[np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(np.int64))] if len(at) else at
+        kept = at[evenly(len(at), MOST_POINTS)]
         shown, thinned = shown + len(kept), thinned + int(chosen.sum()) - len(kept)
         look: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 3, "mew": 0, "zorder": 2.5}
         ax.plot(rows[x].iloc[kept], rows[outcome.name].iloc[kept], **look | style)

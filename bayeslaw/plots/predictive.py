@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslaw.core.arrays import evenly
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.evaluation.predictive import PredictiveCheck
 from bayeslaw.plots.style import COLOURS, failure, finish, keep_within, new_axes
@@ -39,7 +40,7 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     rows = check.rows.sort_values("median")
     total = len(rows)
     held = int(_inside(check, rows).sum())
-    rows = rows.iloc[np.unique(np.linspace(0, total - 1, min(total, SHOWN)).round().astype(np.int64))]
+    rows = rows.iloc[evenly(total, SHOWN)]
     outcome = check.outcome
     median, measured = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name))
     ax = ax or new_axes()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.dynamics.monitor import Watch
@@ -42,7 +43,7 @@ def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob:
 
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
     """Return evenly spaced steps of the adaptation, 0 being before its first."""
-    return np.unique(np.linspace(0, len(recipe.schedule), POINTS).round().astype(np.int64))
+    return evenly(len(recipe.schedule) + 1, POINTS)
 
 
 def plot_transfer(

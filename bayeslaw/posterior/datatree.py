@@ -10,6 +10,7 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.streams import Stream
 from bayeslaw.laws.law import Law
 from bayeslaw.noise import noise as noises
 from bayeslaw.noise.model import pools
@@ -17,7 +18,6 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import GROUPS, Fit, Group, Per, values_of
 from bayeslaw.posterior.sensitivity import log_priors
 
-REPLICATED = 13  # kind of random numbers: replicated losses
 SAMPLE = ("chain", "draw")
 Variables = dict[str, tuple[tuple[str, ...], Array]]
 """Names of variables, with the names of their dimensions after those of draws and their values (S, …)."""
@@ -138,7 +138,7 @@ def _replicated(fit: Fit, seed: int) -> xr.Dataset:
     """Responses at the fitted settings, drawn as the PyMC model draws them."""
     observed, draws, noise, outcome = fit.observed, fit.draws, fit.noise, fit.law.outcome
     mean = outcome.to_scale(fit.law.predict(draws, observed.covariates))
-    row, seeds = np.arange(observed.run.size), (seed, REPLICATED)
+    row, seeds = np.arange(observed.run.size), (seed, Stream.REPLICATED)
     effects, run = _effects(fit), observed.run
     if effects:  # they are parameters, so the fitted runs keep theirs
         scale = noise.scales(draws, "sigma_run")[noise.groups_of(observed)].T

@@ -14,10 +14,10 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations, clock_of
 from bayeslaw.posterior.fit import Fit, values_of
 
-LEARNT = 12  # kind of random numbers: draws of learnt effects
 Reading = Literal["known", "new-run", "new-checkpoint"]
 """As what rows are forecast: with all that was learnt, as new runs of known checkpoints, or as new runs of new ones."""
 WORDS = ("new run", "known checkpoint", "known run")
@@ -113,7 +113,7 @@ class LearntEffects:
             of = code if kind == "checkpoint" else int(observed.checkpoint[code])
             runs = np.flatnonzero((observed.checkpoint == of) & (np.array(observed.run_names) != self.left_out))
             of_checkpoint, of_run = noise.sample_effects(
-                *self._data(runs), np.random.default_rng((*self.entropy, LEARNT, of)), multiple=self._multiple(runs)
+                *self._data(runs), np.random.default_rng((*self.entropy, Stream.LEARNT_EFFECT, of)), multiple=self._multiple(runs)
             )
             self._known[("checkpoint", of)] = of_checkpoint[0]
             self._known.update((("run", run), effect) for run, effect in zip(runs.tolist(), of_run, strict=True))
@@ -122,7 +122,7 @@ class LearntEffects:
     def _path(self, code: int) -> Array:
         """The OU effect of a run at the rows of the table that belong to it, array (k, S)."""
         if ("path", code) not in self._known:
-            rng = np.random.default_rng((*self.entropy, LEARNT, code))
+            rng = np.random.default_rng((*self.entropy, Stream.LEARNT_EFFECT, code))
             data = self._data(np.array([code]))
             self._known["path", code] = self.fit.noise.sample_path(*data, self.time[self.run == code], rng)
         return self._known["path", code]

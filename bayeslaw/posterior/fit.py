@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Index
-from bayeslaw.core.errors import BayeslawError, shortened
+from bayeslaw.core.errors import BayeslawError, FitError, shortened
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
@@ -44,6 +44,7 @@ Per = Literal["run", "row"]
 DATA = ("observed_data", "constant_data")
 EXTRAPOLATION = "extrapolation"
 """Group of a fit's tree with the draws of the model in which the law has an error."""
+LEAST_DRAWS = 400  # for tail probabilities and covariances
 SCALED = 4_000_000  # log likelihoods of rows that are computed for sensitivities: all draws of 1,000 rows
 
 
@@ -470,3 +471,27 @@ def require_fits(*given: object, points: bool = False) -> None:
         kinds = "fit, a stack or a point fit" if points else "fit or a stack"
         what = f"the path {str(value)!r}" if isinstance(value, (str, Path)) else shortened(repr(value))
         raise BayeslawError(f"Give a {kinds}, not {what}: bayeslaw.load_fit reads one from its file.", code="not-a-fit")
+
+
+def require_single_fit(fit: object, what: str) -> Fit:
+    """Return a single fit; refuse anything else, such as a stack. `what` is the subject of the error message."""
+    if not isinstance(fit, Fit):
+        raise FitError(
+            f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give one that "
+            "`bayeslaw fit` wrote for a single law.",
+            code="not-a-single-fit",
+        )
+    return fit
+
+
+def require_draws(fit: Fit, what: str) -> None:
+    """Refuse a fit with fewer than `LEAST_DRAWS` draws or with draws that are not finite."""
+    draws = fit.draws
+    if (size := next(iter(draws.values())).size) < LEAST_DRAWS:
+        raise FitError(
+            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {size}: fit with more --draws.",
+            code="too-few-draws",
+        )
+    for name, values in draws.items():
+        if bad := int((~np.isfinite(values)).sum()):
+            raise FitError(f"{what} needs finite draws, and {bad} of {size} draws of {name} are not.", code="non-finite-draws")

@@ -15,13 +15,13 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import exact
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import MOST, level, with_by, with_levels
+from bayeslaw.laws.pooling import MOST, with_by, with_levels
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
-
-NEW = 14  # kind of random numbers: values of new groups
 
 
 def with_new_groups(fit: Fit, frame: pd.DataFrame, seed: int) -> Fit:
@@ -76,7 +76,7 @@ def new_groups_check(fit: Fit) -> Check | None:
 def _with_new(known: tuple[str, ...], frame: pd.DataFrame, column: str) -> tuple[str, ...]:
     if column not in frame:
         return known
-    values = tuple(dict.fromkeys((*known, *map(level, frame[column].dropna()))))
+    values = tuple(dict.fromkeys((*known, *map(exact, frame[column].dropna()))))
     if len(values) > MOST:
         message = f"{column} has {len(values)} values with the fitted ones; at most {MOST} are possible."
         raise BayeslawError(message, code="number-of-levels")
@@ -102,7 +102,7 @@ def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
     for name, parameter in law.parameters.items():
         if name in values or parameter.within is None:
             continue
-        rng = np.random.default_rng([int(fit.info["seed"]), seed, NEW, *name.encode()])
+        rng = np.random.default_rng([int(fit.info["seed"]), seed, Stream.NEW_GROUP, *name.encode()])
         if parameter.around is None:
             values[name] = parameter.prior.sample(size, rng)
             continue

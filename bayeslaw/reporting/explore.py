@@ -31,6 +31,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.files import write_text
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.forecast import member_entropy
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
@@ -42,7 +43,6 @@ from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
 
 DRAWS = 400
 FEWEST, MOST = 50, 2_000  # draws of each fit
-ERRORS = 15  # kind of random numbers: those of the law's error in the page
 MOST_FITS = 3
 SCRIPTS = ("explore-numbers.js", "explore-pictures.js", "explore.js")  # parts of one script, in this order
 ROWS = 400  # most fitted rows of a fit that the page shows
@@ -176,7 +176,8 @@ def _posterior(posterior: Posterior, label: str, size: int, seed: int, laws: dic
         members.append(_member(fit, chosen, entropy, laws) | {"beyond": None})
         away = with_error(fit, selections)
         if away is not None:
-            members[-1]["beyond"] = _member(away, chosen, entropy, laws) | {"error": _error(away, chosen, (*entropy, ERRORS))}
+            error = _error(away, chosen, (*entropy, Stream.EXPLORED_ERROR))
+            members[-1]["beyond"] = _member(away, chosen, entropy, laws) | {"error": error}
     outcome, unit = posterior.outcome, posterior.unit
     low, high = outcome.bounds
     return {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.evaluation.predictive import PredictiveCheck, predictive_check
 from bayeslaw.forecasting.forecast import Forecast, forecast
@@ -211,7 +212,7 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
     groups = [group for group in groups if group[x].nunique() >= 3 and group[others].notna().all(axis=None)]
     if not groups:
         return f"at no setting there are three {fit.law.outcome.plural} along {x}."
-    chosen = [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, FANS).round().astype(int))]
+    chosen = [groups[i] for i in evenly(len(groups), FANS)]
     values = pd.concat(chosen)[x]
     start, end = float(values[values > 0].min()), float(values.max())
     along = np.geomspace(start, REACH * end, POINTS) if axes[x].logarithmic else np.linspace(float(values.min()), end, POINTS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,7 @@ def _pictures(calibration: Calibration) -> dict[str, Picture]:
         "reach": Picture(
             f"Share of {plural} inside the 50, 80 and 90% intervals by the distance beyond the fitted runs, {of}.",
             f"Coverage of intervals against how far beyond the runs the forecasts were of {plural}. The table has the numbers.",
-            (WIDTH, HEIGHT), partial(_alone, calibration),
+            (WIDTH, HEIGHT), lambda figure: plot_record(calibration, figure.subplots()),
         ),
         "calibration": Picture(
             f"Coverage of equal-tailed intervals of every probability, and the rank of each {outcome.name} in its forecast (PIT): "
@@ -95,7 +94,3 @@ def _pictures(calibration: Calibration) -> dict[str, Picture]:
             (WIDTH, 2 * HEIGHT), calibrated,
         ),
     }  # fmt: skip
-
-
-def _alone(calibration: Calibration, figure: Figure) -> None:
-    plot_record(calibration, figure.subplots())

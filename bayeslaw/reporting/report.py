@@ -151,7 +151,7 @@ def report(
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
     whole_number("seed", seed, 0)
     read_choice(discrepancy)
-    at, measured = (given if given is None or isinstance(given, Runs) else read_runs(given) for given in (at, measured))
+    at, measured = (None if given is None else read_runs(given) for given in (at, measured))
     options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}

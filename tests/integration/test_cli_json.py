@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from bayeslaw.cli import main as cli
-from bayeslaw.cli.answer import plain_value
+from bayeslaw.cli.answer import json_result
 from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, rejected
@@ -108,10 +108,10 @@ def test_faults_of_a_table_are_listed(command: Command, folder: Path) -> None:
 
 def test_missing_and_infinite_numbers_become_null_and_text() -> None:
     table = pd.DataFrame({"a": [np.nan, np.inf, -np.inf], "b": ["x", None, "z"]}, index=pd.Index(["p", "q", "r"]))
-    assert plain_value(table) == [
+    assert json_result(table) == [
         {"name": "p", "a": None, "b": "x"}, {"name": "q", "a": "Infinity", "b": None}, {"name": "r", "a": "-Infinity", "b": "z"},
     ]  # fmt: skip
-    assert plain_value({"n": np.int64(3), "ok": np.bool_(True), "path": Path("x")}) == {"n": 3, "ok": True, "path": "x"}
+    assert json_result({"n": np.int64(3), "ok": np.bool_(True), "path": Path("x")}) == {"n": 3, "ok": True, "path": "x"}
 
 
 def test_bad_input_and_bad_usage_end_with_status_2(command: Command, folder: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from scipy import stats
 
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.table import Runs
 from bayeslaw.forecasting.forecast import Forecast, forecast_selections
 from bayeslaw.forecasting.outside import beyond_product, outside
@@ -25,7 +26,7 @@ from bayeslaw.noise.walk import ROW_NOISE
 from bayeslaw.planning.allocation import numeric, optimum
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.reporting.explore import ERRORS, Explorer, explore, thinned
+from bayeslaw.reporting.explore import Explorer, explore, thinned
 from tests import oracles
 from tests.browser import READY, needs_browser, opened, running
 from tests.commands import Command
@@ -205,7 +206,7 @@ def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_p
     ((_, chosen),) = thinned(fit.selections, 400)
     assert beyond is not None
     assert beyond.discrepancy is not None
-    walk, rng = beyond.discrepancy.walk, np.random.default_rng((int(fit.info["seed"]), 0, ERRORS))
+    walk, rng = beyond.discrepancy.walk, np.random.default_rng((int(fit.info["seed"]), 0, Stream.EXPLORED_ERROR))
     extra = np.exp(walk.beyond[0] + walk.beyond[1] * rng.standard_normal(400))
     normal, zero = rng.standard_normal(400), np.zeros(1, dtype=np.int64)
     values = {name: v[chosen] for name, v in beyond.draws.items()}

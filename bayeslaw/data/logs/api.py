@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
+from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
 from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
-from bayeslaw.data.logs.log import Log, Meanings, counted, listed, meanings
+from bayeslaw.data.logs.log import Log, Meanings, meanings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import counted, exact
 from bayeslaw.core.units import unit
-from bayeslaw.data.logs.log import counted
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
 from bayeslaw.data.logs.merge import LOSS, Entries, fault, refuse
 from bayeslaw.data.validate import check_loss

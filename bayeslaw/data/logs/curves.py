@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.text import listed
 from bayeslaw.data.curves import Curve, Curves
 from bayeslaw.data.table import Runs
 from bayeslaw.schedules.areas import POWER, Phase, Point, trace
@@ -48,8 +49,7 @@ def log_curves(
         raise BayeslawError(f"{problem}: name it, such as --column step=COLUMN.", code="missing-column")
     names = list(map(str, frame["run"].unique()))
     if run is None and len(names) > 1:
-        shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
-        raise BayeslawError(f"{log.name} has {len(names)} runs ({shown}): name one (run=…, --run).", code="several-runs")
+        raise BayeslawError(f"{log.name} has {len(names)} runs ({listed(names)}): name one (run=…, --run).", code="several-runs")
     name = names[0] if run is None else run
     if name not in names:
         raise BayeslawError(f"{log.name} has no run {name!r}.{nearest(name, names)}", code="unknown-run")

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.core.text import counted
 from bayeslaw.data.logs.cells import numbers
-from bayeslaw.data.logs.log import Log, counted
+from bayeslaw.data.logs.log import Log
 from bayeslaw.data.logs.text import decoded
 from bayeslaw.data.table import json_object
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -57,17 +57,6 @@ class Log:
     losses: Mapping[str, str | None] | None = None
     bare_loss: bool = True
     notes: tuple[str, ...] = field(default=())
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as '1 row', '3 rows' or '2 losses'."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Return names separated by commas, with … after the first `most`."""
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.data.logs.log import counted
+from bayeslaw.core.text import counted
 
 RESUMED = ("last", "first")
 LOSS = "loss:"  # before the domain, in the name of a column of losses; nothing follows if the losses have no named domain

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, resolve
-from bayeslaw.data.logs.log import Log, counted, domain_of, listed
+from bayeslaw.data.logs.log import Log, domain_of
 
 _MASK = 0xA282EAD8
 _HEADER = 12

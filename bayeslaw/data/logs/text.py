@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, resolve
-from bayeslaw.data.logs.log import SPREADS, TIMES, Log, counted, domain_of, is_metric, is_other_loss, listed, step_column
+from bayeslaw.data.logs.log import SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, step_column
 
 DELIMITERS = (",", "\t", ";")
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history

@@ -102,6 +102,18 @@ def test_a_table_in_memory_stays_unchanged(table: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(table, before)
 
 
+def test_runs_that_were_read_are_returned_as_they_are(table: pd.DataFrame) -> None:
+    runs = read_runs(table, duplicates="keep")
+    assert read_runs(runs) is runs
+    some = read_runs(runs, f"N > {table['N'].min()}")
+    assert some.duplicates == "keep"
+    assert 0 < len(some) < len(runs)
+    options: list[dict[str, Any]] = [{"columns": {"N": "N"}}, {"strict": False}, {"duplicates": "drop"}]
+    for given in options:
+        with fails("already-read", runs.name):
+            read_runs(runs, **given)
+
+
 def test_rows_have_numbers_of_their_own(table: pd.DataFrame) -> None:
     for frame in (pd.concat([table, table]), table.set_axis([f"row {i}" for i in range(len(table))], axis=0)):
         with fails("bad-index", "read_runs"):

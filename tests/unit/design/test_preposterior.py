@@ -12,9 +12,10 @@ import pytest
 from scipy.linalg import block_diag
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.table import read_runs
 from bayeslaw.design.anchors import anchors
-from bayeslaw.design.preposterior import SIMULATED, Design, nested, validate
+from bayeslaw.design.preposterior import Design, nested, validate
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
 from tests import fixed
@@ -132,7 +133,7 @@ def test_heavy_tailed_points_inform_less_than_normal_ones() -> None:
 def test_a_draw_has_no_weight_for_its_own_losses() -> None:
     """All but one draw of the weights of each simulation, against weights by the normal density."""
     fit, outer = line_fit(size=800, point=0.02, run=0.02), 20
-    draws = np.random.default_rng((0, SIMULATED)).choice(800, outer, replace=False)
+    draws = np.random.default_rng((0, Stream.SIMULATED)).choice(800, outer, replace=False)
     design = Design.of(fit, read_runs(DESIGN.head(1)), draws)
     target = np.stack([fit.draws[name] for name in "abc"], axis=1) @ curvature(TARGETS["x"])
     variances, effective = [], []

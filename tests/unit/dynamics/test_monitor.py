@@ -12,9 +12,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.curves import Curves, read_curves
 from bayeslaw.dynamics.change_errors import LEARNT
-from bayeslaw.dynamics.monitor import ERRORS, Watch, watch
+from bayeslaw.dynamics.monitor import Watch, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
 from bayeslaw.posterior.fit import Fit
@@ -117,7 +118,7 @@ def test_the_law_errs_by_shares_of_the_changes_that_it_forecasts() -> None:
     assert np.abs(rate[:, -1]).min() > 0.005
     area, d = np.cumsum(WHOLE.rates)[exact.steps - 1], {k: v[:, None] for k, v in fit.draws.items()}
     law = d["L0"] + d["A"] * area ** -d["alpha"]
-    shares = LEARNT.draw(rate, np.log(law / law[:, :1]), np.random.default_rng([int(fit.info["seed"]), 0, ERRORS]))
+    shares = LEARNT.draw(rate, np.log(law / law[:, :1]), np.random.default_rng([int(fit.info["seed"]), 0, Stream.CHANGE_ERROR]))
     np.testing.assert_allclose(np.log(erring.loss / exact.loss), shares, atol=1e-9)
     assert shares[:, -1].std() > 0.001
     with fails("unknown-option", "'some'", "learned or none"):

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 import bayeslaw
+from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.inference import discrepancy
@@ -20,7 +21,7 @@ from bayeslaw.inference.sample import Acceptance, Sample
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import Walk
-from bayeslaw.posterior.effects import LEARNT, LearntEffects
+from bayeslaw.posterior.effects import LearntEffects
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
@@ -112,7 +113,7 @@ def test_what_outliers_count_is_kept_with_a_fit(tmp_path: Path) -> None:
     effects = LearntEffects.of(away, wild[wild["run"] == made.observed.run_names[code]], np.zeros(5), np.arange(40), (1, 2))
     rows = away.observed.select(np.array([code]))
     draws = {name: values[:40] for name, values in away.draws.items()}
-    seeds = (1, 2, LEARNT, int(made.observed.checkpoint[code]))
+    seeds = (1, 2, Stream.LEARNT_EFFECT, int(made.observed.checkpoint[code]))
     _, (expected,) = away.noise.sample_effects(
         away.residual_of(rows, np.arange(40)),
         rows,

@@ -15,13 +15,13 @@ from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Duplicates, read_runs
-from bayeslaw.inference.refit import join_runs, refit_task, require_draws, require_single_fit, rows_of, stack_runs
+from bayeslaw.inference.refit import join_runs, refit_task, rows_of, stack_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import CHOICES, Noise
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_draws, require_single_fit
 from tests import oracles
 from tests.errors import fails, faults
 from tests.fixed import fixed_fit, line_fit, loaded_fit, stand_in_fit

@@ -251,6 +251,15 @@ def test_farseer_counted_from_elsewhere_is_the_same_law() -> None:
 
 
 @pytest.mark.slow
+def test_a_law_that_was_loaded_is_returned_as_it_is() -> None:
+    law = load_law("data-mixing", shares=["wiki", "code"])
+    assert load_law(law) is law
+    with fails("law-with-shares"):
+        load_law(law, shares=["web", "code"])
+    with fails("law-with-shares"):
+        load_law(law, reference="wiki")
+
+
 def test_the_digest_differs_between_cards_and_priors() -> None:
     laws = [load_law(name) for name in law_names()]
     changed = [law.with_priors({list(law.parameters)[-1]: Prior.parse("Normal(0.3, 0.1)")}) for law in laws]

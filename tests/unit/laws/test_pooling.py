@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import CardError
+from bayeslaw.core.text import exact
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import check
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import ridge_candidates
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import level as text_of
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.draws import LawDraws
@@ -212,7 +212,7 @@ def test_the_density_of_many_levels_is_sampled_in_a_graph_that_does_not_grow_wit
 
 def test_values_that_agree_to_six_digits_are_levels_of_their_own() -> None:
     values = [20240101.0, 20240102, np.int64(20240102), 1e7, 10_000_000, 1e7 + 30, 0.1, np.float64(1 / 3), 2**60 + 1, "a", True]
-    texts = [text_of(value) for value in values]
+    texts = [exact(value) for value in values]
     assert texts == [
         "20240101", "20240102", "20240102", "1e+07", "1e+07", "10000030", "0.1", "0.33333333333333331", "1152921504606846977",
         "a", "True",

@@ -12,11 +12,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.domain_loss import PLANNED
 from bayeslaw.planning.life import WholeLife, whole_life
-from bayeslaw.planning.next_run import ERROR
 from bayeslaw.plots.decisions import plot_whole_life
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -284,7 +283,7 @@ def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> N
     assert away is not None
     assert away.discrepancy is not None
     at = {"N": np.array([place.N]), "D": np.array([place.D])}
-    expected = away.discrepancy.drawn(np.arange(SIZE), (0, PLANNED, 0, ERROR)).at(at)[0]
+    expected = away.discrepancy.drawn(np.arange(SIZE), (0, Stream.PLANNED, 0, Stream.NEXT_RUN_ERROR)).at(at)[0]
     assert expected.std() > 0.005
     np.testing.assert_allclose(life.searches[0].losses.shift, expected)
     assert (life.extrapolated, exact.extrapolated) == (True, False)

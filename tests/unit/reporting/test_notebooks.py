@@ -12,10 +12,13 @@ import pandas as pd
 import pytest
 
 import bayeslaw
+from bayeslaw.design.update import Update
 from bayeslaw.evaluation.comparison import Comparison
 from bayeslaw.evaluation.loo import leave_one_run_out
+from bayeslaw.forecasting.average import average
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.law import Law
+from bayeslaw.planning.transfer import Transfer
 from bayeslaw.posterior.fit import Fit
 from tests.errors import fails
 from tests.fixed import apart_fit, line_fit
@@ -180,6 +183,18 @@ def test_runs_show_what_was_read(sound_fit: Fit) -> None:
 @pytest.mark.parametrize("make", [lambda: line_fit(), lambda: bayeslaw.Runs(pd.DataFrame({"x" * 300: [1.0]}), "y" * 300)])
 def test_long_names_are_wrapped(make: Callable[[], Any]) -> None:
     assert max(map(len, repr(make()).split("\n"))) <= 80
+
+
+def test_results_that_hold_arrays_are_shown_in_a_line(sound_fit: Fit) -> None:
+    size = next(iter(sound_fit.draws.values())).size
+    allocation = bayeslaw.allocate(sound_fit, "1e19:1e21:3")
+    assert repr(allocation) == f"<Allocation of 3 budgets by {sound_fit.name}: {size:,} draws>"
+    transfer = Transfer(SETTINGS, np.ones((400, 1)), np.full((400, 1), 1e10))
+    assert repr(transfer) == "<Transfer at 1 setting: 400 draws>"
+    updated = Update(sound_fit, pd.DataFrame(), True, "The new runs agree with the predictions.", None)
+    assert repr(updated) == f"<Update of {sound_fit.name}: The new runs agree with the predictions.>"
+    rows = pd.DataFrame({"N": [1e9, 1e9, 2e9, 2e9], "task": ["a", "b", "a", "b"]})
+    assert repr(average(rows, np.ones((400, 4)), "task")) == "<Averages over task at 2 settings: 400 draws>"
 
 
 @pytest.mark.slow

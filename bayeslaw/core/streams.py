@@ -1,0 +1,52 @@
+"""Kinds of random numbers, which stand in the seeds of generators beside the seeds that a user gives."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Stream(IntEnum):
+    """Kinds of random numbers: each use has one of its own, so that draws for one purpose are independent of those for another.
+
+    Numbers from 0 to 5 are levels of a noise (`noise.Noise`), which stand behind the seeds that a caller gives it. A new use takes
+    a new number. Three numbers are shared, since results in the documentation depend on them; the seeds around them differ.
+    """
+
+    NEXT_RUN_ERROR = 3
+    """The learnt error of a law for a planned run. It is the level of a one-sided run effect, beside which no error is learnt."""
+    DISCREPANCY = 10
+    """The discrepancy that a user states for a forecast."""
+    MEMBER = 11
+    """A fit of a stack: this number plus its place, in front of the other kinds."""
+    LEARNT_EFFECT = 12
+    """Effects of runs and checkpoints of the fit, given their losses."""
+    SIMULATED = 13
+    """Draws from which a look-ahead simulates runs, and the noise of these runs."""
+    SECOND_POSTERIOR = 13
+    """The posterior with an error of the law: this number only makes another seed, from which nothing else is drawn."""
+    ERROR = 14
+    """The learnt error of a law in forecasts, allocations and mixtures."""
+    AHEAD = 15
+    """The effect of a run under way, ahead of its last checkpoint."""
+    PAIRED = 15
+    """Which draw of the first fit of a chain goes with which of the second: this number comes second, that of AHEAD third."""
+    LAST = 16
+    """The noise of the last evaluation of a run under way."""
+    CHANGE_ERROR = 17
+    """What the law errs by where the learning rate of a run under way changes."""
+    REPLICATED = 18
+    """Replicated losses of the fitted rows."""
+    NEW_GROUP = 19
+    """Parameters of groups that no fitted row has."""
+    EXPLORED_ERROR = 20
+    """The learnt error of a law in the explorer's page."""
+    PLANNED = 70
+    """Effects and noise of a planned run, and errors of base losses."""
+    RECIPE_ERROR = 81
+    """The learnt errors of laws of the first of two recipes; the second has the next number."""
+    RECIPE_NOISE = 83
+    """The noise of the next runs of the first of two recipes; the second has the next number."""
+    NEW_RUN = 90
+    """The search for a mixture, and the noise of a run with it: this number is the last, or 1 follows it."""
+    AMOUNT = 90
+    """Uncertain amounts of a whole life: the letters of the amount's name follow."""
