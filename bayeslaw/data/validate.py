@@ -393,7 +393,14 @@ def _check_items(frame: pd.DataFrame, outcome: Outcome, wrong: pd.Series) -> Ite
 
 
 def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]:
-    """List impossible standard errors of losses or other outcomes, in a unit; planned runs may have them without these."""
+    """List impossible standard errors of losses or other outcomes; planned runs may have them without these.
+
+    Parameters
+    ----------
+    frame, outcome
+    unit : str
+        Of the outcomes and their errors, for the texts; may be empty.
+    """
     column, name, error, of = outcome.error, outcome.name, frame[outcome.error], f" in {unit}" if unit else ""
     if error.dtype.kind not in "fiu":
         problem, suggestion = f"column {column} holds no numbers", f"give standard errors{of}"

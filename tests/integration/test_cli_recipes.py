@@ -128,7 +128,7 @@ def test_a_forced_forecast_of_a_third_domain_is_marked(command: Command, folder:
     assert command(*asked, "--force", "-o", "sound.csv").status == 0
     assert set(pd.read_csv("sound.csv")["checks"]) == {"passed"}
     apart = Check("forecast R-hat", False, "chains disagree at a setting", "sampling", pd.DataFrame())
-    monkeypatch.setattr("bayeslaw.forecasting.forecast.forecast_checks", lambda *_: [apart])
+    monkeypatch.setattr("bayeslaw.forecasting.member_draws.forecast_checks", lambda *_: [apart])
     refused(command(*asked), "chains disagree at a setting")
     assert command(*asked, "--force", "-o", "forced.csv").status == 0
     assert set(pd.read_csv("forced.csv")["checks"]) == {"FAILED (forced)"}

@@ -132,6 +132,6 @@ def test_known_errors_are_no_part_of_the_scale_that_outliers_are_measured_by(rng
     law: Any = SimpleNamespace(predict=lambda *_: np.ones((5, 200)))
     noise: Any = SimpleNamespace(scales=lambda *_: np.full((1, 5), 0.001))
     walk: Any = SimpleNamespace(components=lambda _: np.zeros((200, 1)))
-    rows: Any = SimpleNamespace(response=error, covariates={}, se=se)
+    rows: Any = SimpleNamespace(response=error, covariates={}, known=se**2)
     multiples = discrepancy._multiples(walk, law, rows, noise, {"E": np.ones((1, 5))})
     np.testing.assert_allclose(multiples, (4 + (error / se) ** 2) / 5, rtol=0.05)
