@@ -19,8 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
-from bayeslaw.core.text import short_lines
-from bayeslaw.data.columns import columns_there
+from bayeslaw.core.text import listed, short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
@@ -271,7 +270,7 @@ class Anchors:
         """
         at, ensemble, market = self.candidates, self.market.ensemble, self.market
         if run not in at.names:
-            hint = nearest(run, at.names) or f" There are {columns_there(at.names)}."
+            hint = nearest(run, at.names) or f" There are {listed(at.names)}."
             raise BayeslawError(f"There is no candidate {run!r}.{hint}", code="unknown-candidate")
         code = at.names.index(run)
         nothing, whole = np.eye(ensemble.rank), market.value(np.eye(ensemble.rank))

@@ -25,7 +25,7 @@ from bayeslaw.core.arrays import Array, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import compact, short_lines
+from bayeslaw.core.text import compact, counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_product, outside
@@ -161,8 +161,8 @@ class Mix:
         kept = f"; limits hold with probability {row['limits_prob']:.3f}" if self.limits else ""
         lines.append(f"recommended: {in_words(self.best)}; loss {row['loss_mean']:.4g} {self.unit}{kept}")
         lines.append(
-            f"it is the best of the {len(self.table)} mixtures compared with probability {row['best_prob']:.2f}; its loss exceeds "
-            f"that of each draw's own best mixture by {row['regret']:.2g} {self.unit} in the mean"
+            f"it is the best of the {counted(len(self.table), 'mixture')} compared with probability {row['best_prob']:.2f}; its loss "
+            f"exceeds that of each draw's own best mixture by {row['regret']:.2g} {self.unit} in the mean"
         )
         if self.today is not None and self.gain is not None:
             ends = [v for k, v in self.gain.items() if k.startswith("eti")]

@@ -13,7 +13,7 @@ from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names, quantiles
-from bayeslaw.core.text import compact
+from bayeslaw.core.text import compact, counted
 from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.planning.allocation import Allocation
@@ -347,7 +347,7 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     >>> bayeslaw.plots.plot_whole_life(life, Figure().subplots()).get_xlabel()
     'parameters N'
     """
-    unit, values = UNITS[life.unit], life.given.tolist()
+    unit, values, unreached, open_ended = UNITS[life.unit], life.given.tolist(), 0, False
     ax = ax or new_axes()
     for i, (value, search) in enumerate(list(zip(values, life.searches, strict=True))[:MOST_LINES]):
         n = _shown_sizes(life, i)
@@ -362,6 +362,8 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
             ax.fill_between(n, low, np.where(np.isfinite(high), high, endless), color=COLOURS[i], alpha=0.2, lw=0)
         else:
             _menu_marks(life, ax, i, line, (low, high), f"{asked}, confidence {life.confidence:.0%}")
+            unreached += int((~np.isfinite(low) & ~np.isfinite(line)).sum())
+            open_ended |= bool((np.isfinite(low) & ~np.isfinite(high)).any())
         _life_marks(life, ax, i)
     note_hidden(ax, len(values), "")
     if life.sizes is None:
@@ -374,8 +376,10 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     served = life.costs.served
     amount = f"{compact(float(np.mean(served)))} served tokens" + ("" if np.ptp(served) == 0 else " in the mean")
     notes = [f"{'bars' if life.sizes is not None else 'bands'}: {ci_prob * 100:g}% equal-tailed, of the draws by themselves"]
-    if life.sizes is not None and not np.isfinite(life.menu.filter(like="own_").to_numpy()).all():
+    if open_ended:
         notes.append("bars with an arrow have no end: some draws don't get there with this size")
+    if unreached:
+        notes.append(f"{counted(unreached, 'size')} not drawn, with which it can't be done")
     y = f"loss ({life.loss_unit})" if life.budgeted else f"{unit} of the whole life"
     title = f"{life.name}: {'loss within a whole-life budget' if life.budgeted else f'whole-life {unit} for a loss'}, {amount}"
     return finish(ax, "parameters N", y, title + failure(life.failed), notes)

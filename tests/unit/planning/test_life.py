@@ -409,6 +409,11 @@ def test_pictures_words_and_notebooks(fit: Fit) -> None:
     assert len(menu.menu) == 4
     axes = plot_whole_life(menu, Figure().subplots())
     assert sum(text.get_text().startswith("best ") for text in axes.texts) == 4
+    few = plot_whole_life(solve(fit, compute=1e22, served=1e11, sizes="3e9,1e11"), Figure().subplots()).get_legend()
+    assert few is not None
+    note = few.get_title().get_text().replace("\n", " ")
+    assert "1 size not drawn, with which it can't be done" in note  # serving it takes more than the budget
+    assert "arrow" not in note
 
 
 @pytest.mark.slow
