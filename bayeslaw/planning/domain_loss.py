@@ -26,7 +26,7 @@ from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.planning.search import behind
 from bayeslaw.posterior.diagnostics import distrusted
-from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 PLANNED = 70  # kind of random numbers: effects and noise of the planned run, errors of base losses
@@ -80,24 +80,14 @@ class DomainLoss:
 
     def starting_at(self, base: Array) -> DomainLoss:
         """The same loss if laws that have the base loss (S,) as a covariate start at it, draw by draw; others don't see it."""
-        started, first = [], 0
-        for member in self.member_draws:
-            own = base[first : first + member.size]
-            started.append(replace(member, drawn={BASE_LOSS: own}) if BASE_LOSS in member.law.covariates else member)
-            first += member.size
+        started = (
+            replace(member, drawn={BASE_LOSS: base[here]}) if BASE_LOSS in member.law.covariates else member
+            for member, here, _ in JoinedDraws(self.member_draws).parts()
+        )
         return replace(self, member_draws=tuple(started))
 
     def _log_losses(self, draws: Index, tokens: ArrayLike, r: ArrayLike, axes: int) -> Array:
-        shape = (draws.size, *(np.broadcast_shapes(np.shape(tokens), np.shape(r)) if axes else ()))
-        if len(self.member_draws) == 1:
-            loss = np.broadcast_to(self.member_draws[0].outcome({"D": tokens, "r": r}, draws, axes), shape)
-        else:
-            loss, start = np.empty(shape), 0
-            for member in self.member_draws:
-                here = np.flatnonzero((draws >= start) & (draws < start + member.size))
-                own_d, own_r = (v if axes or not np.ndim(v) else np.asarray(v)[here] for v in (tokens, r))
-                loss[here] = member.outcome({"D": own_d, "r": own_r}, draws[here] - start, axes)
-                start += member.size
+        loss = JoinedDraws(self.member_draws).outcome({"D": tokens, "r": r}, draws, axes)
         advice = "Keep the plan away from there (limits of ATPP and replay)."
         check_values(loss, self.member_draws[0].law, {"D": tokens, "r": r}, advice, name=f"{self.posterior_name} ({self.name})")
         return np.log(loss) + behind(self.shift[draws], axes)
@@ -123,7 +113,7 @@ def domain_loss(
         used |= {k: settings[k] for k in law.measured if k in settings}
         used |= {c: levels[c] for c in (*law.levels, fit.observed.group_column) if c in levels}
         member_draws.append(at_settings(f"{law.name} ({name})", law, draws, corners.assign(**used), ("D", "r")))
-    zero = np.zeros(sum(m.size for m in member_draws))
+    zero = np.zeros(JoinedDraws(member_draws).size)
     return DomainLoss(name, posterior, used, tuple(member_draws), zero, zero)
 
 

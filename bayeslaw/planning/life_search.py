@@ -17,7 +17,7 @@ from bayeslaw.planning.allocation import least_along
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.plan import share_with_error
 from bayeslaw.planning.search import ROUNDING
-from bayeslaw.posterior.draws import LawDraws
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
 SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
 # Of refinement of log N: rounds, points around each place that is kept, and places. What a share of draws keeps is jagged in N, so
@@ -58,22 +58,13 @@ class Losses:
 
     def of(self, draws: Index) -> Losses:
         """Those of some draws (s,), in ascending order."""
-        laws, start = list[LawDraws](), 0
-        for law in self.laws:
-            own = draws[(draws >= start) & (draws < start + law.size)] - start
-            start += law.size
-            if own.size:
-                laws.append(LawDraws(law.law, {name: values[own] for name, values in law.draws.items()}, law.constants))
-        return Losses(tuple(laws), self.shift[draws])
+        laws = (law.of(own) for law, _, own in JoinedDraws(self.laws).parts(draws))
+        return Losses(tuple(law for law in laws if law.size), self.shift[draws])
 
     def log(self, n: float | Array, d: Array, axes: int) -> Array:
         """Log losses; with `axes=1` at D (m,) as (S, m), with `axes=0` at places of each draw (S,). Not finite is inf."""
-        sizes, out, start = np.broadcast_to(n, d.shape), np.empty((self.size, d.size) if axes else self.size), 0
-        for law in self.laws:
-            here = slice(start, start + law.size)
-            with np.errstate(all="ignore"):
-                out[here] = np.log(law.outcome({"N": sizes, "D": d} if axes else {"N": sizes[here], "D": d[here]}, axes=axes))
-            start += law.size
+        with np.errstate(all="ignore"):
+            out = np.log(JoinedDraws(self.laws).outcome({"N": np.broadcast_to(n, d.shape), "D": d}, axes=axes))
         out += self.shift[:, None] if axes else self.shift
         return np.where(np.isfinite(out), out, np.inf)
 

@@ -32,7 +32,7 @@ from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
 from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
-from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit, require_fits
 
 RECOMMENDED, ATTAINABLE, TODAY = "recommended", "attainable", "today"
@@ -58,15 +58,11 @@ class Domain:
 
     def losses(self, shares: Mapping[str, Array], draws: NDArray[np.int64]) -> Array:
         """Losses (s, m) at mixtures, arrays (m,) by share, or (s, m) with mixtures of each draw's own."""
-        values, start = [], 0
-        for member in self.members:
-            inside = (draws >= start) & (draws < start + member.size)
-            at = {name: v if v.ndim == 1 else v[inside] for name, v in shares.items()}
-            value = member.outcome(at, draws[inside] - start, axes=1)
+        values = []
+        for member, _, at, value in JoinedDraws(self.members).outcomes(shares, draws, axes=1):
             shown = {name: np.broadcast_to(v, value.shape) for name, v in at.items()}
             check_values(value, member.law, shown, name=f"{member.law.name} ({self.name})")
             values.append(value)
-            start += member.size
         return np.asarray(np.concatenate(values) * self.factors[draws][:, None])
 
 

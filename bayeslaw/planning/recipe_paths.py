@@ -28,7 +28,7 @@ from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.planning.allocation import optimum, stages
 from bayeslaw.posterior.diagnostics import Reach, extrapolation
 from bayeslaw.posterior.discrepancy import DrawnErrors
-from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 ERROR, NOISE = 81, 83  # kinds of random numbers: errors of laws, noise of the next runs; the second recipe has the next number
@@ -65,7 +65,7 @@ class Recipe:
     @property
     def size(self) -> int:
         """Number of draws S."""
-        return sum(law.size for law in self.laws)
+        return JoinedDraws(self.laws).size
 
     @property
     def outside(self) -> str:
@@ -88,17 +88,13 @@ class Recipe:
             The laws' errors are those at the medians over draws, as in a forecast.
         """
         middle = {"N": n if n.ndim == 1 else np.median(n, axis=0), "D": d if d.ndim == 1 else np.median(d, axis=0)}
-        parts, start = list[Array](), 0
-        for law, error in zip(self.laws, self.errors, strict=True):
-            own = slice(start, start + law.size)
-            at = {"N": n if n.ndim == 1 else n[own], "D": d if d.ndim == 1 else d[own]}
-            value = np.broadcast_to(law.outcome(at, axes=1), (law.size, middle["N"].size))
+        parts = list[Array]()
+        for (law, _, at, value), error in zip(JoinedDraws(self.laws).outcomes({"N": n, "D": d}, axes=1), self.errors, strict=True):
             check_values(value, law.law, at, "Ask for settings nearer to the runs.", name=f"{law.law.name} ({self.name})")
             if error is not None:
                 fixed = {k: np.full(middle["N"].size, v) for k, v in law.constants.items()}
                 value = value * np.exp(error.at(fixed | middle).T)
             parts.append(value)
-            start += law.size
         return np.concatenate(parts)
 
     def noise(self, rows: int, seed: int, side: int) -> Array:

@@ -25,7 +25,7 @@ from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
 from bayeslaw.planning.domain_loss import check_mapping, check_passed, outside_note
 from bayeslaw.planning.search import intervals_of
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.draws import LawDraws
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
 LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are searched
 
@@ -141,15 +141,14 @@ def transfer(
             problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
             raise BayeslawError(problem, code="unknown-setting")
         before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
-    size, other = (sum(law.size for law in laws) for laws in (before, after))
+    size, other = (JoinedDraws(laws).size for laws in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
     check_pairing((size, other), unpaired)
     loss, scratch = np.empty((2, size, len(table)))
-    ends = np.cumsum([0, *(law.size for law in before)])
     for i, (n, d) in enumerate(zip(table["N"], table["D"], strict=True)):
-        loss[:, i] = np.concatenate([law.outcome({"N": np.array([n]), "D": np.array([d])}) for law in after])
-        for law, start, end in zip(before, ends[:-1], ends[1:], strict=True):
-            scratch[start:end, i] = _tokens_from_scratch(law, n, loss[start:end, i])
+        loss[:, i] = JoinedDraws(after).outcome({"N": n, "D": d})
+        for law, here, _ in JoinedDraws(before).parts():
+            scratch[here, i] = _tokens_from_scratch(law, n, loss[here, i])
     if not np.isfinite(loss).all():
         raise BayeslawError(
             "The loss of continual pre-training is not finite for some draws at these settings; give others.", code="no-finite-loss"

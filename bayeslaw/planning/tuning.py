@@ -32,7 +32,7 @@ from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.planning.domain_loss import check_mapping, check_passed, members, outside_note
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 
 BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
 
@@ -225,7 +225,7 @@ def tuning(
 
 def _none(laws: Sequence[LawDraws]) -> Array:
     """An array (S, 0)."""
-    return np.empty((sum(law.size for law in laws), 0))
+    return np.empty((JoinedDraws(laws).size, 0))
 
 
 def _tuned(laws: Sequence[Law]) -> tuple[str, ...]:
