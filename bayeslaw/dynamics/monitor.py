@@ -295,8 +295,7 @@ def kept(schedule: Schedule, step: int) -> Schedule:
 
 def some_draws(fit: Fit) -> Index:
     """Return numbers of at most `MOST_DRAWS` draws, evenly spaced over the chains."""
-    size = next(iter(fit.draws.values())).size
-    return np.unique(np.linspace(0, size - 1, min(size, MOST_DRAWS)).round().astype(np.int64))
+    return np.unique(np.linspace(0, fit.size - 1, min(fit.size, MOST_DRAWS)).round().astype(np.int64))
 
 
 def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str | None = None) -> Runs:

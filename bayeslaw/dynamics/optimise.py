@@ -351,7 +351,7 @@ def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Poster
             f"Losses in {', '.join(units)} can't be added: convert them to one unit with `bayeslaw convert` and fit again.",
             code="several-units",
         )
-    sizes = [sum(chosen.size for _, chosen in posterior.selections) for posterior in posteriors]
+    sizes = [posterior.size for posterior in posteriors]
     check_pairing(
         sizes,
         f"The draws of the fits can't be paired ({', '.join(f'{n:,}' for n in sizes)}): fit all with as many draws and chains.",

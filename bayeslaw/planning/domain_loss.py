@@ -121,7 +121,7 @@ def members(posterior: Posterior | PointFit) -> list[tuple[Fit | PointFit, dict[
     """The fits of a posterior, each with its draws that a forecast takes."""
     if isinstance(posterior, PointFit):
         return [(posterior, posterior.draws)]
-    return [(fit, {k: v[chosen] for k, v in fit.draws.items()}) for fit, chosen in posterior.selections]
+    return [(fit, fit.draws_of(chosen)) for fit, chosen in posterior.selections]
 
 
 def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataFrame, free: tuple[str, ...]) -> LawDraws:

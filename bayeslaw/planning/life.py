@@ -312,7 +312,7 @@ def _losses(
         away = with_error(own, fit.selections) if discrepancy == "learned" else None
         used = own if away is None else away
         entropy, learnt = (seed, PLANNED, number), used.discrepancy if discrepancy == "learned" else None
-        pairs.append((used, {name: values[chosen] for name, values in used.draws.items()}))
+        pairs.append((used, used.draws_of(chosen)))
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
     return Losses(tuple(stages(fit, settings, stage, pairs)), np.concatenate(shifts)), errors
@@ -338,7 +338,7 @@ def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tup
     """Effects and noise (S,) of a new run, relative."""
     group = fit.observed.groups_of(pd.DataFrame(dict(settings), index=[0]))
     zero = np.zeros(1, dtype=np.int64)
-    return np.asarray(fit.noise.sample({k: v[chosen] for k, v in fit.draws.items()}, zero, zero + 2, entropy, group=group)[0])
+    return np.asarray(fit.noise.sample(fit.draws_of(chosen), zero, zero + 2, entropy, group=group)[0])
 
 
 def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | None]:

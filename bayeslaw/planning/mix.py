@@ -467,7 +467,7 @@ def _domain(
         columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
         used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit
-        values = {k: v[draws] for k, v in used.draws.items()}
+        values = used.draws_of(draws)
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
         log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)
         if used.discrepancy is not None:

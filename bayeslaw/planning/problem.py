@@ -415,9 +415,9 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
         check_passed(posterior, force)
         if without := [fit.law.name for fit, _ in members(posterior) if "D" not in fit.law.covariates]:
             raise BayeslawError(f"{without[0]} has no tokens D, so there is nothing to plan with it.", code="law-without-tokens")
-        if (size := sum(draws.size for _, draws in posterior.selections)) < LEAST_DRAWS:
+        if posterior.size < LEAST_DRAWS:
             raise BayeslawError(
-                f"A plan needs at least {LEAST_DRAWS:,} draws; {posterior.name} has {size:,}. Fit with more draws.",
+                f"A plan needs at least {LEAST_DRAWS:,} draws; {posterior.name} has {posterior.size:,}. Fit with more draws.",
                 code="too-few-draws",
             )
     return paired(read_once(posteriors))

@@ -102,10 +102,9 @@ class Recipe:
         run, parts = np.arange(rows), list[Array]()
         for number, (fit, chosen) in enumerate(self.fits):
             frame = pd.DataFrame(dict(self.settings), index=range(rows))
-            draws = {name: values[chosen] for name, values in fit.draws.items()}
             group = fit.observed.groups_of(frame)
             time = np.zeros(rows) if fit.noise.drift else None
-            parts.append(fit.noise.sample(draws, run, run, (seed, NOISE + side, number), group=group, time=time).T)
+            parts.append(fit.noise.sample(fit.draws_of(chosen), run, run, (seed, NOISE + side, number), group=group, time=time).T)
         return np.concatenate(parts)
 
 
@@ -136,7 +135,7 @@ def recipe(
         fits.append((fit if away is None else away, chosen))
     groups = {fit.observed.group_column for fit, _ in fits if fit.observed.group_names}
     covariates = {k: v for k, v in settings.items() if k not in groups or k in posterior.levels}
-    pairs = [(fit, {k: v[chosen] for k, v in fit.draws.items()}) for fit, chosen in fits]
+    pairs = [(fit, fit.draws_of(chosen)) for fit, chosen in fits]
     laws = stages(posterior, covariates, pairs=pairs)
     errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
     largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)

@@ -408,7 +408,7 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
             code="different-units",
         )
     first, second = paired(read_once([a, b]))
-    sizes = [sum(chosen.size for _, chosen in fit.selections) for fit in (first, second)]
+    sizes = [first.size, second.size]
     check_pairing(
         sizes,
         f"The draws of the two fits are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with as many draws and chains.",
