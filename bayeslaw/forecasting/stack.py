@@ -305,14 +305,13 @@ def require_losses(posteriors: Iterable[Posterior | PointFit], decision: str, *,
     """
     for posterior in posteriors:
         require_fits(posterior, points=True)
-        outcome = posterior.outcome if isinstance(posterior, Stack) else posterior.law.outcome
+        outcome = posterior.outcome
         if outcome.is_loss or (positive and outcome.relative):
             continue
-        name = posterior.law.name if isinstance(posterior, PointFit) else posterior.name
         needed = "losses, or of another outcome of kind positive" if positive else "losses"
         raise BayeslawError(
-            f"{name} predicts {outcome.plural} (an outcome of kind {outcome.kind}), and {decision} needs a fit of {needed}: "
-            "give one of a law without [outcome].",
+            f"{posterior.name} predicts {outcome.plural} (an outcome of kind {outcome.kind}), and {decision} needs a fit of "
+            f"{needed}: give one of a law without [outcome].",
             code="not-a-loss",
         )
 

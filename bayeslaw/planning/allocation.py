@@ -164,7 +164,7 @@ def allocate(
         )
     whole_number("seed", seed, 0)
     flops = read_values(compute)
-    fits: list[tuple[Fit | PointFit, Index]] = [(fit, np.arange(1))] if isinstance(fit, PointFit) else [*fit.selections]
+    fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
     laws, optima = _optima(fit, fits, settings or {}, stage, flops)
     away = _beyond(fits, optima, flops) if discrepancy == "learned" else fits
     if any(other is not own for (other, _), (own, _) in zip(away, fits, strict=True)):
@@ -177,9 +177,10 @@ def allocate(
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     notes = [note for o in optima for note in o["notes"]]
     notes += stage_notes([law.law for law in laws], stage, settings or {})
-    name = fit.law.name if isinstance(fit, PointFit) else fit.name
     if not np.isfinite(loss).all():
-        raise BayeslawError(f"{name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss")
+        raise BayeslawError(
+            f"{fit.name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss"
+        )
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for covariate, values in (("N", n), ("D", d)):
@@ -191,14 +192,12 @@ def allocate(
             "since compute or the best N or D leaves the runs, N, D and losses of all compute are by the law with its error as "
             "learnt (extrapolated), which the optimum leaves out; compute inside the runs has narrower ones if asked for alone"
         )
-    failed = not isinstance(fit, PointFit) and not fit.passed
-    distinct, place = tuple(dict.fromkeys(notes)), stage or ""
     rows = np.concatenate([np.stack([own.observed.covariates[c] for c in ("N", "D")], axis=1) for own, _ in fits])
     rows = np.unique(rows[(rows > 0).all(axis=1)], axis=0)
-    unit = fits[0][0].observed.unit
     return Allocation(
-        flops, n, d, loss, corner, exponents, methods, distinct, name, place, tuple(laws), failed, extrapolated, rows, unit
-    )
+        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(laws),
+        not fit.passed, extrapolated, rows, fit.unit,
+    )  # fmt: skip
 
 
 def _optima(
@@ -206,7 +205,7 @@ def _optima(
     flops: Array,
 ) -> tuple[list[LawDraws], list[dict[str, Any]]]:  # fmt: skip
     """Return the laws of a posterior by draws of these fits, and their optima."""
-    pairs = [(own, {name: values[chosen] for name, values in own.draws.items()}) for own, chosen in fits]
+    pairs = [(own, own.draws_of(chosen)) for own, chosen in fits]
     laws = stages(posterior, settings, stage, pairs)
     return laws, [optimum(law, flops) for law in laws]
 

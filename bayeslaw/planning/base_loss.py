@@ -83,7 +83,6 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     fits = [fit for fit, _ in members(posterior)]
     if not any(BASE_LOSS in fit.law.covariates for fit in fits):
         return {}
-    label = posterior.law.name if isinstance(posterior, PointFit) else posterior.name
     own = given.get(name) if isinstance(given, Mapping) else given
     text = "" if own is None else str(own).strip()
     stated = _stated(text, posterior.unit)[0] if text not in ("", "measured", "law") else None
@@ -94,9 +93,9 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         return {}
     if stated is not None:
         return {BASE_LOSS: stated}
-    known = base_loss_of(label, [fit.observed for fit in fits], settings)
+    known = base_loss_of(posterior.name, [fit.observed for fit in fits], settings)
     if known is None:
-        raise unknown_base_loss(label, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
+        raise unknown_base_loss(posterior.name, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
     return {BASE_LOSS: known}
 
 
@@ -137,7 +136,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             shown += f" ({model})" if model else ""
             return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
         if text == "measured" or not domain.finite_at_base:
-            why = f", and {domain.posterior_name} is infinite at D = 0" if not domain.finite_at_base else ""
+            why = f", and {domain.posterior.name} is infinite at D = 0" if not domain.finite_at_base else ""
             raise BayeslawError(
                 f"The base loss of {domain.name} is not known: no row with D = 0 is of this model ({model}){why}. "
                 f"State it, with its standard error if that is known (--base-loss 2.31+-0.01).{_models_with_base(domain)}",
@@ -145,13 +144,13 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             )
     if not domain.finite_at_base:
         raise BayeslawError(
-            f"{domain.posterior_name} is infinite at D = 0, so the base loss of {domain.name} can't be the law's: state it "
+            f"{domain.posterior.name} is infinite at D = 0, so the base loss of {domain.name} can't be the law's: state it "
             "(--base-loss 2.31+-0.01).",
             code="infinite-base-loss",
         )
     log = domain.at_base(np.arange(domain.size))
     median = float(np.exp(np.median(log)))
-    shown = f"{median:.4g} {domain.unit}, by {domain.posterior_name} at D = 0, draw by draw ({model})"
+    shown = f"{median:.4g} {domain.unit}, by {domain.posterior.name} at D = 0, draw by draw ({model})"
     return BaseLoss(log, "law", f"base loss of {domain.name} {shown}{domain.shared}")
 
 

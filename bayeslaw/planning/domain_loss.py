@@ -61,10 +61,6 @@ class DomainLoss:
         return self.posterior.unit
 
     @property
-    def posterior_name(self) -> str:
-        return self.posterior.law.name if isinstance(self.posterior, PointFit) else self.posterior.name
-
-    @property
     def finite_at_base(self) -> bool:
         """Whether the law is finite at D = 0."""
         return all("D" in m.law.covariates and m.law.covariates["D"].support[0] == 0 for m in self.member_draws)
@@ -89,7 +85,7 @@ class DomainLoss:
     def _log_losses(self, draws: Index, tokens: ArrayLike, r: ArrayLike, axes: int) -> Array:
         loss = JoinedDraws(self.member_draws).outcome({"D": tokens, "r": r}, draws, axes)
         advice = "Keep the plan away from there (limits of ATPP and replay)."
-        check_values(loss, self.member_draws[0].law, {"D": tokens, "r": r}, advice, name=f"{self.posterior_name} ({self.name})")
+        check_values(loss, self.member_draws[0].law, {"D": tokens, "r": r}, advice, name=f"{self.posterior.name} ({self.name})")
         return np.log(loss) + behind(self.shift[draws], axes)
 
 
@@ -119,8 +115,6 @@ def domain_loss(
 
 def members(posterior: Posterior | PointFit) -> list[tuple[Fit | PointFit, dict[str, Array]]]:
     """The fits of a posterior, each with its draws that a forecast takes."""
-    if isinstance(posterior, PointFit):
-        return [(posterior, posterior.draws)]
     return [(fit, fit.draws_of(chosen)) for fit, chosen in posterior.selections]
 
 

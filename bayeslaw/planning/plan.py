@@ -407,7 +407,7 @@ class _Solver:
         if best is None:
             attainable = self.scored(problem, problem.search.most_probable(self.draws), math.nan)
             notes += _infeasible_notes(problem, attainable, confidence)
-        failed = not all(loss.posterior.passed for loss in problem.losses if not isinstance(loss.posterior, PointFit))
+        failed = not all(loss.posterior.passed for loss in problem.losses)
         if (shown := best or attainable) is not None:
             notes += _edge_notes(problem, shown)
             for loss in problem.losses:

@@ -126,14 +126,14 @@ class PlanProblem:
         least = min(_asymptote(target, draws, float(r)) for r in shares)
         if math.log(limit) < least:
             raise BayeslawError(
-                f"max-loss {limit:g} {target.unit} lies below what any draw of {target.posterior_name} reaches with however many "
+                f"max-loss {limit:g} {target.unit} lies below what any draw of {target.posterior.name} reaches with however many "
                 f"tokens, {math.exp(least):.4g}.",
                 code="unreachable-loss",
             )
         if self.minimise in ("target-loss", "source-loss"):
             return
         if target.finite_at_base:
-            base, origin = target.at_base(draws), f"by {target.posterior_name} at D = 0"
+            base, origin = target.at_base(draws), f"by {target.posterior.name} at D = 0"
         else:
             try:
                 base, origin = base_loss(target, "measured", 0).log, "as measured at D = 0"
@@ -619,14 +619,13 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
-    pooled: Any = posterior.law if isinstance(posterior, PointFit) else posterior
     chosen = dict(given or {})
-    for column, values in pooled.levels.items():
+    for column, values in posterior.levels.items():
         if own := [value for value in (name, role) if value in values]:
             chosen.setdefault(column, own[0])
         if column not in chosen:
             raise BayeslawError(
-                f"{pooled.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "
+                f"{posterior.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "
                 f"(--{role}-set {column}={values[0]}).",
                 code="missing-level",
             )

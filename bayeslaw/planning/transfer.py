@@ -153,7 +153,7 @@ def transfer(
         raise BayeslawError(
             "The loss of continual pre-training is not finite for some draws at these settings; give others.", code="no-finite-loss"
         )
-    failed = any(not isinstance(f, PointFit) and not f.passed for f in fits)
+    failed = not all(f.passed for f in fits)
     n, d = table["N"].to_numpy(), table["D"].to_numpy()
     notes = _far(continued or fit, {"N": n, "D": d, "ptpp": others.get("ptpp", np.nan)}, "D")
     notes += _far(fit, {"N": n, "D": np.median(scratch, axis=0)}, "the number of tokens from scratch")
@@ -163,7 +163,7 @@ def transfer(
 def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) -> list[str]:
     """Return notes of values that lie outside the runs of a fit; `tokens` is what D is called."""
     notes = list[str]()
-    for fit in [posterior] if isinstance(posterior, PointFit) else [own for own, _ in posterior.selections]:
+    for fit, _ in posterior.selections:
         for name in (name for name in at if name in fit.observed.covariates):
             what = tokens if name == "D" else name
             notes += outside_note(what, at[name], fit.observed.covariates[name], f"the runs of {fit.law.name}")
@@ -172,18 +172,16 @@ def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) ->
 
 def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the settings that the laws of a fit have, of two fits that may need different ones."""
-    covariates: Any = fit.law if isinstance(fit, PointFit) else fit
-    return {k: v for k, v in settings.items() if k in covariates.measured or k in covariates.levels}
+    return {k: v for k, v in settings.items() if k in fit.measured or k in fit.levels}
 
 
 def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[str, Any]) -> pd.DataFrame:
     """N and D, one row each."""
-    posterior: Any = fit.law if isinstance(fit, PointFit) else fit
     if "N" not in sizes or len(sizes) < 2:
         raise BayeslawError("Give N and D of the continual pre-training (--set N=2e9 --set D=1e8:4e10:30).", code="missing-setting")
-    rest = {c: str(others.get(c, values[0])) for c, values in posterior.levels.items()}
-    fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in posterior.measured.items() if c not in ("N", "D")}
-    table = grid(posterior, {**sizes, **fill, **rest})[["N", "D"]]
+    rest = {c: str(others.get(c, values[0])) for c, values in fit.levels.items()}
+    fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in fit.measured.items() if c not in ("N", "D")}
+    table = grid(fit.law if isinstance(fit, PointFit) else fit, {**sizes, **fill, **rest})[["N", "D"]]
     if not ((table["N"] > 0) & (table["D"] > 0)).all():
         raise BayeslawError("N and D must be positive.", code="setting-not-positive")
     return table

@@ -207,7 +207,6 @@ def tuning(
     optimum = {n: np.concatenate([best[n] for best, _ in at]) if at else _none(draws) for n in tuned}
     observed = [own.observed.covariates for own, _ in pairs]
     ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in laws[0].axes if c in observed[0]}
-    name, failed = (fit.law.name, False) if isinstance(fit, PointFit) else (fit.name, not fit.passed)
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -217,9 +216,9 @@ def tuning(
         excess=excess,
         laws=draws,
         notes=tuple(_notes(table, optimum, excess, ranges, given)),
-        name=name,
+        name=fit.name,
         unit=fit.unit,
-        failed=failed,
+        failed=not fit.passed,
     )
 
 
@@ -242,14 +241,13 @@ def _tuned(laws: Sequence[Law]) -> tuple[str, ...]:
 
 def _table(posterior: Posterior | PointFit, settings: Mapping[str, Any], tuned: Sequence[str]) -> pd.DataFrame:
     """The settings, one row each, with a place for the tuned covariates; empty where there are none."""
-    law: Any = posterior.law if isinstance(posterior, PointFit) else posterior
     if wrong := [name for name in settings if name in tuned]:
         raise BayeslawError(f"{wrong[0]} is what is tuned here, so it can't be set; leave it out.", code="tuned-setting")
-    support = {name: law.measured[name].support for name in tuned}
+    support = {name: posterior.measured[name].support for name in tuned}
     places = {name: float(np.sqrt(max(low, 1e-12) * high)) for name, (low, high) in support.items()}
     if not settings:
-        return pd.DataFrame(columns=[*law.measured])
-    return grid(law, {**settings, **places})
+        return pd.DataFrame(columns=[*posterior.measured])
+    return grid(posterior.law if isinstance(posterior, PointFit) else posterior, {**settings, **places})
 
 
 def _checked(runs: Runs, law: Law) -> pd.DataFrame:

@@ -395,7 +395,7 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
     given = [a] if b is None else [a, b]
     if point := [fit for fit in given if isinstance(fit, PointFit)]:
         raise BayeslawError(
-            f"{point[0].law.name} is a point fit, which has no probability; fit the posterior (bayeslaw.fit).", code="point-fit"
+            f"{point[0].name} is a point fit, which has no probability; fit the posterior (bayeslaw.fit).", code="point-fit"
         )
     require_losses(given, "a comparison of recipes")
     for fit in given:
