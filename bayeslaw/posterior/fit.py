@@ -289,7 +289,7 @@ class Fit(Verdicts):
         end |= dict.fromkeys(self.law.indicators, 0.0)
         commonest = {}
         for column, values in self.law.levels.items():
-            marks = [name for name, (c, _) in self.law.indicators.items() if c == column]
+            marks = self.law.marks_of(column)
             most = int(np.argmax([seen[name].sum() for name in marks]))
             end[marks[most]], commonest[column] = 1.0, values[most]
         draws, shape = self.draws, next(iter(self.by_chain.values())).shape
