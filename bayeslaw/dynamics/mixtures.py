@@ -17,7 +17,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.optimise import combinable
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.arguments import check_passed
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit

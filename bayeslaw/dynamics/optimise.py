@@ -27,7 +27,7 @@ from bayeslaw.dynamics.memory import memory_of
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
-from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.arguments import check_passed
 from bayeslaw.posterior.diagnostics import Check, checks_label, failure_suffix
 
 LOGARITHMIC = ("peak", "steps")

@@ -24,7 +24,8 @@ from bayeslaw.forecasting.base_losses import SAME, base_loss_of, in_words, unkno
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.planning.domain_loss import PLANNED, DomainLoss, as_number, members
+from bayeslaw.planning.arguments import as_number
+from bayeslaw.planning.domain_loss import PLANNED, DomainLoss
 from bayeslaw.posterior.fit import Fit
 
 SHOWN = 4  # models with base rows that an error names
@@ -80,7 +81,7 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     BayeslawError
         If a stated loss is another than that among the settings, none is known, or checkpoints of the model have several.
     """
-    fits = [fit for fit, _ in members(posterior)]
+    fits = [fit for fit, _ in posterior.selections]
     if not any(BASE_LOSS in fit.law.covariates for fit in fits):
         return {}
     own = given.get(name) if isinstance(given, Mapping) else given
@@ -188,7 +189,7 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
     loss; where the noise differs by group and a row's group isn't known, to the largest noise.
     """
     frame, checkpoints, number = _base_rows(domain)
-    fit, member = members(domain.posterior)[number][0], domain.member_draws[number]
+    fit, member = domain.posterior.selections[number][0], domain.member_draws[number]
     none = np.empty(0), np.empty((0, 1))
     if not len(frame) or "loss" not in frame:
         return none
@@ -222,7 +223,7 @@ def _base_rows(domain: DomainLoss) -> tuple[pd.DataFrame, pd.DataFrame, int]:
 
     A group that isn't known is -1. Without a column that tells checkpoints apart, a model has one.
     """
-    by_member = [_base_rows_of(fit.observed) for fit, _ in members(domain.posterior)]
+    by_member = [_base_rows_of(fit.observed) for fit, _ in domain.posterior.selections]
     number = next((i for i, (frame, _) in enumerate(by_member) if len(frame)), 0)
     return *by_member[number], number
 

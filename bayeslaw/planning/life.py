@@ -27,14 +27,15 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import read_values, stage_notes, stages
-from bayeslaw.planning.domain_loss import PLANNED, check_passed, outside_note
+from bayeslaw.planning.arguments import Range, check_passed, outside_note, read_range, read_values
+from bayeslaw.planning.domain_loss import PLANNED
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.next_run import ERROR
 from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
-from bayeslaw.planning.problem import Range, check_confidence, read_range
+from bayeslaw.planning.problem import check_confidence
 from bayeslaw.planning.search import ROUNDING
+from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
@@ -307,15 +308,15 @@ def _losses(
     fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int
 ) -> tuple[Losses, list[DrawnErrors | None]]:
     """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
-    pairs, shifts, errors = [], [], list[DrawnErrors | None]()
+    fits, shifts, errors = [], [], list[DrawnErrors | None]()
     for number, (own, chosen) in enumerate(fit.selections):
         away = with_error(own, fit.selections) if discrepancy == "learned" else None
         used = own if away is None else away
         entropy, learnt = (seed, PLANNED, number), used.discrepancy if discrepancy == "learned" else None
-        pairs.append((used, used.draws_of(chosen)))
+        fits.append((used, chosen))
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
-    return Losses(tuple(stages(fit, settings, stage, pairs)), np.concatenate(shifts)), errors
+    return Losses(tuple(stages(fits, settings, stage)), np.concatenate(shifts)), errors
 
 
 def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None]) -> LifeSearch:

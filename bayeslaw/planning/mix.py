@@ -30,7 +30,7 @@ from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.member_draws import ERROR
 from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
-from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
+from bayeslaw.planning.arguments import at_settings, check_paired, check_passed, setting
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit, require_fits
@@ -435,7 +435,7 @@ def _domains(
         for number, name in enumerate(wanted)
     ]
     sizes = {d.name: d.factors.size for d in domains}
-    check_paired_sizes(sizes)
+    check_paired(sizes)
     if len(units := {d.unit for d in domains}) > 1:
         raise BayeslawError(
             f"Losses in {' and '.join(sorted(units))} can't be weighed: convert the tables.", code="different-units"

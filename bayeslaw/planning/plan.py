@@ -33,8 +33,9 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.arguments import check_paired, positive
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
-from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members
+from bayeslaw.planning.domain_loss import DomainLoss
 from bayeslaw.planning.life_costs import UNITS, Amount
 from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.planning.problem import (
@@ -50,7 +51,6 @@ from bayeslaw.planning.problem import (
     domain_losses,
     forgetting_limits,
     logged_tokens,
-    positive,
     read_budgets,
 )
 from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search, values_at
@@ -189,7 +189,7 @@ def plan(
     starts = {name: start_of(name, posterior, model, base_loss) for name, posterior in sources.items()}
     aim = posteriors[-1] if target is not None else None
     losses = domain_losses(sources, aim, model, box, source_levels, target_levels, starts)
-    check_paired(losses)
+    check_paired({loss.name: loss.size for loss in losses}, "A plan")
     sd, learned = read_choice(discrepancy)
     losses = with_next_run(losses, seed, sd, run=on == "run", learned=learned)
     draws = np.arange(losses[0].size)
@@ -599,7 +599,7 @@ def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list
     if failed and not force:
         raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
     warnings = []
-    for fit in (fit for fit, _ in members(loss.posterior) if isinstance(fit, Fit)):
+    for fit in (fit for fit, _ in loss.posterior.selections if isinstance(fit, Fit)):
         whole = complete(frame, fit.law)
         distance = outside(fit, {k: whole[k].to_numpy(dtype=np.float64) for k in fit.law.covariates})
         reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}

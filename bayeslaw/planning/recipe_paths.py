@@ -25,7 +25,8 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior, with_error
-from bayeslaw.planning.allocation import optimum, stages
+from bayeslaw.planning.optimum import optimum
+from bayeslaw.planning.stages import stages
 from bayeslaw.posterior.diagnostics import Reach, extrapolation
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
@@ -135,8 +136,7 @@ def recipe(
         fits.append((fit if away is None else away, chosen))
     groups = {fit.observed.group_column for fit, _ in fits if fit.observed.group_names}
     covariates = {k: v for k, v in settings.items() if k not in groups or k in posterior.levels}
-    pairs = [(fit, fit.draws_of(chosen)) for fit, chosen in fits]
-    laws = stages(posterior, covariates, pairs=pairs)
+    laws = stages(fits, covariates)
     errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
     largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
     return Recipe(name, tuple(fits), tuple(laws), errors, largest, dict(settings))

@@ -21,9 +21,9 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
-from bayeslaw.planning.domain_loss import check_mapping, check_passed, outside_note
+from bayeslaw.planning.arguments import check_mapping, check_passed, outside_note
 from bayeslaw.planning.search import intervals_of
+from bayeslaw.planning.stages import SCRATCH, stage_names, stages
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
@@ -135,12 +135,13 @@ def transfer(
         if (continues := stage or names[0]) in others:
             problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
             raise BayeslawError(problem, code="contradicting-stage")
-        before, after = stages(fit, others, SCRATCH), stages(fit, others, continues)
+        before, after = (stages(fit.selections, others, name) for name in (SCRATCH, continues))
     else:
         if unknown := [name for name in others if name not in _known(fit, others) | _known(continued, others)]:
             problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
             raise BayeslawError(problem, code="unknown-setting")
-        before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
+        before = stages(fit.selections, _known(fit, others), SCRATCH)
+        after = stages(continued.selections, _known(continued, others), stage)
     size, other = (JoinedDraws(laws).size for laws in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
     check_pairing((size, other), unpaired)

@@ -30,7 +30,7 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.domain_loss import check_mapping, check_passed, members, outside_note
+from bayeslaw.planning.arguments import check_mapping, check_passed, outside_note
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 
@@ -188,15 +188,13 @@ def tuning(
     """
     require_losses([fit], "the best learning rate", positive=True)
     check_passed(fit, force)
-    pairs = members(fit)
-    laws = [own.law for own, _ in pairs]
-    tuned = _tuned(laws)
+    draws = tuple(LawDraws(own.law, {k: own.draws[k][chosen] for k in own.law.parameters}) for own, chosen in fit.selections)
+    tuned = _tuned([law.law for law in draws])
     check_mapping({} if settings is None else settings)
     if not settings and runs is None:
         raise BayeslawError("Say where: settings such as N and D (--set N=1e9), or runs (--runs RUNS.csv).", code="nothing-asked")
     table = _table(fit, settings or {}, tuned)
     given = read_runs(runs) if runs is not None and not isinstance(runs, Runs) else runs
-    draws = tuple(LawDraws(law, {k: own[k] for k in law.parameters}) for law, (_, own) in zip(laws, pairs, strict=True))
     at = [best_values(law, table) for law in draws] if len(table) else []
     of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
     excess = (
@@ -205,8 +203,8 @@ def tuning(
         else _none(draws)
     )
     optimum = {n: np.concatenate([best[n] for best, _ in at]) if at else _none(draws) for n in tuned}
-    observed = [own.observed.covariates for own, _ in pairs]
-    ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in laws[0].axes if c in observed[0]}
+    axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
+    ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in axes if c in observed[0]}
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,

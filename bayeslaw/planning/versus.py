@@ -38,9 +38,7 @@ from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import MOST, read_values
-from bayeslaw.planning.domain_loss import as_number, check_passed, outside_note
-from bayeslaw.planning.problem import read_once
+from bayeslaw.planning.arguments import MOST, as_number, check_passed, outside_note, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
