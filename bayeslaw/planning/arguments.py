@@ -119,7 +119,7 @@ def read_values(given: str | float | Sequence[float], name: str = "compute", uni
     Parameters
     ----------
     given : number, sequence or text
-        '1e19:1e24:30' for 30 values evenly in the logarithm; '1e19,1e20' for a list.
+        '1e19:1e24:30' for 30 values evenly in the logarithm; '1e19,1e20' or '1T,10T' for a list.
     name, unit : str
         What the values are of, for errors.
     """
@@ -128,9 +128,9 @@ def read_values(given: str | float | Sequence[float], name: str = "compute", uni
             low, high, count = given.split(":")
             if not 1 <= int(count) <= MOST:
                 raise BayeslawError(f"{name} {given!r} asks for {count} values; give 1 to {MOST:,}.", code="too-many-values")
-            values = np.geomspace(float(low), float(high), int(count))
+            values = np.geomspace(number(low), number(high), int(count))
         else:
-            values = np.atleast_1d(np.asarray(given.split(",") if isinstance(given, str) else given, dtype=np.float64))
+            values = _listed(given)
     except BayeslawError:
         raise
     except (ValueError, TypeError):
@@ -151,8 +151,7 @@ def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, 
         elif isinstance(given, tuple) and len(given) == 2:
             low, high = float(given[0]), float(given[1])
         else:
-            parts = given.split(",") if isinstance(given, str) else np.atleast_1d(np.asarray(given, dtype=float))
-            values = np.array(sorted(number(part) if isinstance(part, str) else float(part) for part in parts))
+            values = np.sort(_listed(given))
             low, high = float(values[0]), float(values[-1])
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError
@@ -162,6 +161,11 @@ def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, 
             code="unreadable-range",
         ) from None
     return low, high, values
+
+
+def _listed(given: str | float | Sequence[float]) -> Array:
+    """Numbers (n,) from a text such as '1B,3B', a sequence or a number."""
+    return np.atleast_1d(np.asarray([number(part) for part in given.split(",")] if isinstance(given, str) else given, np.float64))
 
 
 def outside_note(what: str, values: ArrayLike, logged: ArrayLike, runs: str = "the runs") -> list[str]:
