@@ -17,6 +17,7 @@ from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.optimum import least_along
 from bayeslaw.planning.plan import share_with_error
 from bayeslaw.planning.search import ROUNDING
+from bayeslaw.planning.stages import support
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
 SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
@@ -52,9 +53,8 @@ class Losses:
     @property
     def support(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The ranges of log N and log D that all laws allow, D from one token on."""
-        ends = [[law.law.covariates[name].support for law in self.laws] for name in ("N", "D")]
-        low, high = ([max(low for low, _ in end) for end in ends], [min(high for _, high in end) for end in ends])
-        return (math.log(max(low[0], 1.0)), math.log(high[0])), (math.log(max(low[1], 1.0)), math.log(high[1]))
+        (low_n, high_n), (low_d, high_d) = support(law.law for law in self.laws)
+        return (math.log(low_n), math.log(high_n)), (math.log(low_d), math.log(high_d))
 
     def of(self, draws: Index) -> Losses:
         """Those of some draws (s,), in ascending order."""

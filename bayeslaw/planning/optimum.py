@@ -20,6 +20,7 @@ import numpy as np
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
+from bayeslaw.planning.stages import support
 from bayeslaw.posterior.draws import LawDraws
 
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
@@ -159,9 +160,9 @@ def _slopes(compute: Array, log_n: Array) -> dict[str, Array]:
 
 def _bounds(stage: LawDraws, k: Array) -> tuple[Array, Array]:
     """Smallest and largest log N (n,) that the supports of N and D allow at N D = k."""
-    (low_n, high_n), (low_d, high_d) = (stage.law.covariates[c].support for c in ("N", "D"))
+    (low_n, high_n), (low_d, high_d) = support([stage.law])
     low = np.maximum(math.log(low_n), np.log(k) - math.log(high_d))
-    high = np.minimum(math.log(high_n), np.log(k) - math.log(max(low_d, 1.0)))
+    high = np.minimum(math.log(high_n), np.log(k) - math.log(low_d))
     if (low >= high).any():
         flops = FLOPS * float(k[low >= high][0])
         raise BayeslawError(

@@ -26,7 +26,7 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior, with_error
 from bayeslaw.planning.optimum import optimum
-from bayeslaw.planning.stages import stages
+from bayeslaw.planning.stages import stages, support
 from bayeslaw.posterior.diagnostics import Reach, extrapolation
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
@@ -251,8 +251,7 @@ def _limits(recipe: Recipe, tokens_per_parameter: float | None) -> tuple[float, 
     """Return the least and largest log compute that the supports of N and D allow."""
     lows, highs = [], []
     for law in recipe.laws:
-        (low_n, high_n), (low_d, high_d) = (law.law.covariates[c].support for c in ("N", "D"))
-        low_d = max(low_d, 1.0)
+        (low_n, high_n), (low_d, high_d) = support([law.law])
         if tokens_per_parameter is None:
             least, most = low_n * low_d * 2, high_n * high_d / 2
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -57,6 +57,13 @@ def stages(
                 raise BayeslawError(problem, code="contradicting-stage")
         laws.append(at_settings(law.name, law, fit.draws_of(chosen), pd.DataFrame([given | {"N": 1e9, "D": 1e9}]), free))
     return laws
+
+
+def support(laws: Iterable[Law]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ranges of N and D that all laws allow, from one parameter and one token on."""
+    ends = [(law.covariates["N"].support, law.covariates["D"].support) for law in laws]
+    n, d = ((max(1.0, *(low for low, _ in own)), min(high for _, high in own)) for own in zip(*ends, strict=True))
+    return n, d
 
 
 def stage_names(law: Law) -> list[str]:
