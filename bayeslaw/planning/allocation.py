@@ -19,7 +19,7 @@ from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.member_draws import ERROR
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_passed, outside_note, read_values
+from bayeslaw.planning.arguments import check_choice, check_passed, outside_note, read_values
 from bayeslaw.planning.optimum import POWERS, optimum
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
@@ -141,10 +141,7 @@ def allocate(
     """
     require_losses([fit], "an allocation of compute")
     check_passed(fit, force)
-    if discrepancy not in ("learned", "none"):
-        raise BayeslawError(
-            f"The discrepancy of an allocation is learned or none, not {discrepancy!r}.", code="unknown-discrepancy"
-        )
+    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
     flops = read_values(compute)
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.text import number
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
@@ -22,6 +22,7 @@ from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
+CHOICES = {"on": ("latent", "run"), "discrepancy": ("learned", "none")}
 MOST = 2_000  # values of an argument, such as compute
 NOTED = 0.1  # e-folds outside the runs from which a note is written
 
@@ -49,6 +50,12 @@ def read_once(posteriors: Sequence[Posterior]) -> list[Posterior]:
     known: dict[str, Posterior] = {}
     keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
     return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
+
+
+def check_choice(name: str, value: object, code: str) -> None:
+    """Refuse another value than those in `CHOICES`."""
+    if value not in (known := CHOICES[name]):
+        raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.{nearest(str(value), known)}", code=code)
 
 
 def check_mapping(settings: object) -> None:

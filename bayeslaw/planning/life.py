@@ -27,12 +27,12 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, check_passed, outside_note, read_range, read_values
+from bayeslaw.planning.arguments import Range, check_choice, check_passed, outside_note, read_range, read_values
 from bayeslaw.planning.domain_loss import PLANNED
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.next_run import ERROR
-from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
+from bayeslaw.planning.plan import BLOCK, LEVELS, Spread
 from bayeslaw.planning.problem import check_confidence
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import stage_notes, stages
@@ -245,12 +245,8 @@ def whole_life(
     require_losses([fit], "a choice of sizes")
     check_passed(fit, force)
     whole_number("seed", seed, 0)
-    if on not in SPREADS:
-        raise BayeslawError(
-            f"The losses are those on 'latent' or on 'run', not {on!r}.{nearest(str(on), SPREADS)}", code="unknown-spread"
-        )
-    if discrepancy not in ("learned", "none"):
-        raise BayeslawError(f"The discrepancy is learned or none here, not {discrepancy!r}.", code="unknown-discrepancy")
+    check_choice("on", on, "unknown-spread")
+    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
     losses, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed)
     draws = np.arange(losses.size)

@@ -30,7 +30,7 @@ from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.member_draws import ERROR
 from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
-from bayeslaw.planning.arguments import at_settings, check_paired, check_passed, setting
+from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit, require_fits
@@ -288,9 +288,8 @@ def mix(
 
 
 def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: float) -> None:
-    for name, value, known in (("on", on, ("latent", "run")), ("discrepancy", discrepancy, ("learned", "none"))):
-        if value not in known:
-            raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.", code="unknown-choice")
+    check_choice("on", on, "unknown-choice")
+    check_choice("discrepancy", discrepancy, "unknown-choice")
     for name, share in (("tail", tail), ("confidence", confidence)):
         if share is not None and not (isinstance(share, Real) and 0 < share < 1):
             raise BayeslawError(f"{name} lies between 0 and 1, not {share!r}.", code="not-a-probability")

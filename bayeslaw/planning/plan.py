@@ -33,7 +33,7 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_paired, positive
+from bayeslaw.planning.arguments import CHOICES, check_paired, positive
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
 from bayeslaw.planning.domain_loss import DomainLoss
 from bayeslaw.planning.life_costs import UNITS, Amount
@@ -57,7 +57,6 @@ from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search,
 from bayeslaw.posterior.diagnostics import Reach, checks_label, distrusted, extrapolation, failed_text, failure_suffix
 from bayeslaw.posterior.fit import Fit
 
-SPREADS = ("latent", "run")
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 COLUMNS = (
     "confidence", "plan", "tokens", "atpp", "r", "flops", "served_flops", "hours", "cost", "value", "searched", "held_out",
@@ -167,7 +166,7 @@ def plan(
     >>> set(plan.frontier["plan"])
     {'feasible'}
     """
-    if on not in SPREADS:
+    if on not in CHOICES["on"]:
         raise BayeslawError(
             "Say what the constraints are on: the laws' expected losses (on 'latent') or the losses that the next run logs (on "
             f"'run'){f', not {on!r}' if on is not None else ''}.",
