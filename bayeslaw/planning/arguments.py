@@ -53,7 +53,15 @@ def read_once(posteriors: Sequence[Posterior]) -> list[Posterior]:
 
 
 def check_choice(name: str, value: object, code: str) -> None:
-    """Refuse another value than those in `CHOICES`."""
+    """Refuse another value than those in `CHOICES`.
+
+    Parameters
+    ----------
+    name, value : str, object
+        Of the argument.
+    code : str
+        Of the error.
+    """
     if value not in (known := CHOICES[name]):
         raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.{nearest(str(value), known)}", code=code)
 

@@ -478,7 +478,7 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
 def require_fits(*given: object, points: bool = False) -> None:
     """Refuse what is no fit or stack, such as the path of one, nor a point fit where `points` may be used."""
     for value in given:
-        if hasattr(value, "selections") and (points or hasattr(value, "checks")):  # point fits have no checks
+        if hasattr(value, "selections") and (points or not hasattr(value, "bootstrap")):  # which only point fits have
             continue
         kinds = "fit, a stack or a point fit" if points else "fit or a stack"
         what = f"the path {str(value)!r}" if isinstance(value, (str, Path)) else shortened(repr(value))
