@@ -365,7 +365,7 @@ def anchors(
     if isinstance(budget, str) or not (math.isfinite(budget) and budget > 0):
         raise BayeslawError(f"The budget must be a positive number, not {budget!r}.", code="bad-budget")
     sd, learned = read_choice(discrepancy)
-    sizes = [sum(chosen.size for _, chosen in member.selections) for member in members]
+    sizes = [member.size for member in members]
     shown = " and ".join(f"{size} draws of {member.name}" for size, member in zip(sizes, members, strict=True))
     check_pairing(sizes, f"{shown} can't be paired.")
     goal = targets_of(members, targets, discrepancy, ci_prob, seed, force)

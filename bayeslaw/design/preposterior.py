@@ -123,13 +123,12 @@ def nested(
     require_losses([fit], "a look-ahead, which is about the variance of logarithms,", positive=True)
     whole_number("seed", seed, 0)
     whole_number("outer", outer, 2)
-    size = next(iter(fit.draws.values())).size
-    if outer > size:
-        problem = f"outer is the number of draws to simulate from; there are {size}, not {outer}."
+    if outer > fit.size:
+        problem = f"outer is the number of draws to simulate from; there are {fit.size}, not {outer}."
         raise BayeslawError(problem, code="too-many-simulations")
     at_targets = forecast(fit, _read(targets, "targets"), discrepancy="none", force=force)
     target, weight = log_losses(at_targets), _weights(weights, at_targets.rows.size)
-    draws = np.random.default_rng((seed, Stream.SIMULATED)).choice(size, outer, replace=False)
+    draws = np.random.default_rng((seed, Stream.SIMULATED)).choice(fit.size, outer, replace=False)
     prior = float(target.var(axis=0, ddof=1) @ weight)
     rows, cure = list[dict[str, object]](), "fit with more draws, or plan fewer or noisier runs"
     for name, table in (design if isinstance(design, Mapping) else {"design": design}).items():

@@ -17,7 +17,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.optimise import combinable
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.arguments import check_passed
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
@@ -135,9 +135,8 @@ def combination_draws(
     runs = at if isinstance(at, Runs) else Runs(at, "the settings")
     forecasts = (forecast(p, runs, discrepancy="none", seed=seed, force=force) for p in (source, target))
     source_loss, target_loss = (result.expected(slice(None)).T for result in forecasts)
-    known = next(iter(weights.draws.values())).size
-    size = min(draws, known)
-    chosen = np.random.default_rng(seed).permutation(known)[:size]
+    size = min(draws, weights.size)
+    chosen = np.random.default_rng(seed).permutation(weights.size)[:size]
     even = np.linspace(0, draws - 1, size).round().astype(np.int64)
     return LawDraws(weights.law, weights.draws).outcome(
         {"L_source": source_loss[even], "L_target": target_loss[even]}, chosen, axes=1

@@ -294,8 +294,7 @@ def kept(schedule: Schedule, step: int) -> Schedule:
 
 def some_draws(fit: Fit) -> Index:
     """Return numbers of at most `MOST_DRAWS` draws, evenly spaced over the chains."""
-    size = next(iter(fit.draws.values())).size
-    return evenly(size, MOST_DRAWS)
+    return evenly(fit.size, MOST_DRAWS)
 
 
 def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str | None = None) -> Runs:

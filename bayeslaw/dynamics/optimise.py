@@ -27,7 +27,7 @@ from bayeslaw.dynamics.memory import memory_of
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
-from bayeslaw.planning.domain_loss import check_passed
+from bayeslaw.planning.arguments import check_passed
 from bayeslaw.posterior.diagnostics import Check, checks_label, failure_suffix
 
 LOGARITHMIC = ("peak", "steps")
@@ -358,7 +358,7 @@ def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Poster
             f"Losses in {', '.join(units)} can't be added: convert them to one unit with `bayeslaw convert` and fit again.",
             code="several-units",
         )
-    sizes = [sum(chosen.size for _, chosen in posterior.selections) for posterior in posteriors]
+    sizes = [posterior.size for posterior in posteriors]
     check_pairing(
         sizes,
         f"The draws of the fits can't be paired ({', '.join(f'{n:,}' for n in sizes)}): fit all with as many draws and chains.",

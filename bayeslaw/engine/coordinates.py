@@ -306,8 +306,7 @@ class Coordinates:
     @classmethod
     def of(cls, law: Law, observed: Observations) -> Coordinates:
         settings = star(law, observed)
-        marks = {c: [settings[name] for name, (column, _) in law.indicators.items() if column == c] for c in law.levels}
-        levels = {column: np.argmax(marked, axis=0).astype(np.int64) for column, marked in marks.items()}
+        levels = {column: law.level_codes(column, settings) for column in law.levels}
         least = float(observed.outcomes.min())
         softplus_scale = SOFTPLUS * (least if least > 0 else float(np.std(observed.outcomes)) + 1e-6)
         new = cls(law, observed.at, settings, levels, frozenset(), frozenset(), softplus_scale)

@@ -261,7 +261,7 @@ def scored(
     """
     require_fits(fit, points=True)
     runs = read_runs(runs)
-    members = [fit] if isinstance(fit, PointFit) else [member for member, _ in fit.selections]
+    members = [member for member, _ in fit.selections]
     runs = replace(runs, frame=with_known_base_losses(members[0].law.name, [member.observed for member in members], runs.frame))
     for member in members:
         runs = runs if isinstance(member, PointFit) else with_facts(member, runs)

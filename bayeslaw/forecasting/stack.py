@@ -130,13 +130,17 @@ class Stack(Verdicts):
         There are as many in all as the fit with fewest draws has, and each count is within one of its share. With several turns,
         every fit gives a part of its draws in each.
         """
-        sizes = {name: fit.selections[0][1].size for name, fit in self.members.items()}
-        ends = np.round(np.cumsum(list(self.weights.values())) * min(sizes.values())).astype(np.int64)
+        ends = np.round(np.cumsum(list(self.weights.values())) * self.size).astype(np.int64)
         counts = np.diff(ends, prepend=0)
-        even = [((np.arange(n) + 0.5) * size / n).astype(np.int64) for n, size in zip(counts, sizes.values(), strict=True) if n]
-        fits = [fit for n, fit in zip(counts, self.members.values(), strict=True) if n]
+        fits = [(fit, int(n)) for fit, n in zip(self.members.values(), counts, strict=True) if n]
+        even = [((np.arange(n) + 0.5) * fit.size / n).astype(np.int64) for fit, n in fits]
         parts = zip(*(np.array_split(chosen, self.turns) for chosen in even), strict=True)
-        return tuple((fit, part) for turn in parts for fit, part in zip(fits, turn, strict=True) if part.size)
+        return tuple((fit, part) for turn in parts for (fit, _), part in zip(fits, turn, strict=True) if part.size)
+
+    @property
+    def size(self) -> int:
+        """Number of draws that make a forecast: as many as the fit with fewest draws has."""
+        return min(fit.size for fit in self.members.values())
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return the parameters of every fit with equal-tailed credible intervals, rows (law, parameter); see `Fit.summary`."""
@@ -301,14 +305,13 @@ def require_losses(posteriors: Iterable[Posterior | PointFit], decision: str, *,
     """
     for posterior in posteriors:
         require_fits(posterior, points=True)
-        outcome = posterior.outcome if isinstance(posterior, Stack) else posterior.law.outcome
+        outcome = posterior.outcome
         if outcome.is_loss or (positive and outcome.relative):
             continue
-        name = posterior.law.name if isinstance(posterior, PointFit) else posterior.name
         needed = "losses, or of another outcome of kind positive" if positive else "losses"
         raise BayeslawError(
-            f"{name} predicts {outcome.plural} (an outcome of kind {outcome.kind}), and {decision} needs a fit of {needed}: "
-            "give one of a law without [outcome].",
+            f"{posterior.name} predicts {outcome.plural} (an outcome of kind {outcome.kind}), and {decision} needs a fit of "
+            f"{needed}: give one of a law without [outcome].",
             code="not-a-loss",
         )
 

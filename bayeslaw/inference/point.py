@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.core.text import compact, short_lines
@@ -29,7 +29,8 @@ from bayeslaw.engine.compiled import Outputs, Program
 from bayeslaw.engine.coordinates import Coordinates
 from bayeslaw.engine.graph import SINGLE, Graph, Value
 from bayeslaw.laws.card import load_law
-from bayeslaw.laws.law import Law
+from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.laws.prior import Prior
 
@@ -73,14 +74,48 @@ class PointFit:
         return short_lines(f"<PointFit of {self.law.name} to {self.observed.response.size:,} {self.law.outcome.plural}: {values}>")
 
     @property
+    def name(self) -> str:
+        """Name in decisions and errors: the law's."""
+        return self.law.name
+
+    @property
+    def passed(self) -> bool:
+        """True: nothing was sampled, so no check of the sampling can fail."""
+        return True
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the law predicts."""
+        return self.law.outcome
+
+    @property
     def unit(self) -> str:
         """Unit of its losses, or other outcomes."""
         return self.observed.unit
 
     @property
+    def measured(self) -> Mapping[str, Covariate]:
+        """The covariates that are quantities; see `Law.measured`."""
+        return self.law.measured
+
+    @property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """Values of each column by which parameters vary."""
+        return self.law.levels
+
+    @property
+    def selections(self) -> tuple[tuple[PointFit, Index], ...]:
+        """This fit with the number of its one draw, as selections of a posterior."""
+        return ((self, np.arange(1)),)
+
+    @property
     def draws(self) -> dict[str, Array]:
         """The parameters as one draw, arrays (1,), as forecasts and scores take them."""
         return {name: np.array([value]) for name, value in self.parameters.items()}
+
+    def draws_of(self, chosen: Index | slice) -> dict[str, Array]:
+        """Return some of the draws, arrays (s,); see `Fit.draws_of`."""
+        return {name: values[chosen] for name, values in self.draws.items()}
 
     def predict(self, covariates: Mapping[str, Any]) -> Array:
         """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or numbers, with every covariate."""

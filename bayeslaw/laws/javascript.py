@@ -42,7 +42,7 @@ def law_function(law: Law) -> str:
     outside = [f"{javascript_name(c)} = x[{i}]" for i, c in enumerate(covariates) if c in used]
     for name, column in law.column_of.items():
         if name in used:
-            marks = [covariates.index(mark) for mark, (c, _) in law.indicators.items() if c == column]
+            marks = [covariates.index(mark) for mark in law.marks_of(column)]
             rows = [parameters.index(member) for member in law.members[name]]
             outside.append(f"row{javascript_name(name)} = {rows}[level(x, {marks})]")
     inside = [

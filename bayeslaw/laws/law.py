@@ -206,6 +206,10 @@ class Law:
         columns = dict.fromkeys(column for column, _ in self.indicators.values())
         return {c: tuple(v for column, v in self.indicators.values() if column == c) for c in columns}
 
+    def marks_of(self, column: str) -> list[str]:
+        """Return the indicators of a column's values, in the order of `levels`."""
+        return [name for name, (c, _) in self.indicators.items() if c == column]
+
     @cached_property
     def members(self) -> dict[str, tuple[str, ...]]:
         """The parameters for which a name in the formula stands that differs by a column, in the order of the column's values."""
@@ -246,7 +250,7 @@ class Law:
         """Return the mapping with each parameter that differs by a column as it is at the rows; nan where no value is marked."""
         scope = dict(values)
         for column, levels in self.levels.items():
-            marks = [np.asarray(values[name]) for name, (c, _) in self.indicators.items() if c == column]
+            marks = [np.asarray(values[name]) for name in self.marks_of(column)]
             shape = np.broadcast_shapes(*(mark.shape for mark in marks))
             best, code = np.zeros(shape), np.full(shape, len(levels))
             for i, mark in enumerate(marks):
@@ -314,7 +318,7 @@ class Law:
 
     def level_codes(self, column: str, covariates: Mapping[str, Any]) -> Index:
         """Return the number (n,) of every row's value, in `levels`, of a column by which parameters differ."""
-        return np.argmax([covariates[name] for name, (c, _) in self.indicators.items() if c == column], axis=0)
+        return np.argmax([covariates[name] for name in self.marks_of(column)], axis=0)
 
     def term_units(self, values: Mapping[str, Any], at: Mapping[str, float]) -> dict[str, Any]:
         """Return, for each prior with `on`, the value of that expression at the reference point `at` where its parameter is 1."""

@@ -25,7 +25,8 @@ from bayeslaw.forecasting.base_losses import SAME, base_loss_of, in_words, unkno
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.planning.domain_loss import DomainLoss, as_number, members
+from bayeslaw.planning.arguments import as_number
+from bayeslaw.planning.domain_loss import DomainLoss
 from bayeslaw.posterior.fit import Fit
 
 SHOWN = 4  # models with base rows that an error names
@@ -81,10 +82,9 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     BayeslawError
         If a stated loss is another than that among the settings, none is known, or checkpoints of the model have several.
     """
-    fits = [fit for fit, _ in members(posterior)]
+    fits = [fit for fit, _ in posterior.selections]
     if not any(BASE_LOSS in fit.law.covariates for fit in fits):
         return {}
-    label = posterior.law.name if isinstance(posterior, PointFit) else posterior.name
     own = given.get(name) if isinstance(given, Mapping) else given
     text = "" if own is None else str(own).strip()
     stated = _stated(text, posterior.unit)[0] if text not in ("", "measured", "law") else None
@@ -95,9 +95,9 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         return {}
     if stated is not None:
         return {BASE_LOSS: stated}
-    known = base_loss_of(label, [fit.observed for fit in fits], settings)
+    known = base_loss_of(posterior.name, [fit.observed for fit in fits], settings)
     if known is None:
-        raise unknown_base_loss(label, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
+        raise unknown_base_loss(posterior.name, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
     return {BASE_LOSS: known}
 
 
@@ -138,7 +138,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             shown += f" ({model})" if model else ""
             return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
         if text == "measured" or not domain.finite_at_base:
-            why = f", and {domain.posterior_name} is infinite at D = 0" if not domain.finite_at_base else ""
+            why = f", and {domain.posterior.name} is infinite at D = 0" if not domain.finite_at_base else ""
             raise BayeslawError(
                 f"The base loss of {domain.name} is not known: no row with D = 0 is of this model ({model}){why}. "
                 f"State it, with its standard error if that is known (--base-loss 2.31+-0.01).{_models_with_base(domain)}",
@@ -146,13 +146,13 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             )
     if not domain.finite_at_base:
         raise BayeslawError(
-            f"{domain.posterior_name} is infinite at D = 0, so the base loss of {domain.name} can't be the law's: state it "
+            f"{domain.posterior.name} is infinite at D = 0, so the base loss of {domain.name} can't be the law's: state it "
             "(--base-loss 2.31+-0.01).",
             code="infinite-base-loss",
         )
     log = domain.at_base(np.arange(domain.size))
     median = float(np.exp(np.median(log)))
-    shown = f"{median:.4g} {domain.unit}, by {domain.posterior_name} at D = 0, draw by draw ({model})"
+    shown = f"{median:.4g} {domain.unit}, by {domain.posterior.name} at D = 0, draw by draw ({model})"
     return BaseLoss(log, "law", f"base loss of {domain.name} {shown}{domain.shared}")
 
 
@@ -190,7 +190,7 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
     loss; where the noise differs by group and a row's group isn't known, to the largest noise.
     """
     frame, checkpoints, number = _base_rows(domain)
-    fit, member = members(domain.posterior)[number][0], domain.member_draws[number]
+    fit, member = domain.posterior.selections[number][0], domain.member_draws[number]
     none = np.empty(0), np.empty((0, 1))
     if not len(frame) or "loss" not in frame:
         return none
@@ -224,7 +224,7 @@ def _base_rows(domain: DomainLoss) -> tuple[pd.DataFrame, pd.DataFrame, int]:
 
     A group that isn't known is -1. Without a column that tells checkpoints apart, a model has one.
     """
-    by_member = [_base_rows_of(fit.observed) for fit, _ in members(domain.posterior)]
+    by_member = [_base_rows_of(fit.observed) for fit, _ in domain.posterior.selections]
     number = next((i for i, (frame, _) in enumerate(by_member) if len(frame)), 0)
     return *by_member[number], number
 

@@ -29,13 +29,13 @@ from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import OUTSIDE
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import read_values, stage_notes, stages
-from bayeslaw.planning.domain_loss import check_passed, outside_note
+from bayeslaw.planning.arguments import Range, check_choice, check_passed, outside_note, read_range, read_values
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
-from bayeslaw.planning.plan import BLOCK, LEVELS, SPREADS, Spread
-from bayeslaw.planning.problem import Range, check_confidence, read_range
+from bayeslaw.planning.plan import BLOCK, LEVELS, Spread
+from bayeslaw.planning.problem import check_confidence
 from bayeslaw.planning.search import ROUNDING
+from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
@@ -252,12 +252,8 @@ def whole_life(
     require_losses([fit], "a choice of sizes")
     check_passed(fit, force)
     whole_number("seed", seed, 0)
-    if on not in SPREADS:
-        raise BayeslawError(
-            f"The losses are those on 'latent' or on 'run', not {on!r}.{nearest(str(on), SPREADS)}", code="unknown-spread"
-        )
-    if discrepancy not in ("learned", "none"):
-        raise BayeslawError(f"The discrepancy is learned or none here, not {discrepancy!r}.", code="unknown-discrepancy")
+    check_choice("on", on, "unknown-spread")
+    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
     losses, _ = _losses(fit, stage, settings or {}, on, "none", seed)
     draws = np.arange(losses.size)
@@ -321,15 +317,15 @@ def _losses(
     fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int
 ) -> tuple[Losses, list[DrawnErrors | None]]:
     """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
-    pairs, shifts, errors = [], [], list[DrawnErrors | None]()
+    fits, shifts, errors = [], [], list[DrawnErrors | None]()
     for number, (own, chosen) in enumerate(fit.selections):
         away = with_error(own, fit.selections) if discrepancy == "learned" else None
         used = own if away is None else away
         entropy, learnt = (seed, Stream.PLANNED, number), used.discrepancy if discrepancy == "learned" else None
-        pairs.append((used, {name: values[chosen] for name, values in used.draws.items()}))
+        fits.append((used, chosen))
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
-    return Losses(tuple(stages(fit, settings, stage, pairs)), np.concatenate(shifts)), errors
+    return Losses(tuple(stages(fits, settings, stage)), np.concatenate(shifts)), errors
 
 
 def _leaves(fit: Posterior, choice: LifeChoice | None) -> bool:
@@ -366,7 +362,7 @@ def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tup
     """Effects and noise (S,) of a new run, relative."""
     group = fit.observed.groups_of(pd.DataFrame(dict(settings), index=[0]))
     zero = np.zeros(1, dtype=np.int64)
-    return np.asarray(fit.noise.sample({k: v[chosen] for k, v in fit.draws.items()}, zero, zero + 2, entropy, group=group)[0])
+    return np.asarray(fit.noise.sample(fit.draws_of(chosen), zero, zero + 2, entropy, group=group)[0])
 
 
 def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | None]:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import compact
-from bayeslaw.planning.allocation import least_along
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
+from bayeslaw.planning.optimum import least_along
 from bayeslaw.planning.plan import share_with_error
 from bayeslaw.planning.search import ROUNDING
-from bayeslaw.posterior.draws import LawDraws
+from bayeslaw.planning.stages import support
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
 SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
 # Of refinement of log N: rounds, points around each place that is kept, and places. What a share of draws keeps is jagged in N, so
@@ -52,28 +53,18 @@ class Losses:
     @property
     def support(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The ranges of log N and log D that all laws allow, D from one token on."""
-        ends = [[law.law.covariates[name].support for law in self.laws] for name in ("N", "D")]
-        low, high = ([max(low for low, _ in end) for end in ends], [min(high for _, high in end) for end in ends])
-        return (math.log(max(low[0], 1.0)), math.log(high[0])), (math.log(max(low[1], 1.0)), math.log(high[1]))
+        (low_n, high_n), (low_d, high_d) = support(law.law for law in self.laws)
+        return (math.log(low_n), math.log(high_n)), (math.log(low_d), math.log(high_d))
 
     def of(self, draws: Index) -> Losses:
         """Those of some draws (s,), in ascending order."""
-        laws, start = list[LawDraws](), 0
-        for law in self.laws:
-            own = draws[(draws >= start) & (draws < start + law.size)] - start
-            start += law.size
-            if own.size:
-                laws.append(LawDraws(law.law, {name: values[own] for name, values in law.draws.items()}, law.constants))
-        return Losses(tuple(laws), self.shift[draws])
+        laws = (law.of(own) for law, _, own in JoinedDraws(self.laws).parts(draws))
+        return Losses(tuple(law for law in laws if law.size), self.shift[draws])
 
     def log(self, n: float | Array, d: Array, axes: int) -> Array:
         """Log losses; with `axes=1` at D (m,) as (S, m), with `axes=0` at places of each draw (S,). Not finite is inf."""
-        sizes, out, start = np.broadcast_to(n, d.shape), np.empty((self.size, d.size) if axes else self.size), 0
-        for law in self.laws:
-            here = slice(start, start + law.size)
-            with np.errstate(all="ignore"):
-                out[here] = np.log(law.outcome({"N": sizes, "D": d} if axes else {"N": sizes[here], "D": d[here]}, axes=axes))
-            start += law.size
+        with np.errstate(all="ignore"):
+            out = np.log(JoinedDraws(self.laws).outcome({"N": np.broadcast_to(n, d.shape), "D": d}, axes=axes))
         out += self.shift[:, None] if axes else self.shift
         return np.where(np.isfinite(out), out, np.inf)
 

@@ -20,7 +20,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.planning.domain_loss import setting
+from bayeslaw.planning.arguments import setting
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.plan import Plan, PlanPoint, plan
 from bayeslaw.planning.problem import WholeLifeCost

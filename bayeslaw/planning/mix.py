@@ -30,9 +30,9 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
-from bayeslaw.planning.domain_loss import at_settings, check_paired_sizes, check_passed, setting
+from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
-from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit, require_fits
 
 RECOMMENDED, ATTAINABLE, TODAY = "recommended", "attainable", "today"
@@ -58,15 +58,11 @@ class Domain:
 
     def losses(self, shares: Mapping[str, Array], draws: NDArray[np.int64]) -> Array:
         """Losses (s, m) at mixtures, arrays (m,) by share, or (s, m) with mixtures of each draw's own."""
-        values, start = [], 0
-        for member in self.members:
-            inside = (draws >= start) & (draws < start + member.size)
-            at = {name: v if v.ndim == 1 else v[inside] for name, v in shares.items()}
-            value = member.outcome(at, draws[inside] - start, axes=1)
+        values = []
+        for member, _, at, value in JoinedDraws(self.members).outcomes(shares, draws, axes=1):
             shown = {name: np.broadcast_to(v, value.shape) for name, v in at.items()}
             check_values(value, member.law, shown, name=f"{member.law.name} ({self.name})")
             values.append(value)
-            start += member.size
         return np.asarray(np.concatenate(values) * self.factors[draws][:, None])
 
 
@@ -161,8 +157,8 @@ class Mix:
         kept = f"; limits hold with probability {row['limits_prob']:.3f}" if self.limits else ""
         lines.append(f"recommended: {in_words(self.best)}; loss {row['loss_mean']:.4g} {self.unit}{kept}")
         lines.append(
-            f"it is the best of the {counted(len(self.table), 'mixture')} compared with probability {row['best_prob']:.2f}; its loss "
-            f"exceeds that of each draw's own best mixture by {row['regret']:.2g} {self.unit} in the mean"
+            f"it is the best of the {counted(len(self.table), 'mixture')} compared with probability {row['best_prob']:.2f}; its "
+            f"loss exceeds that of each draw's own best mixture by {row['regret']:.2g} {self.unit} in the mean"
         )
         if self.today is not None and self.gain is not None:
             ends = [v for k, v in self.gain.items() if k.startswith("eti")]
@@ -292,9 +288,8 @@ def mix(
 
 
 def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: float) -> None:
-    for name, value, known in (("on", on, ("latent", "run")), ("discrepancy", discrepancy, ("learned", "none"))):
-        if value not in known:
-            raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.", code="unknown-choice")
+    check_choice("on", on, "unknown-choice")
+    check_choice("discrepancy", discrepancy, "unknown-choice")
     for name, share in (("tail", tail), ("confidence", confidence)):
         if share is not None and not (isinstance(share, Real) and 0 < share < 1):
             raise BayeslawError(f"{name} lies between 0 and 1, not {share!r}.", code="not-a-probability")
@@ -439,7 +434,7 @@ def _domains(
         for number, name in enumerate(wanted)
     ]
     sizes = {d.name: d.factors.size for d in domains}
-    check_paired_sizes(sizes)
+    check_paired(sizes)
     if len(units := {d.unit for d in domains}) > 1:
         raise BayeslawError(
             f"Losses in {' and '.join(sorted(units))} can't be weighed: convert the tables.", code="different-units"
@@ -471,7 +466,7 @@ def _domain(
         columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
         used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit
-        values = {k: v[draws] for k, v in used.draws.items()}
+        values = used.draws_of(draws)
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
         log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)
         if used.discrepancy is not None:

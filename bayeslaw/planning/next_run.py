@@ -76,7 +76,7 @@ def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tup
 
     `number` is that of the domain, whose points have noise of their own.
     """
-    noise, frame, draws = fit.noise, pd.DataFrame(dict(settings), index=[0]), {k: v[chosen] for k, v in fit.draws.items()}
+    noise, frame, draws = fit.noise, pd.DataFrame(dict(settings), index=[0]), fit.draws_of(chosen)
     group, rows = np.repeat(fit.observed.groups_of(frame), 2), np.array([2, 3]) + 2 * number
     learnt = LearntEffects.of(fit, frame, np.zeros(1), chosen, entropy)
     known, none = int(learnt.checkpoint[0]), np.full(2, -1)
@@ -143,8 +143,7 @@ def _correlation(fit: Fit) -> float:
 
 def _mean_errors(fit: Fit) -> tuple[Array, Array]:
     """Draws of the runs' mean log losses less the law's (R, s), and their variances by the noise of points (R,)."""
-    size, observed = next(iter(fit.draws.values())).size, fit.observed
-    draws = {name: values[:: max(1, size // AVERAGED)] for name, values in fit.draws.items()}
+    observed, draws = fit.observed, fit.draws_of(slice(None, None, max(1, fit.size // AVERAGED)))
     residual = observed.response - np.log(fit.law.predict(draws, observed.covariates))
     count = np.diff(observed.starts)
     means = sums_by(residual, observed.run) / count

@@ -33,8 +33,9 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.arguments import CHOICES, check_paired, positive
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
-from bayeslaw.planning.domain_loss import DomainLoss, check_paired, members
+from bayeslaw.planning.domain_loss import DomainLoss
 from bayeslaw.planning.life_costs import UNITS, Amount
 from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.planning.problem import (
@@ -50,14 +51,12 @@ from bayeslaw.planning.problem import (
     domain_losses,
     forgetting_limits,
     logged_tokens,
-    positive,
     read_budgets,
 )
 from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search, values_at
 from bayeslaw.posterior.diagnostics import Reach, checks_label, distrusted, extrapolation, failed_text, failure_suffix
 from bayeslaw.posterior.fit import Fit
 
-SPREADS = ("latent", "run")
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 COLUMNS = (
     "confidence", "plan", "tokens", "atpp", "r", "flops", "served_flops", "hours", "cost", "value", "searched", "held_out",
@@ -167,7 +166,7 @@ def plan(
     >>> set(plan.frontier["plan"])
     {'feasible'}
     """
-    if on not in SPREADS:
+    if on not in CHOICES["on"]:
         raise BayeslawError(
             "Say what the constraints are on: the laws' expected losses (on 'latent') or the losses that the next run logs (on "
             f"'run'){f', not {on!r}' if on is not None else ''}.",
@@ -176,8 +175,8 @@ def plan(
     whole_number("seed", seed, 0)
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
-    model, draws_each = check_settings(settings, posteriors), sum(chosen.size for _, chosen in posteriors[0].selections)
-    price = Prices.of(prices or {}, stages, size=draws_each, served=served, device=device, seed=seed)
+    model = check_settings(settings, posteriors)
+    price = Prices.of(prices or {}, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
     check_objective(minimise, bool(fits), target is not None, bool(limits), math.isfinite(loss), price, n)
     budgets = read_budgets(price, n, {"flops": max_flops, "hours": max_hours, "cost": max_cost})
@@ -189,7 +188,7 @@ def plan(
     starts = {name: start_of(name, posterior, model, base_loss) for name, posterior in sources.items()}
     target_fit = posteriors[-1] if target is not None else None
     losses = domain_losses(sources, target_fit, model, box, source_levels, target_levels, starts)
-    check_paired(losses)
+    check_paired({loss.name: loss.size for loss in losses}, "A plan")
     sd, learned = read_choice(discrepancy)
     losses = with_next_run(losses, seed, sd, run=on == "run", learned=learned)
     draws = np.arange(losses[0].size)
@@ -407,7 +406,7 @@ class _Solver:
         if best is None:
             attainable = self.scored(problem, problem.search.most_probable(self.draws), math.nan)
             notes += _infeasible_notes(problem, attainable, confidence)
-        failed = not all(loss.posterior.passed for loss in problem.losses if not isinstance(loss.posterior, PointFit))
+        failed = not all(loss.posterior.passed for loss in problem.losses)
         if (shown := best or attainable) is not None:
             notes += _edge_notes(problem, shown)
             for loss in problem.losses:
@@ -598,7 +597,7 @@ def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list
     if failed and not force:
         raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
     warnings = []
-    for fit in (fit for fit, _ in members(loss.posterior) if isinstance(fit, Fit)):
+    for fit in (fit for fit, _ in loss.posterior.selections if isinstance(fit, Fit)):
         whole = complete(frame, fit.law)
         distance = outside(fit, {k: whole[k].to_numpy(dtype=np.float64) for k in fit.law.covariates})
         reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}

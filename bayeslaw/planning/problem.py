@@ -14,11 +14,12 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.text import compact, number
+from bayeslaw.core.text import compact
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_once, read_range, setting
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
-from bayeslaw.planning.domain_loss import DomainLoss, as_number, check_passed, domain_loss, members, setting
+from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.life_costs import RATES, UNITS, Amount, LifeCosts, price_of
 from bayeslaw.planning.search import Box, Constraint, Search, behind, values_at
 from bayeslaw.posterior.fit import Fit, require_fits
@@ -126,14 +127,14 @@ class PlanProblem:
         least = min(_asymptote(target, draws, float(r)) for r in shares)
         if math.log(limit) < least:
             raise BayeslawError(
-                f"max-loss {limit:g} {target.unit} lies below what any draw of {target.posterior_name} reaches with however many "
+                f"max-loss {limit:g} {target.unit} lies below what any draw of {target.posterior.name} reaches with however many "
                 f"tokens, {math.exp(least):.4g}.",
                 code="unreachable-loss",
             )
         if self.minimise in ("target-loss", "source-loss"):
             return
         if target.finite_at_base:
-            base, origin = target.at_base(draws), f"by {target.posterior_name} at D = 0"
+            base, origin = target.at_base(draws), f"by {target.posterior.name} at D = 0"
         else:
             try:
                 base, origin = base_loss(target, "measured", 0).log, "as measured at D = 0"
@@ -372,16 +373,6 @@ def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -
     return budgets
 
 
-def positive(name: str, value: float | None) -> float:
-    """A limit as a positive number; inf where there is none."""
-    if value is None:
-        return math.inf
-    number = as_number(value)
-    if not 0 < number < math.inf:
-        raise BayeslawError(f"{name} must be positive and finite, not {value}.", code="limit-not-positive")
-    return number
-
-
 def _check_size(n: float, quantity: str) -> None:
     if not math.isfinite(n):
         raise BayeslawError(
@@ -413,26 +404,19 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
             )
         require_losses([posterior], "a plan")
         check_passed(posterior, force)
-        if without := [fit.law.name for fit, _ in members(posterior) if "D" not in fit.law.covariates]:
+        if without := [fit.law.name for fit, _ in posterior.selections if "D" not in fit.law.covariates]:
             raise BayeslawError(f"{without[0]} has no tokens D, so there is nothing to plan with it.", code="law-without-tokens")
-        if (size := sum(draws.size for _, draws in posterior.selections)) < LEAST_DRAWS:
+        if posterior.size < LEAST_DRAWS:
             raise BayeslawError(
-                f"A plan needs at least {LEAST_DRAWS:,} draws; {posterior.name} has {size:,}. Fit with more draws.",
+                f"A plan needs at least {LEAST_DRAWS:,} draws; {posterior.name} has {posterior.size:,}. Fit with more draws.",
                 code="too-few-draws",
             )
     return paired(read_once(posteriors))
 
 
-def read_once(posteriors: Sequence[Posterior]) -> list[Posterior]:
-    """The posteriors, with one object for all copies of a fit that was read twice."""
-    known: dict[str, Posterior] = {}
-    keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
-    return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
-
-
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
     """Settings of the plan as numbers; those that are unknown, or chosen by the plan itself, are refused."""
-    known = {name for p in posteriors for fit, _ in members(p) for name in (*fit.law.measured, *fit.law.levels)}
+    known = {name for p in posteriors for fit, _ in p.selections for name in (*fit.law.measured, *fit.law.levels)}
     model = dict[str, float]()
     for name, value in settings.items():
         if name in CHOSEN:
@@ -498,13 +482,10 @@ def check_objective(minimise: str, sources: bool, target: bool, forgetting: bool
 
 def logged_tokens(posteriors: Sequence[Posterior | PointFit]) -> tuple[float, float, bool]:
     """Fewest and most tokens above 0 in the fits' runs; per parameter, and True, where all laws have N."""
-    tables = [fit.observed.covariates for p in posteriors for fit, _ in members(p)]
+    tables = [fit.observed.covariates for p in posteriors for fit, _ in p.selections]
     per_parameter = all("N" in table for table in tables)
     values = [(table["D"] / table["N"] if per_parameter else table["D"])[table["D"] > 0] for table in tables]
     return min(float(v.min()) for v in values), max(float(v.max()) for v in values), per_parameter
-
-
-type Range = str | float | Sequence[float] | None
 
 
 def box_of(
@@ -537,7 +518,7 @@ def box_of(
         if not 0 <= value <= 1:
             hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
             raise BayeslawError(f"A replay share must lie between 0 and 1, not at {value:g}{hint}.", code="replay-not-a-share")
-    laws = [fit.law for p in posteriors for fit, _ in members(p)]
+    laws = [fit.law for p in posteriors for fit, _ in p.selections]
     supports = [law.covariates["D"].support for law in laws] if listed is None else []
     low, high = max([low * unit, *(s[0] for s in supports)]), min([high * unit, *(s[1] for s in supports)])
     if not any("r" in law.covariates for law in laws):
@@ -551,28 +532,6 @@ def box_of(
         )
     x = None if listed is None else np.log(listed * unit)
     return Box(math.log(low), math.log(high), (first, last), x, shares, budget)
-
-
-def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, float, Array | None]:
-    """Read '1:20' or a tuple (1, 20) as low and high; '5,10,20', another sequence or 8 as the only values allowed, too."""
-    try:
-        values = None
-        if isinstance(given, str) and ":" in given:
-            low, high = (number(part) for part in given.split(":"))
-        elif isinstance(given, tuple) and len(given) == 2:
-            low, high = float(given[0]), float(given[1])
-        else:
-            parts = given.split(",") if isinstance(given, str) else np.atleast_1d(np.asarray(given, dtype=float))
-            values = np.array(sorted(number(part) if isinstance(part, str) else float(part) for part in parts))
-            low, high = float(values[0]), float(values[-1])
-        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise ValueError
-    except (ValueError, TypeError, IndexError):
-        raise BayeslawError(
-            f"{name} {given!r} is not a range such as 1:20, smaller end first, a list such as 5,10 or one number.",
-            code="unreadable-range",
-        ) from None
-    return low, high, values
 
 
 def domain_losses(
@@ -610,7 +569,7 @@ def domain_losses(
 
 def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None:
     """Refuse laws of the source for the target's losses, and the other way round."""
-    for fit, _ in members(posterior):
+    for fit, _ in posterior.selections:
         if fit.law.one_domain not in ("", role):
             given = "as the target" if role == "target" else f"as {name}, a source"
             message = f"{fit.law.name} describes losses of the {fit.law.domain}, and is given {given}: exchange source and target."
@@ -619,14 +578,13 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
-    pooled: Any = posterior.law if isinstance(posterior, PointFit) else posterior
     chosen = dict(given or {})
-    for column, values in pooled.levels.items():
+    for column, values in posterior.levels.items():
         if own := [value for value in (name, role) if value in values]:
             chosen.setdefault(column, own[0])
         if column not in chosen:
             raise BayeslawError(
-                f"{pooled.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "
+                f"{posterior.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "
                 f"(--{role}-set {column}={values[0]}).",
                 code="missing-level",
             )

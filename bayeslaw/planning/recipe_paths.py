@@ -26,10 +26,11 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior, with_error
-from bayeslaw.planning.allocation import optimum, stages
+from bayeslaw.planning.optimum import optimum
+from bayeslaw.planning.stages import stages, support
 from bayeslaw.posterior.diagnostics import Reach, extrapolation
 from bayeslaw.posterior.discrepancy import DrawnErrors
-from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 ERROR, NOISE = Stream.RECIPE_ERROR, Stream.RECIPE_NOISE  # of the first recipe; the second has the next number
@@ -66,7 +67,7 @@ class Recipe:
     @property
     def size(self) -> int:
         """Number of draws S."""
-        return sum(law.size for law in self.laws)
+        return JoinedDraws(self.laws).size
 
     @property
     def outside(self) -> str:
@@ -89,17 +90,13 @@ class Recipe:
             The laws' errors are those at the medians over draws, as in a forecast.
         """
         middle = {"N": n if n.ndim == 1 else np.median(n, axis=0), "D": d if d.ndim == 1 else np.median(d, axis=0)}
-        parts, start = list[Array](), 0
-        for law, error in zip(self.laws, self.errors, strict=True):
-            own = slice(start, start + law.size)
-            at = {"N": n if n.ndim == 1 else n[own], "D": d if d.ndim == 1 else d[own]}
-            value = np.broadcast_to(law.outcome(at, axes=1), (law.size, middle["N"].size))
+        parts = list[Array]()
+        for (law, _, at, value), error in zip(JoinedDraws(self.laws).outcomes({"N": n, "D": d}, axes=1), self.errors, strict=True):
             check_values(value, law.law, at, "Ask for settings nearer to the runs.", name=f"{law.law.name} ({self.name})")
             if error is not None:
                 fixed = {k: np.full(middle["N"].size, v) for k, v in law.constants.items()}
                 value = value * np.exp(error.at(fixed | middle).T)
             parts.append(value)
-            start += law.size
         return np.concatenate(parts)
 
     def noise(self, rows: int, seed: int, side: int) -> Array:
@@ -107,10 +104,9 @@ class Recipe:
         run, parts = np.arange(rows), list[Array]()
         for number, (fit, chosen) in enumerate(self.fits):
             frame = pd.DataFrame(dict(self.settings), index=range(rows))
-            draws = {name: values[chosen] for name, values in fit.draws.items()}
             group = fit.observed.groups_of(frame)
             time = np.zeros(rows) if fit.noise.drift else None
-            parts.append(fit.noise.sample(draws, run, run, (seed, NOISE + side, number), group=group, time=time).T)
+            parts.append(fit.noise.sample(fit.draws_of(chosen), run, run, (seed, NOISE + side, number), group=group, time=time).T)
         return np.concatenate(parts)
 
 
@@ -141,8 +137,7 @@ def recipe(
         fits.append((fit if away is None else away, chosen))
     groups = {fit.observed.group_column for fit, _ in fits if fit.observed.group_names}
     covariates = {k: v for k, v in settings.items() if k not in groups or k in posterior.levels}
-    pairs = [(fit, {k: v[chosen] for k, v in fit.draws.items()}) for fit, chosen in fits]
-    laws = stages(posterior, covariates, pairs=pairs)
+    laws = stages(fits, covariates)
     errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
     largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
     return Recipe(name, tuple(fits), tuple(laws), errors, largest, dict(settings))
@@ -257,8 +252,7 @@ def _limits(recipe: Recipe, tokens_per_parameter: float | None) -> tuple[float, 
     """Return the least and largest log compute that the supports of N and D allow."""
     lows, highs = [], []
     for law in recipe.laws:
-        (low_n, high_n), (low_d, high_d) = (law.law.covariates[c].support for c in ("N", "D"))
-        low_d = max(low_d, 1.0)
+        (low_n, high_n), (low_d, high_d) = support([law.law])
         if tokens_per_parameter is None:
             least, most = low_n * low_d * 2, high_n * high_d / 2
         else:

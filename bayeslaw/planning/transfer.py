@@ -22,11 +22,11 @@ from bayeslaw.core.text import counted
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import SCRATCH, stage_names, stages
-from bayeslaw.planning.domain_loss import check_mapping, check_passed, outside_note
+from bayeslaw.planning.arguments import check_mapping, check_passed, outside_note
 from bayeslaw.planning.search import intervals_of
+from bayeslaw.planning.stages import SCRATCH, stage_names, stages
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.draws import LawDraws
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
 LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are searched
 
@@ -139,26 +139,26 @@ def transfer(
         if (continues := stage or names[0]) in others:
             problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
             raise BayeslawError(problem, code="contradicting-stage")
-        before, after = stages(fit, others, SCRATCH), stages(fit, others, continues)
+        before, after = (stages(fit.selections, others, name) for name in (SCRATCH, continues))
     else:
         if unknown := [name for name in others if name not in _known(fit, others) | _known(continued, others)]:
             problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
             raise BayeslawError(problem, code="unknown-setting")
-        before, after = stages(fit, _known(fit, others), SCRATCH), stages(continued, _known(continued, others), stage)
-    size, other = (sum(law.size for law in laws) for laws in (before, after))
+        before = stages(fit.selections, _known(fit, others), SCRATCH)
+        after = stages(continued.selections, _known(continued, others), stage)
+    size, other = (JoinedDraws(laws).size for laws in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
     check_pairing((size, other), unpaired)
     loss, scratch = np.empty((2, size, len(table)))
-    ends = np.cumsum([0, *(law.size for law in before)])
     for i, (n, d) in enumerate(zip(table["N"], table["D"], strict=True)):
-        loss[:, i] = np.concatenate([law.outcome({"N": np.array([n]), "D": np.array([d])}) for law in after])
-        for law, start, end in zip(before, ends[:-1], ends[1:], strict=True):
-            scratch[start:end, i] = _tokens_from_scratch(law, n, loss[start:end, i])
+        loss[:, i] = JoinedDraws(after).outcome({"N": n, "D": d})
+        for law, here, _ in JoinedDraws(before).parts():
+            scratch[here, i] = _tokens_from_scratch(law, n, loss[here, i])
     if not np.isfinite(loss).all():
         raise BayeslawError(
             "The loss of continual pre-training is not finite for some draws at these settings; give others.", code="no-finite-loss"
         )
-    failed = any(not isinstance(f, PointFit) and not f.passed for f in fits)
+    failed = not all(f.passed for f in fits)
     n, d = table["N"].to_numpy(), table["D"].to_numpy()
     notes = _far(continued or fit, {"N": n, "D": d, "ptpp": others.get("ptpp", np.nan)}, "D")
     notes += _far(fit, {"N": n, "D": np.median(scratch, axis=0)}, "the number of tokens from scratch")
@@ -168,7 +168,7 @@ def transfer(
 def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) -> list[str]:
     """Return notes of values that lie outside the runs of a fit; `tokens` is what D is called."""
     notes = list[str]()
-    for fit in [posterior] if isinstance(posterior, PointFit) else [own for own, _ in posterior.selections]:
+    for fit, _ in posterior.selections:
         for name in (name for name in at if name in fit.observed.covariates):
             what = tokens if name == "D" else name
             notes += outside_note(what, at[name], fit.observed.covariates[name], f"the runs of {fit.law.name}")
@@ -177,18 +177,16 @@ def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) ->
 
 def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the settings that the laws of a fit have, of two fits that may need different ones."""
-    covariates: Any = fit.law if isinstance(fit, PointFit) else fit
-    return {k: v for k, v in settings.items() if k in covariates.measured or k in covariates.levels}
+    return {k: v for k, v in settings.items() if k in fit.measured or k in fit.levels}
 
 
 def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[str, Any]) -> pd.DataFrame:
     """N and D, one row each."""
-    posterior: Any = fit.law if isinstance(fit, PointFit) else fit
     if "N" not in sizes or len(sizes) < 2:
         raise BayeslawError("Give N and D of the continual pre-training (--set N=2e9 --set D=1e8:4e10:30).", code="missing-setting")
-    rest = {c: str(others.get(c, values[0])) for c, values in posterior.levels.items()}
-    fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in posterior.measured.items() if c not in ("N", "D")}
-    table = grid(posterior, {**sizes, **fill, **rest})[["N", "D"]]
+    rest = {c: str(others.get(c, values[0])) for c, values in fit.levels.items()}
+    fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in fit.measured.items() if c not in ("N", "D")}
+    table = grid(fit.law if isinstance(fit, PointFit) else fit, {**sizes, **fill, **rest})[["N", "D"]]
     if not ((table["N"] > 0) & (table["D"] > 0)).all():
         raise BayeslawError("N and D must be positive.", code="setting-not-positive")
     return table

@@ -30,9 +30,9 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.domain_loss import check_mapping, check_passed, members, outside_note
+from bayeslaw.planning.arguments import check_mapping, check_passed, outside_note
 from bayeslaw.posterior.diagnostics import checks_label
-from bayeslaw.posterior.draws import LawDraws, check_values
+from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 
 BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
 
@@ -188,15 +188,13 @@ def tuning(
     """
     require_losses([fit], "the best learning rate", positive=True)
     check_passed(fit, force)
-    pairs = members(fit)
-    laws = [own.law for own, _ in pairs]
-    tuned = _tuned(laws)
+    draws = tuple(LawDraws(own.law, {k: own.draws[k][chosen] for k in own.law.parameters}) for own, chosen in fit.selections)
+    tuned = _tuned([law.law for law in draws])
     check_mapping({} if settings is None else settings)
     if not settings and runs is None:
         raise BayeslawError("Say where: settings such as N and D (--set N=1e9), or runs (--runs RUNS.csv).", code="nothing-asked")
     table = _table(fit, settings or {}, tuned)
     given = None if runs is None else read_runs(runs)
-    draws = tuple(LawDraws(law, {k: own[k] for k in law.parameters}) for law, (_, own) in zip(laws, pairs, strict=True))
     at = [best_values(law, table) for law in draws] if len(table) else []
     of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
     excess = (
@@ -205,9 +203,8 @@ def tuning(
         else _none(draws)
     )
     optimum = {n: np.concatenate([best[n] for best, _ in at]) if at else _none(draws) for n in tuned}
-    observed = [own.observed.covariates for own, _ in pairs]
-    ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in laws[0].axes if c in observed[0]}
-    name, failed = (fit.law.name, False) if isinstance(fit, PointFit) else (fit.name, not fit.passed)
+    axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
+    ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in axes if c in observed[0]}
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -217,15 +214,15 @@ def tuning(
         excess=excess,
         laws=draws,
         notes=tuple(_notes(table, optimum, excess, ranges, given)),
-        name=name,
+        name=fit.name,
         unit=fit.unit,
-        failed=failed,
+        failed=not fit.passed,
     )
 
 
 def _none(laws: Sequence[LawDraws]) -> Array:
     """An array (S, 0)."""
-    return np.empty((sum(law.size for law in laws), 0))
+    return np.empty((JoinedDraws(laws).size, 0))
 
 
 def _tuned(laws: Sequence[Law]) -> tuple[str, ...]:
@@ -242,14 +239,13 @@ def _tuned(laws: Sequence[Law]) -> tuple[str, ...]:
 
 def _table(posterior: Posterior | PointFit, settings: Mapping[str, Any], tuned: Sequence[str]) -> pd.DataFrame:
     """The settings, one row each, with a place for the tuned covariates; empty where there are none."""
-    law: Any = posterior.law if isinstance(posterior, PointFit) else posterior
     if wrong := [name for name in settings if name in tuned]:
         raise BayeslawError(f"{wrong[0]} is what is tuned here, so it can't be set; leave it out.", code="tuned-setting")
-    support = {name: law.measured[name].support for name in tuned}
+    support = {name: posterior.measured[name].support for name in tuned}
     places = {name: float(np.sqrt(max(low, 1e-12) * high)) for name, (low, high) in support.items()}
     if not settings:
-        return pd.DataFrame(columns=[*law.measured])
-    return grid(law, {**settings, **places})
+        return pd.DataFrame(columns=[*posterior.measured])
+    return grid(posterior.law if isinstance(posterior, PointFit) else posterior, {**settings, **places})
 
 
 def _checked(runs: Runs, law: Law) -> pd.DataFrame:

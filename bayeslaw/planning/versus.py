@@ -38,9 +38,7 @@ from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.allocation import MOST, read_values
-from bayeslaw.planning.domain_loss import as_number, check_passed, outside_note
-from bayeslaw.planning.problem import read_once
+from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, outside_note, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -336,10 +334,8 @@ def versus(
     whole_number("seed", seed, 0)
     if not 0 <= shared_error <= 1:
         raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
-    if discrepancy not in ("learned", "none"):
-        raise BayeslawError(f"The discrepancy is learned or none, not {discrepancy!r}.", code="unknown-discrepancy")
-    if on not in ("latent", "run"):
-        raise BayeslawError(f"A comparison is on latent or run losses, not on {on!r}.", code="unknown-spread")
+    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
+    check_choice("on", on, "unknown-spread")
     if (at is None) == (compute is None):
         raise BayeslawError("Give either settings (at, --at, --set N=… --set D=…) or compute (--compute).", code="nothing-asked")
     if at is not None and tokens_per_parameter is not None:
@@ -396,7 +392,7 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
     given = [a] if b is None else [a, b]
     if point := [fit for fit in given if isinstance(fit, PointFit)]:
         raise BayeslawError(
-            f"{point[0].law.name} is a point fit, which has no probability; fit the posterior (bayeslaw.fit).", code="point-fit"
+            f"{point[0].name} is a point fit, which has no probability; fit the posterior (bayeslaw.fit).", code="point-fit"
         )
     require_losses(given, "a comparison of recipes")
     for fit in given:
@@ -409,7 +405,7 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
             code="different-units",
         )
     first, second = paired(read_once([a, b]))
-    sizes = [sum(chosen.size for _, chosen in fit.selections) for fit in (first, second)]
+    sizes = [first.size, second.size]
     check_pairing(
         sizes,
         f"The draws of the two fits are unpaired: {sizes[0]:,} and {sizes[1]:,}. Fit both with as many draws and chains.",

@@ -38,6 +38,7 @@ from bayeslaw.plots.style import (
     note_hidden,
     short_number,
 )
+from bayeslaw.posterior.draws import JoinedDraws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,7 +201,7 @@ def _step(size: int) -> int:
 
 def _thinned(allocation: Allocation) -> str:
     """Say how many draws `_losses` takes."""
-    used, size = sum(-(-s.size // _step(s.size)) for s in allocation.stages), sum(s.size for s in allocation.stages)
+    used, size = sum(-(-s.size // _step(s.size)) for s in allocation.stages), JoinedDraws(allocation.stages).size
     return f"{used:,} of {size:,} draws" if used < size else f"{size:,} draws"
 
 
@@ -532,13 +533,12 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
         raise BayeslawError(message, code="nothing-to-draw")
     setting, best = tuning.settings.iloc[[row]], tuning.optimum[of][:, row]
     middle, low, high = quantiles(best, ci_prob)
-    across, ends = np.geomspace(low / AWAY, high * AWAY, POINTS), np.cumsum([0, *(law.size for law in tuning.laws)])
-    costs = []
-    for law, start, end in zip(tuning.laws, ends[:-1], ends[1:], strict=True):
-        others = {name: values[start:end, [row]] for name, values in tuning.optimum.items()}
+    across, costs = np.geomspace(low / AWAY, high * AWAY, POINTS), []
+    for law, here, _ in JoinedDraws(tuning.laws).parts():
+        others = {name: values[here][:, [row]] for name, values in tuning.optimum.items()}
         whole = complete(setting.assign(**dict.fromkeys(tuning.optimum, 1.0)), law.law)
         at = {c: whole[c].to_numpy(dtype=np.float64) for c in law.law.covariates} | others
-        costs.append(100 * (law.outcome({**at, of: across[None, :]}, axes=1) / tuning.loss[start:end, [row]] - 1))
+        costs.append(100 * (law.outcome({**at, of: across[None, :]}, axes=1) / tuning.loss[here][:, [row]] - 1))
     cost = np.concatenate(costs)
     ax = ax or new_axes()
     centre, lower, upper = quantiles(cost, ci_prob, axis=0)

@@ -143,7 +143,7 @@ def plot_pair(fit: Fit, first: str, second: str, ax: Axes | None = None) -> Axes
 
 def shown_draws(fit: Fit) -> str:
     """Say how many of a fit's draws `plot_pair` shows."""
-    size = next(iter(fit.draws.values())).size
+    size = fit.size
     shown = len(range(0, size, max(1, size // SHOWN)))
     return f"{shown:,} of {size:,} draws" if shown < size else f"all {size:,} draws"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ class LawDraws:
     def size(self) -> int:
         """Number of draws S."""
         return next(iter(self.draws.values())).size
+
+    def of(self, draws: Index | slice) -> LawDraws:
+        """Return some of the draws (s,)."""
+        some, drawn = ({name: v[draws] for name, v in values.items()} for values in (self.draws, self.drawn))
+        return replace(self, draws=some, drawn=drawn)
 
     def scope(self, covariates: Mapping[str, ArrayLike], draws: Index | slice = slice(None), axes: int = 0) -> dict[str, Any]:
         """Return the values of all names in the law's formula, as in `outcome`: parameters, covariates and `let` expressions.
@@ -62,6 +67,54 @@ class LawDraws:
             values = np.asarray(self.law.formula.evaluate(self.scope(covariates, draws, axes)), dtype=np.float64)
         size = next(iter(self.draws.values()))[draws].size
         return np.broadcast_to(values, np.broadcast_shapes((size, *[1] * axes), *map(np.shape, covariates.values())))
+
+
+@dataclass(frozen=True)
+class JoinedDraws:
+    """Draws (S,) of several laws, such as those of a stack: all of the first law's, then all of the second's."""
+
+    members: Sequence[LawDraws]
+
+    @property
+    def size(self) -> int:
+        """Number of draws S."""
+        return sum(member.size for member in self.members)
+
+    def parts(self, draws: Index | None = None) -> Iterator[tuple[LawDraws, Index | slice, Index | slice]]:
+        """Yield each law, the places of its draws among `draws` (s,), by default all, and their numbers within the law."""
+        start = 0
+        for member in self.members:
+            if draws is None:
+                yield member, slice(start, start + member.size), slice(None)
+            else:
+                here = np.flatnonzero((draws >= start) & (draws < start + member.size))
+                yield member, here, draws[here] - start
+            start += member.size
+
+    def outcomes(
+        self, covariates: Mapping[str, ArrayLike], draws: Index | None = None, axes: int = 0
+    ) -> Iterator[tuple[LawDraws, Index | slice, dict[str, Array], Array]]:
+        """Yield each law, the places of its draws, the covariates at these, and its outcomes there.
+
+        Parameters
+        ----------
+        covariates, draws, axes
+            As in `LawDraws.outcome`. Covariates with more axes than `axes` have values of each draw's own along the first.
+        """
+        values = {name: np.asarray(v, dtype=np.float64) for name, v in covariates.items()}
+        for member, here, own in self.parts(draws):
+            at = {name: v[here] if v.ndim > axes else v for name, v in values.items()}
+            yield member, here, at, member.outcome(at, own, axes)
+
+    def outcome(self, covariates: Mapping[str, ArrayLike], draws: Index | None = None, axes: int = 0) -> Array:
+        """Return the outcomes of all laws at some draws as one array; arguments are those of `outcomes`."""
+        parts = [(here, values) for _, here, _, values in self.outcomes(covariates, draws, axes)]
+        if len(parts) == 1:
+            return parts[0][1]
+        joined = np.empty((self.size if draws is None else draws.size, *parts[0][1].shape[1:]))
+        for here, values in parts:
+            joined[here] = values
+        return joined
 
 
 def check_values(

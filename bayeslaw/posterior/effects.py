@@ -135,5 +135,4 @@ class LearntEffects:
     def _data(self, runs: Index) -> tuple[Array, Observations, dict[str, Array]]:
         """Residuals (S, n) of some runs, their rows, and the draws."""
         observed = self.fit.observed.select(runs)
-        draws = {name: values[self.chosen] for name, values in self.fit.draws.items()}
-        return self.fit.residual_of(observed, self.chosen), observed, draws
+        return self.fit.residual_of(observed, self.chosen), observed, self.fit.draws_of(self.chosen)

@@ -190,13 +190,28 @@ class Fit(Verdicts):
     @property
     def selections(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
         """Pairs of a fit and the indices of the draws that make a forecast: all draws of this fit."""
-        posterior = self.tree["posterior"].sizes
-        return ((self, np.arange(posterior["chain"] * posterior["draw"])),)
+        return ((self, np.arange(self.size)),)
+
+    @property
+    def size(self) -> int:
+        """Number of draws S."""
+        sizes = self.tree["posterior"].sizes
+        return sizes["chain"] * sizes["draw"]
 
     @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
         """Posterior draws of the parameters of law and noise with chains joined, arrays (S,)."""
         return {name: values.reshape(-1) for name, values in self.by_chain.items()}
+
+    def draws_of(self, chosen: Index | slice) -> dict[str, NDArray[np.float64]]:
+        """Return some of the draws, arrays (s,).
+
+        Parameters
+        ----------
+        chosen : int array (s,) or slice
+            Numbers of draws.
+        """
+        return {name: values[chosen] for name, values in self.draws.items()}
 
     @cached_property
     def by_chain(self) -> dict[str, NDArray[np.float64]]:
@@ -275,7 +290,7 @@ class Fit(Verdicts):
         end |= dict.fromkeys(self.law.indicators, 0.0)
         commonest = {}
         for column, values in self.law.levels.items():
-            marks = [name for name, (c, _) in self.law.indicators.items() if c == column]
+            marks = self.law.marks_of(column)
             most = int(np.argmax([seen[name].sum() for name in marks]))
             end[marks[most]], commonest[column] = 1.0, values[most]
         draws, shape = self.draws, next(iter(self.by_chain.values())).shape
@@ -322,7 +337,7 @@ class Fit(Verdicts):
         if walk is None:
             return None
         if EXTRAPOLATION not in self.tree:
-            nothing = np.zeros((next(iter(self.draws.values())).size, walk.squares.size))
+            nothing = np.zeros((self.size, walk.squares.size))
             return replace(self, discrepancy=LearntDiscrepancy(replace(walk, exact=True), nothing, nothing.sum(axis=1)))
         draws = self.tree[EXTRAPOLATION].to_dataset()
         # Sums over arrays that lie otherwise in memory, as those of a file may, have other last digits.
@@ -362,8 +377,7 @@ class Fit(Verdicts):
 
     def residual_of(self, observed: Observations, chosen: Index | slice = slice(None)) -> NDArray[np.float64]:
         """Responses minus the law's and its learnt error at some of the fitted rows (n,), by the draws `chosen`, (s, n)."""
-        draws = {name: values[chosen] for name, values in self.draws.items()}
-        residual = self.law.outcome.residual(observed.response, self.law.predict(draws, observed.covariates))
+        residual = self.law.outcome.residual(observed.response, self.law.predict(self.draws_of(chosen), observed.covariates))
         return np.asarray(residual if self.discrepancy is None else residual - self.discrepancy.learnt(observed.covariates, chosen))
 
     def at_effects(self, observed: Observations, draws: Mapping[str, NDArray[np.float64]]) -> Shifted:
@@ -466,7 +480,7 @@ def tree_of(draws: Mapping[str, NDArray[np.float64]], stats: xr.Dataset, observe
 def require_fits(*given: object, points: bool = False) -> None:
     """Refuse what is no fit or stack, such as the path of one, nor a point fit where `points` may be used."""
     for value in given:
-        if hasattr(value, "selections") or (points and hasattr(value, "observed")):
+        if hasattr(value, "selections") and (points or not hasattr(value, "bootstrap")):  # which only point fits have
             continue
         kinds = "fit, a stack or a point fit" if points else "fit or a stack"
         what = f"the path {str(value)!r}" if isinstance(value, (str, Path)) else shortened(repr(value))

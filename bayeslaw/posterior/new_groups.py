@@ -96,7 +96,7 @@ def _law_with(fit: Fit, levels: dict[str, tuple[str, ...]]) -> Law:
 
 def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
     """Draws (S,) of the parameters that the fit's law does not have."""
-    known, size = fit.draws, next(iter(fit.draws.values())).size
+    known = fit.draws
     stated = fit.law.stated_at(known, fit.observed.at)
     values = {name: known[name] for name in fit.law.parameters}
     for name, parameter in law.parameters.items():
@@ -104,10 +104,10 @@ def _drawn(law: Law, fit: Fit, seed: int) -> dict[str, Array]:
             continue
         rng = np.random.default_rng([int(fit.info["seed"]), seed, Stream.NEW_GROUP, *name.encode()])
         if parameter.around is None:
-            values[name] = parameter.prior.sample(size, rng)
+            values[name] = parameter.prior.sample(fit.size, rng)
             continue
         typical, spread = parameter.around
-        values[name] = parameter.around_typical(stated.get(typical, known[typical]), known[spread] * rng.standard_normal(size))
+        values[name] = parameter.around_typical(stated.get(typical, known[typical]), known[spread] * rng.standard_normal(fit.size))
     units = law.units_at(values, fit.observed.at)
     new = [name for name in law.parameters if name not in fit.law.parameters]
     return {name: values[name] / units[name] if name in units else values[name] for name in new}

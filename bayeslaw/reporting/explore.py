@@ -131,7 +131,7 @@ def explore(
         if not fit.passed and not force:
             raise distrusted(f"Sampling of {label}", fit.checks)
     posteriors = dict(zip(fits, paired(fits.values()), strict=True))
-    size = min(draws, *(sum(chosen.size for _, chosen in p.selections) for p in posteriors.values()))
+    size = min(draws, *(p.size for p in posteriors.values()))
     laws: dict[str, int] = {}
     parts = [_posterior(p, label, size, seed, laws) for label, p in posteriors.items()]
     members = [fit for p in posteriors.values() for fit in fits_of(p).values()]
@@ -189,7 +189,7 @@ def _posterior(posterior: Posterior, label: str, size: int, seed: int, laws: dic
 
 def _member(fit: Fit, chosen: Index, entropy: tuple[int, ...], laws: dict[str, int]) -> dict[str, Any]:
     """Return the draws of one law with the noise of a new run, for each group of noise there is."""
-    law, values = fit.law, {name: draws[chosen] for name, draws in fit.draws.items()}
+    law, values = fit.law, fit.draws_of(chosen)
     first, noise = np.zeros(1, dtype=np.int64), list[Array]()
     for group in range(max(1, len(fit.observed.group_names)) if law.outcome.kind != "count" else 0):
         time = np.zeros(1) if fit.observed.clock_column else None

@@ -23,7 +23,7 @@ from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.walk import ROW_NOISE
-from bayeslaw.planning.allocation import numeric, optimum
+from bayeslaw.planning.optimum import numeric, optimum
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import Explorer, explore, thinned

@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 from bayeslaw.core.errors import FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
-from bayeslaw.planning.allocation import allocate, numeric, powers_of, stages
-from bayeslaw.planning.domain_loss import NOTED
+from bayeslaw.planning.allocation import allocate
+from bayeslaw.planning.arguments import NOTED
+from bayeslaw.planning.optimum import numeric, powers_of
+from bayeslaw.planning.stages import stages
 from bayeslaw.plots.decisions import plot_frontier, plot_isoflops
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -97,7 +99,7 @@ def test_the_form_is_read_off_the_terms_not_the_name() -> None:
     law = law_named("chinchilla")
     card = law.card.replace('name   = "chinchilla"', 'name = "mine"').replace("B/D**beta", "B*exp(-beta*log(D))")
     fit = posterior(parse_card(card, "mine"), scattered(oracles.typical(law), 40, 2), frame=oracles.table(law))
-    terms = powers_of(stages(fit, {})[0])
+    terms = powers_of(stages(fit.selections, {})[0])
     assert terms is not None
     for name in ("E", "A", "alpha", "B", "beta"):
         np.testing.assert_allclose(terms[name], fit.draws[name], rtol=1e-6)

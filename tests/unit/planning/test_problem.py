@@ -12,7 +12,6 @@ import pytest
 from bayeslaw.core.errors import FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
-from bayeslaw.planning.domain_loss import members
 from bayeslaw.planning.plan import plan
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -114,7 +113,7 @@ def test_draws_of_every_law_of_a_stack_meet_those_of_every_law_of_another(source
     targets = Stack.of({"c": target, "d": target}, {"c": 0.5, "d": 0.5})
     result = plan(sources, targets, MODEL, **PROBLEM)
     assert result.best is not None
-    counts = [[draws["E"].size for _, draws in members(loss.posterior)] for loss in result.problem.losses]
+    counts = [[chosen.size for _, chosen in loss.posterior.selections] for loss in result.problem.losses]
     assert counts[0] == [SIZE // 2] * 2
     laws = [np.repeat(np.arange(len(sizes)) % 2, sizes) for sizes in counts]
     together = np.bincount(2 * laws[0] + laws[1], minlength=4)
