@@ -1,4 +1,4 @@
-"""The one place where a law is evaluated at draws of its parameters, and where its values are checked."""
+"""Laws at draws of their parameters, of one fit or of several, and checks of their values."""
 
 from __future__ import annotations
 
