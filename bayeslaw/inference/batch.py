@@ -51,8 +51,8 @@ class Task:
 
     def _loaded(self) -> Task:
         """The task with its files read, since other computers may not have them."""
-        runs = read_runs(self.runs) if isinstance(self.runs, (str, Path)) else self.runs
-        return replace(self, law=load_law(self.law), runs=runs)
+        law = load_law(self.law)
+        return replace(self, law=law, runs=read_runs(self.runs) if isinstance(self.runs, (str, Path)) else self.runs)
 
 
 @overload

@@ -74,8 +74,8 @@ class WholeLife:
         As asked; the sizes of the menu (m,) or None; the law's name; whether checks failed; the unit of losses.
     searches : tuple of LifeSearch
         For pictures: losses, costs, and choices at other sizes, for each given value.
-    extrapolated : bool
-        Whether losses have the law's error beyond the runs, as learnt.
+    beyond : tuple of bool
+        For each given value, whether its losses have the law's error beyond the runs, as learnt: where a choice leaves them.
 
     Examples
     --------
@@ -105,12 +105,17 @@ class WholeLife:
     failed: bool
     loss_unit: str
     searches: tuple[LifeSearch, ...]
-    extrapolated: bool
+    beyond: tuple[bool, ...]
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether losses of a given value have the law's error beyond the runs."""
+        return any(self.beyond)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row for each given value: medians and intervals of the draws' own best N, D, tokens_per_parameter, loss and cost.
 
-        Draws that reach a target loss at no size count as infinite; of tokens_per_parameter they are left out, unless all are such.
+        Draws that reach a target loss at no size count as infinite; the ratio of tokens to parameters is of the others.
         """
         reached = np.isfinite(self.N)
         ratio = [(d[k] / n[k] if k.any() else np.array([np.inf])) for n, d, k in zip(self.N.T, self.D.T, reached.T, strict=True)]
@@ -130,7 +135,7 @@ class WholeLife:
         """The answer for one of the given values, in words."""
         unit, value = UNITS[self.unit], float(self.given[number])
         spread = "the law's expected losses" if self.on == "latent" else "the losses that the next run logs"
-        if self.extrapolated:
+        if self.beyond[number]:
             spread += ", with the law's error beyond the runs"
         asked = (
             f"least loss for {compact(value)} {unit}"
@@ -266,28 +271,26 @@ def whole_life(
     searches = tuple(
         LifeSearch(losses, costs, value, unit, budgeted, span, menu, draws[searched], draws[~searched]) for value in values.tolist()
     )
-    extrapolated = False
-    if discrepancy == "learned":
-        erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed)
-        away = [any(drawn is not None for drawn in errors) and _leaves(fit, search.deterministic()) for search in searches]
-        searches = tuple(
-            _with_error(replace(s, losses=erring), errors) if beyond else s for s, beyond in zip(searches, away, strict=True)
-        )
-        extrapolated = any(away)
     every = sorted({*levels, confidence})
-    chosen = [search.frontier(every) for search in searches]
+    chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
+    erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
+    if any(drawn is not None for drawn in errors):
+        beyond = [_leaves(fit, search, row, confidence) for search, row in zip(searches, chosen, strict=True)]
+        pairs = list(zip(searches, beyond, strict=True))
+        searches = tuple(_with_error(replace(search, losses=erring), errors) if away else search for search, away in pairs)
+        chosen = [search.frontier(every) if away else row for search, away, row in zip(searches, beyond, chosen, strict=True)]
     best = tuple(row[every.index(confidence)] for row in chosen)
     alone = tuple(None if budgeted else search.training_only(confidence) for search in searches)
     optima = [search.each_draw() for search in searches]
     n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
     failed, label = not fit.passed, checks_label(not fit.passed)
-    notes = (*of_stage, *_notes(fit, best, searches, extrapolated), *_unreached(searches, loss))
+    notes = (*of_stage, *_notes(fit, best, searches, any(beyond)), *_unreached(searches, loss))
     tables = [] if menu is None else [_menu(search, confidence) for search in searches]
     sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
     return WholeLife(
         values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
         _frontier(values, every, chosen).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
-        notes, fit.name, failed, fit.unit, searches, extrapolated,
+        notes, fit.name, failed, fit.unit, searches, tuple(beyond),
     )  # fmt: skip
 
 
@@ -328,16 +331,16 @@ def _losses(
     return Losses(tuple(stages(fits, settings, stage)), np.concatenate(shifts)), errors
 
 
-def _leaves(fit: Posterior, choice: LifeChoice | None) -> bool:
-    """Whether a choice lies outside the runs of a fit in size, tokens or their product, which is compute."""
-    if choice is None:
-        return True
-    size, tokens = math.log(choice.N), math.log(choice.D)
+def _leaves(fit: Posterior, search: LifeSearch, chosen: Sequence[LifeChoice | None], confidence: float) -> bool:
+    """Whether a choice, or that at a size of the menu, lies outside the runs in size, tokens or their product, which is compute."""
+    sizes = [] if search.menu is None else search.menu.tolist()
+    every = [search.deterministic(), *chosen, *(search.at_size(n, confidence) for n in sizes)]
+    places = np.log([(choice.N, choice.D) for choice in every if choice is not None]).reshape(-1, 2)
     for own, _ in fit.selections:
         begun = own.observed.covariates["D"] > 0
-        n, d = (np.log(own.observed.covariates[name][begun]) for name in ("N", "D"))
-        low, high = (min(size - n.min(), tokens - d.min()), max(size - n.max(), tokens - d.max(), size + tokens - (n + d).max()))
-        if low < -OUTSIDE or high > OUTSIDE:
+        runs = np.log(np.stack([own.observed.covariates[name][begun] for name in ("N", "D")], axis=1))
+        above = (places > runs.max(axis=0) + OUTSIDE) | (places < runs.min(axis=0) - OUTSIDE)
+        if above.any() or (places.sum(axis=1) > runs.sum(axis=1).max() + OUTSIDE).any():
             return True
     return False
 
@@ -440,7 +443,9 @@ def _notes(
     if search.menu is None and any(min(abs(math.log(c.N) - end) for end in search.span) < 1e-6 for c in shown):
         notes.append("the plan's N lies at a limit of the sizes allowed")
     if extrapolated:
-        notes.append("the losses have the law's error at the plan as learnt (extrapolated); sizes are compared by the law")
+        notes.append(
+            "losses have the law's error at the deterministic plan as learnt (extrapolated); sizes are compared by the law"
+        )
     if not all(search.costs.certain(unit) for unit in search.costs.rates):
         notes.append(
             "costs are means over the uncertain amounts"

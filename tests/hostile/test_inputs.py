@@ -58,7 +58,7 @@ REFUSED_TABLES: dict[str, tuple[Content, str]] = {
     "decimal commas": ("N,D,loss\n1e8,1e9,3,5\n1e8,2e9,3,4\n", "unreadable-table"),
     "semicolons": (TABLE.replace(",", ";"), "unreadable-table"),
     "percent sign": (table("3.5", "350%"), "not-a-number"),
-    "unit in a cell": (table("1e8", "100M"), "not-a-number"),
+    "unknown unit in a cell": (table("1e8", "100Q"), "not-a-number"),
     "typographic minus": (table("3.5", "−3.5"), "not-a-number"),
     "hexadecimal": (table("3.5", "0x3"), "not-a-number"),
     "formula in a cell": (table("3.5", "=1+2.5"), "not-a-number"),
