@@ -43,7 +43,7 @@ def register(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Write a forecast to a file before its runs are made, with its draws and digests; any later change is noticed."""
+    """Write a forecast to a file before its runs are made, with its draws and digests; a changed byte is noticed."""
     from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.evaluation.prediction import register as registered
     from bayeslaw.evaluation.prediction_schema import FILE, prediction_schema
