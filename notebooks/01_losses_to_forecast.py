@@ -57,9 +57,9 @@ for check in fit.checks:
 # %% [markdown]
 # The lines that begin with **concern** are about the model, and do not withhold the intervals. In this table single sizes
 # deviate from any smooth law of N, because depth and width change together, and the law attributes that to run effects. A
-# forecast of a *new size* will err by about as much. Notebook 7 goes through the checks.
+# forecast of a *new size* will have an error of about that size. Notebook 7 goes through the checks.
 #
-# The position of each parameter in its prior (grey band), and its value:
+# The picture shows the position of each parameter in its prior (grey band), and its value:
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
@@ -70,8 +70,8 @@ ax = bayeslaw.plots.plot_parameters(fit, ax)
 #
 # `grid` makes a table of settings; any DataFrame with the law's covariates works as well. `latent` is the law's loss, `run` is
 # the loss that the next run would log, with its run effect and its noise: use `run` for a decision about one run.
-# `extrapolation` says how far outside the fitted runs the setting lies, and `extrapolated` is that loss if the law errs there as
-# laws do beyond the runs of other ladders: report it outside the runs.
+# `extrapolation` says how far outside the fitted runs the setting lies. `extrapolated` adds the error that laws have beyond the
+# runs of other ladders (sets of runs of increasing size): report it outside the runs.
 
 # %%
 at = bayeslaw.grid(fit, {"N": [13824, 57600, 196608], "ptpp": 279, "r": 0.25, "D": "3e4:4e6:40"})
@@ -82,7 +82,7 @@ columns += ["extrapolated_eti90_lb", "extrapolated_eti90_ub", "extrapolation"]
 shown.loc[[80, 100, 119], columns].round(3)
 
 # %% [markdown]
-# The points in the picture are the measured losses at PTPP 279, nine times as long a pre-training as any that was fitted.
+# The points in the picture are measured losses at PTPP 279, a pre-training nine times as long as any that was fitted.
 
 # %%
 measured = runs.where("ptpp == 279 and r == 0.25 and D > 0").frame
@@ -101,8 +101,8 @@ scores = pd.concat({name: bayeslaw.score(fit, some) for name, some in held.items
 scores[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90", "crps"]].round(3)
 
 # %% [markdown]
-# A mean over all rows hides where a law fails. Here is the error by size and by the progress of the adaptation (tokens per
-# parameter):
+# A mean over all rows hides where a law fails. The next table has the error by size and by the progress of the adaptation
+# (tokens per parameter):
 
 # %%
 rows = runs.where("ptpp > 31 and D > 0").frame

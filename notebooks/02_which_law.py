@@ -25,7 +25,7 @@ for name in laws:
 #
 # ## Among runs that you have
 #
-# By default each run is left out in turn, by importance weights: which law best predicts a run *between* the others?
+# By default `compare` leaves out each run in turn, by importance weights: which law best predicts a run *between* the others?
 
 # %%
 figures = ["elpd", "elpd_diff", "dse", "weight", "k_max", "refits", "checks"]
@@ -59,7 +59,7 @@ for one in out.scores[out.scores["fit"] == "posterior"].itertuples():
 # a question about extrapolation**. No law here is right: a law whose 90% intervals contain clearly less than 90% of the losses
 # is overconfident.
 #
-# Here is which law predicted the held-out runs best, run by run:
+# The picture shows which law predicted the held-out runs best, run by run:
 
 # %%
 figure, ax = plt.subplots(figsize=(7.2, 2.4), layout="constrained")
@@ -69,8 +69,8 @@ ax = bayeslaw.plots.plot_comparison(out.weights, ax)
 # ## One stage at a time
 #
 # The same scores for each held-out stage show whether errors grow with the distance. `stack` combines the fits of the laws with
-# weights that predict the left-out runs best. It is used and saved like a fit, and its intervals include the uncertainty about
-# the law that the weights leave.
+# weights that predict the left-out runs best. It is used and saved like a fit. Its intervals include the uncertainty about
+# which law is right, as far as the weights leave it open.
 
 # %%
 stack = out.stack

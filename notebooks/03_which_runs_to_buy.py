@@ -68,10 +68,10 @@ print(made.text)
 
 # %% [markdown]
 # One of them differs: the law misses the *shape* of some curve there by more than its noise. That is worth knowing before more
-# money is spent, and more runs of this kind don't fix it. State a discrepancy, or [compare laws](02_which_law.ipynb).
+# money is spent, because more runs of this kind don't fix it. State a discrepancy, or [compare laws](02_which_law.ipynb).
 #
-# Here are the predicted widths of the interval and the actual ones. The prediction includes the stated error of the law, which
-# no number of runs elsewhere removes; `update` shows the interval of the law's loss alone.
+# The table compares the predicted widths of the interval with the actual ones. The prediction includes the stated error of the
+# law, which no number of runs elsewhere removes; `update` shows the interval of the law's loss alone.
 
 # %%
 made.widths.round(4) if made.widths is not None else None

@@ -45,7 +45,7 @@ for note in plan.notes:
 # The search uses half of the posterior draws. The other, held-out half gives the probability that the plan satisfies both
 # constraints. The deterministic plan is the one you would choose if the fitted curves were the truth.
 #
-# Here are the costs of other confidences, and the constraint that is active at each:
+# The tables show what other confidences cost, and which constraint is active at each:
 
 # %%
 plan.frontier[["confidence", "plan", "tokens", "atpp", "r", "held_out", "held_out_se", "active"]].round(3)
@@ -107,7 +107,7 @@ for most in (5e5, 1e6, 2e6):
 pd.DataFrame(results, columns=["at most tokens", "tokens", "replay", "target loss at 90%"]).round(3)
 
 # %% [markdown]
-# Find the runs that would reduce the uncertainty of the plan with `plan.anchors(candidates, budget=…)`, as in [notebook
-# 3](03_which_runs_to_buy.ipynb). Prices, frozen stages and other quantities to minimise: `help(bayeslaw.plan)`.
+# To find the runs that would make the plan more certain, use `plan.anchors(candidates, budget=…)`, as in [notebook
+# 3](03_which_runs_to_buy.ipynb). `help(bayeslaw.plan)` explains prices, frozen stages and other quantities to minimise.
 #
 # Next: [learning-rate schedules](05_dynamics.ipynb). More: [how-to](../docs/howto/replay-plan.md).

@@ -57,8 +57,8 @@ table = pd.DataFrame(scores).T.rename_axis(["domain", "stated discrepancy"])
 table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].astype(float).round(3)
 
 # %% [markdown]
-# **The law misses these curves** by more than seeds explain, as its note says: the intervals of `run` contain fewer losses than
-# they should. A stated discrepancy of about the size of that error corrects most of it. Without one, do not trust the last
+# **The law misses these curves** by more than seeds explain, as its checks say: the intervals of `run` contain fewer losses
+# than they should. A stated discrepancy of about the size of that error corrects most of it. Without one, do not trust the last
 # percent of the results below.
 #
 # ## An adaptation between two hidden curves
@@ -90,11 +90,11 @@ figure, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax = bayeslaw.plots.plot_optimum(best, "peak", ax)
 
 # %% [markdown]
-# Where the best value lies on an edge of its range (dotted), a better value may lie beyond it.
+# If the best value lies on an edge of its range (dotted), a better value may lie beyond this edge.
 #
 # ## Will the source loss recover?
 #
-# `turning_point` computes the source loss after longer and longer adaptations: does it regain the value that it had before the
+# `turning_point` computes the source loss after longer and longer adaptations: does this loss return to its value before the
 # adaptation?
 
 # %%

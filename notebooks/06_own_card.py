@@ -4,7 +4,7 @@
 # A law is a text file: a formula, and a prior for each parameter. It is data and cannot run code, and nothing in the package
 # knows a law by name, so yours gets forecasts, plans, anchors and checks like any other.
 #
-# As an example, a law for adaptations of checkpoints of one pre-training length, where tokens of replay don't count.
+# The example is a law for adaptations of checkpoints with one pre-training length, in which tokens of replay don't count.
 
 # %%
 from pathlib import Path
@@ -83,9 +83,9 @@ for good, slip in (
 # %% [markdown]
 # ## What does the prior allow?
 #
-# Before any loss is seen: draws of the prior at settings of the runs (**measured**, those of [notebook
-# 1](01_losses_to_forecast.ipynb), one pre-training length). If the measured losses lie outside the range of the prior, fix the
-# prior now, not after the fit.
+# The picture shows draws of the prior, before any loss is seen, at settings of the runs. The runs are **measured**, those of
+# [notebook 1](01_losses_to_forecast.ipynb) with one pre-training length. If the measured losses lie outside the range of the
+# prior, fix the prior now, not after the fit.
 
 # %%
 tables = write_tables(Path("tinycpt"))
@@ -123,7 +123,7 @@ table["inside"] = table["truth"].between(table["eti90_lb"], table["eti90_ub"])
 table
 
 # %% [markdown]
-# One truth is a smoke test. `python benchmarks/calibrate.py my-law`, in a checkout with the card in `models/`, ranks many.
+# One truth is only a smoke test. `python benchmarks/calibrate.py my-law`, in a checkout with the card in `models/`, uses many.
 #
 # ## Fit, and hold something out
 #

@@ -43,7 +43,7 @@ except bayeslaw.core.FitError as error:
     print("\nforecast refused:", error)
 
 # %% [markdown]
-# It gives no intervals unless you force them; then every row is marked in tables, CSV and LaTeX.
+# Such a fit gives no intervals unless you force them; then every row is marked in tables, CSV and LaTeX.
 
 # %%
 forced = short.forecast(at, force=True).summary()
@@ -66,14 +66,14 @@ fit.summary()[["median", "eti90_lb", "eti90_ub", "r_hat", "ess_bulk", "ess_tail"
 #
 # ## Do the runs identify the parameters?
 #
-# This table is too poor, with two sizes and one replay share:
+# The next fit is to a table that is too poor, with two sizes and one replay share:
 
 # %%
 poor = bayeslaw.fit("transfer-target", seen.where("N < 25000 and (r == 0.25 or D == 0)"), progress=False)
 report(poor)
 
 # %% [markdown]
-# `values` names the parameters that these runs can't identify, and the covariate of which other values would help. `informed`
+# `values` names the parameters that these runs can't identify, and the covariate for which more values would help. `informed`
 # names parameters whose posterior is mostly their prior. The pictures show priors (dashed) and posteriors (filled):
 
 # %%
@@ -112,8 +112,8 @@ alone = bayeslaw.fit("transfer-target", seen, noise="normal-no-run", progress=Fa
 report(alone)
 
 # %% [markdown]
-# The note `independence` reports it. Here is its effect on forecasts of stages that were not fitted (`cover_eti90` should be
-# .9):
+# The check `independence` reports it. The table shows the effect on forecasts of stages that were not fitted (`cover_eti90`
+# should be .9):
 
 # %%
 scores = {"with a run effect": bayeslaw.score(fit, unseen), "every point independent": bayeslaw.score(alone, unseen)}

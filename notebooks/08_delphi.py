@@ -30,9 +30,9 @@ bases.assign(N=bases["N"].map("{:.3g}".format)).round(1)
 #
 # ## What the small bases say
 #
-# The law is fitted to the four smallest bases and forecasts the largest, 3e20. One replay share says nothing of `c`, the effect of
-# replay, which stays at its prior. So few bases leave a long, narrow ridge in the posterior: sampling takes smaller steps than by
-# default, and more draws to tune them.
+# The law is fitted to the four smallest bases and forecasts the largest, 3e20. With one replay share the runs say nothing about
+# `c`, the effect of replay, which stays at its prior. Because there are so few bases, the posterior is a long, narrow ridge:
+# sampling needs smaller steps than by default, and more draws to tune them.
 
 # %%
 columns = ["run", "checkpoint", "N", "D", "r", "ptpp", "loss"]
@@ -75,8 +75,8 @@ shown = choice.picks[["run", "D_last", "cost", "checkpoint_cost", "spent", "gain
 shown.round(4).assign(**{c: shown[c].map("{:.3g}".format) for c in ("D_last", "cost", "checkpoint_cost", "spent")})
 
 # %% [markdown]
-# The design spends the money on bases and not on runs: one run of each. Here is what it predicts for that, and for each base
-# alone with its five runs, beside the prices. Training the largest itself with five runs is the last line.
+# The design spends the money on bases and not on runs: it buys one run of each. The table has the predicted widths and the
+# prices of this design and of each base alone with its five runs. The last line is training the largest itself with five runs.
 
 # %%
 designs = {
@@ -117,8 +117,8 @@ scores.insert(0, "predicted width", prediction["predicted width"].reindex(scores
 scores[["predicted width", "width", "mae_rel", "cover_eti50", "cover_eti90", "crps"]].round(4)
 
 # %% [markdown]
-# The picture shows by how much each forecast differs from the measured loss, zero, at the five budgets. Thick lines are latent,
-# thin ones extrapolated 90% intervals.
+# The picture shows by how much each forecast differs from the measured loss (zero) at the five budgets. Thick lines are latent
+# 90% intervals, thin lines extrapolated ones.
 
 # %%
 figure, ax = plt.subplots(figsize=(8.4, 4.2), layout="constrained")
@@ -134,20 +134,20 @@ ax.set_xticks(range(len(fits)), list(fits))
 label = ax.set_ylabel("forecast minus measured loss [%]")
 
 # %% [markdown]
-# **Which base should have been bought?** To know the largest as surely as possible, 2e20, as predicted: its runs leave a third of
-# the interval, those of 9e19 two thirds. But 9e19 costs 60% as much, and it already lowers the error from 2.6 to .1%; with
-# 2e20 it is .3%. A new base tells more than further runs of it: one run of each base gives nearly the interval that
+# **Which base should have been bought?** To know the largest as precisely as possible, buy 2e20, as predicted: its runs leave a
+# third of the interval, those of 9e19 two thirds. But 9e19 costs 60% as much, and it already lowers the error from 2.6 to .1%; with
+# 2e20 it is .3%. A new base teaches more than further runs of it: one run of each base gives nearly the interval that
 # all runs of 2e20 give, for less. Neither is cheap beside the largest, which with one run of 2 billion tokens costs 3.1e20
 # FLOPs.
 #
 # **What the advice got wrong.** The order of the two bases was right. The predicted widths were too small: actual ones are 1.2
-# times as wide for each base alone, and 2.9 times for one run of each. The design counts what new bases tell about the law's
-# own error, and a fit of this law does not learn that from so few. Trust the order of a design more than its last width, and
+# times as wide for each base alone, and 2.9 times for one run of each. The design assumes that new bases also teach the law's
+# own error, but a fit of this law does not learn that from so few. Trust the order of a design more than its last width, and
 # run `bayeslaw update` after each purchase.
 #
 # **What this does not show.** There are five measured losses of one largest base, with one seed, so errors of .1 and .3% hardly
 # differ. Before the purchase all of these losses lay in the extrapolated intervals, in their lower halves, and none in the latent
-# ones: the curve of four small bases was sure and wrong. Larger bases of Delphi exist; they are kept to judge laws on and don't
+# ones: the curve of four small bases was precise and wrong. Larger bases of Delphi exist; they are kept to judge laws on and don't
 # appear here.
 #
 # More: [which runs to buy](03_which_runs_to_buy.ipynb), [how-to](../docs/howto/which-runs.md), [limits](../docs/limits.md).

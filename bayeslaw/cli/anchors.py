@@ -14,19 +14,22 @@ from bayeslaw.core.errors import BayeslawError
 
 
 def anchors(
-    fits: Annotated[list[str], Argument(help="A fit or stack, or several (source and target) whose losses every run logs.")],
-    targets: Annotated[Path, Option(help="A table of the settings whose loss is wanted, with an optional column weight.")],
+    fits: Annotated[
+        list[str], Argument(help="A fit or stack, or several (source and target) if every run logs the losses of each.")
+    ],
+    targets: Annotated[Path, Option(help="A table of the settings whose loss you want to know, with an optional column weight.")],
     budget: Annotated[
         float, Option(parser=options.amount, metavar="NUMBER", help="What the runs may cost together, in the unit of the costs.")
     ],
     candidates: Annotated[Path | None, Option(help="A table of runs that could be bought, one evaluation in each row.")] = None,
     candidates_grid: Annotated[
-        list[str] | None, Option(help="All combinations of values, such as N=241e6,517e6 r=.1,.25 atpp=4,10; a run has all D.")
+        list[str] | None,
+        Option(help="Buy from all combinations of values, such as N=241e6,517e6 r=.1,.25 atpp=4,10; a run has all D."),
     ] = None,
     column: options.Columns = None,
-    cost: Annotated[str, Option(help="The column with each run's price; flops is 6 N D.")] = "flops",
+    cost: Annotated[str, Option(help="The column with each run's price; flops means 6 N D.")] = "flops",
     checkpoint_cost: Annotated[
-        str | None, Option(help="Column with the price of a checkpoint; flops is 6 N^2 ptpp; 0 if all exist.")
+        str | None, Option(help="The column with the price of a checkpoint; flops means 6 N^2 ptpp; 0 if all exist.")
     ] = None,
     stages: options.Stages = None,
     rounds: Annotated[int, Option(help="Number of rounds in which the budget is spent, with `bayeslaw update` between them.")] = 1,
@@ -40,7 +43,7 @@ def anchors(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Choose the runs that make the loss at the targets most certain for a budget."""
+    """Choose the runs that, for a budget, make the loss at the targets most certain."""
     from bayeslaw.core.files import write_text
     from bayeslaw.core.text import plain
     from bayeslaw.design.preposterior import validate

@@ -45,7 +45,7 @@ def backtest(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> Answer:
-    """Fit a law to the runs up to a cut and score its forecasts beyond it, at several cuts: error and coverage by distance."""
+    """At several cuts, fit a law to the runs up to the cut and score its forecasts beyond it: error and coverage by distance."""
     from bayeslaw.evaluation.backtest import LEGEND
     from bayeslaw.evaluation.scores import legend
 

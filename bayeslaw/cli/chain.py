@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def chain(
-    first: Annotated[Path, Argument(help="A fit of what the second depends on, such as the loss from N and D.")],
+    first: Annotated[Path, Argument(help="A fit of the quantity on which the second fit depends, such as the loss from N and D.")],
     second: Annotated[Path, Argument(help="A fit of the outcome, such as the accuracy from the loss.")],
     at: Annotated[Path | None, Option(help="A table of settings; measured outcomes in it are compared with the forecast.")] = None,
     set_: options.Ranges = None,
@@ -31,7 +31,7 @@ def chain(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Forecast an outcome from another fit's forecast, such as an accuracy from a loss, in one interval."""
+    """Forecast an outcome from the forecast of another fit, such as an accuracy from a loss, with the uncertainty of both."""
     from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.plots.chain import chain_panels
 

@@ -40,10 +40,10 @@ def fetch(
 def demo(
     output: Annotated[Path, Option("-o", "--output", help="The folder for the picture and the tables.")] = Path("demo-output"),
     quick: Annotated[bool, Option("--quick", help="Fit only the first law.")] = False,
-    tables: Annotated[bool, Option("--tables", help="Only write the measured losses, to try other commands on.")] = False,
+    tables: Annotated[bool, Option("--tables", help="Only write the measured losses, on which to try other commands.")] = False,
     quiet: options.Quiet = False,
 ) -> Answer:
-    """Fit the PTPP-aware laws to measured losses and forecast a pre-training budget they have not seen."""
+    """Fit five laws to measured losses of small models and forecast pre-trainings longer than the fitted ones."""
     from bayeslaw.cli.demo import run, write_tables
 
     if not tables:

@@ -15,25 +15,33 @@ from bayeslaw.core.errors import BayeslawError, TableError
 
 
 def areas(
-    curves: Annotated[Path, Argument(help="Training curves: run, step, lr, losses; phase, parent, parent_step, batch.")],
+    curves: Annotated[
+        Path, Argument(help="A table of training curves: run, step, lr, losses; optionally phase, parent, parent_step, batch.")
+    ],
     output: options.NewTable,
-    memory: Annotated[float, Option(help="lambda of the annealing area S2; see `dynamics memory`.")] = 0.999,
-    power: Annotated[float, Option(help="epsilon of the LR-weighted annealing area S2w.")] = 0.1,
+    memory: Annotated[float, Option(help="The factor lambda of the annealing area S2; see `dynamics memory`.")] = 0.999,
+    power: Annotated[float, Option(help="The exponent epsilon of the LR-weighted annealing area S2w.")] = 0.1,
     warmup: Annotated[
         list[str] | None, Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160; repeatable.")
     ] = None,
-    per: Annotated[str, Option(help="What areas count: step, or token where batches differ (column batch).")] = "step",
+    per: Annotated[
+        str, Option(help="Unit in which areas are counted: step, or token where batches differ (column batch).")
+    ] = "step",
     tokens_per_step: Annotated[
         float | None,
-        Option(parser=options.amount, metavar="NUMBER", help="Tokens of the batch whose steps count as 1 (--per token)."),
+        Option(parser=options.amount, metavar="NUMBER", help="With --per token: the tokens of a batch whose steps count as 1."),
     ] = None,
-    steps: Annotated[str, Option(help="Whether steps of a run with a parent are its own, or continued from its parent's.")] = "own",
+    steps: Annotated[
+        str, Option(help="How steps of a run with a parent count: own, from its start, or continued, from its parent's steps.")
+    ] = "own",
     run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
     losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
     domain: Annotated[str | None, Option(help="Write only the losses of this domain.")] = None,
     column: options.Columns = None,
     where: options.Where = None,
-    nodes: Annotated[int, Option(help="Also describe the changes of the rate by this many nodes: 24 for the law multi-power.")] = 0,
+    nodes: Annotated[
+        int, Option(help="Also describe changes of the rate by this number of nodes: 24 for the law multi-power.")
+    ] = 0,
     plot: options.Picture = None,
 ) -> Answer:
     """Compute the areas under the learning rates of training curves: one row for each loss, ready for `bayeslaw fit`."""

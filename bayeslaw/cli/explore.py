@@ -25,7 +25,7 @@ def explore(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Write a page in which you move settings and see outcomes with their bands, plans and allocations; it needs no network."""
+    """Write a page, usable without a network, in which you move settings and see outcomes with bands, plans and allocations."""
     from bayeslaw.reporting.report import labels_of
 
     options.check_outputs("A page", output, inputs=fits, ending=".html")

@@ -28,8 +28,8 @@ def fit(
     law: Annotated[
         str,
         Argument(
-            help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card; or several, with commas between, "
-            "for a stack of their fits with equal weights."
+            help="A law that comes with bayeslaw (see `bayeslaw laws`), or the path of a card. Several, separated by commas, make "
+            "a stack of their fits with equal weights."
         ),
     ],
     runs: options.RunsPath,

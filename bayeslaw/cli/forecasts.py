@@ -33,7 +33,7 @@ def forecast(
     output: options.TableFile = None,
     plot: options.Picture = None,
     measured: Annotated[
-        Path | None, Option(help="Losses measured since, drawn in the picture; rows that the fit has seen are left out.")
+        Path | None, Option(help="Losses measured after the fit, drawn in the picture; rows that the fit has seen are left out.")
     ] = None,
     x: Annotated[
         str | None,
@@ -45,7 +45,7 @@ def forecast(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Forecast the loss at settings, with the interval to report first and the distance outside the data."""
+    """Forecast the loss at settings: first the interval to report, then the distance outside the runs."""
     from bayeslaw.core.text import plain
     from bayeslaw.plots.forecast import forecast_axis
     from bayeslaw.posterior.diagnostics import failures
@@ -165,7 +165,7 @@ def score(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Score a fit's forecasts on held-out rows: run by run, and error, bias, coverage, width and CRPS in one line each."""
+    """Score the forecasts of a fit on held-out rows: each run, then error, bias, coverage, width and CRPS."""
     from bayeslaw.core.text import plain
     from bayeslaw.evaluation.scores import headlines, legend, sample_note, scored
 
@@ -230,10 +230,10 @@ def compare(
     law: Annotated[list[str], Option(help="A law to compare. Repeatable.")],
     holdout: Annotated[str | None, Option(help='Hold out the rows that meet this condition, such as "ptpp > 31".')] = None,
     by: Annotated[str | None, Option(help="Hold out the rows of each value of this column in turn.")] = None,
-    loo: Annotated[bool, Option("--loo", help="Leave out one run after the other, which is the default.")] = False,
+    loo: Annotated[bool, Option("--loo", help="Leave out one run after the other (the default).")] = False,
     at: Annotated[
         str | None,
-        Option(help="Choose for these settings, a table or N=VALUES,D=VALUES: by forecasts beyond cuts in their direction."),
+        Option(help="Compare for these settings, a table or N=VALUES,D=VALUES, by forecasts beyond cuts in their direction."),
     ] = None,
     column: options.Columns = None,
     where: options.Where = None,
@@ -253,7 +253,7 @@ def compare(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> Answer:
-    """Compare laws and noises on runs they were not fitted to: their scores, and the weights of a stack that forecasts."""
+    """Compare laws and noises on runs to which they were not fitted: their scores, and weights for a stack of them."""
     from bayeslaw.evaluation.scores import ABSOLUTE, HEADLINES, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")

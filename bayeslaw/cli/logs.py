@@ -15,18 +15,20 @@ from bayeslaw.core.errors import BayeslawError, TableError
 
 def import_(
     sources: Annotated[
-        list[Path], Argument(help="Exports and logs, or folders with event files or trainer_state.json, for one table.")
+        list[Path], Argument(help="Exports and logs, or folders with event files or trainer_state.json; all go into one table.")
     ],
     output: options.NewTable,
     kind: Annotated[
-        str | None, Option("--from", help="wandb, tensorboard, trainer, jsonl, wide or table; recognised by default.")
+        str | None,
+        Option("--from", help="Kind of the logs: wandb, tensorboard, trainer, jsonl, wide or table; by default it is recognised."),
     ] = None,
     map_: Annotated[
-        Path | None, Option("--map", help="A file (.toml) with columns, units and values of runs; see docs/howto/losses.md.")
+        Path | None,
+        Option("--map", help="A mapping file (.toml) with columns, units and values of runs; see docs/howto/losses.md."),
     ] = None,
     column: options.Columns = None,
     loss: Annotated[
-        list[str] | None, Option(help="A column of losses, as COLUMN or COLUMN=DOMAIN; found by name by default. Repeatable.")
+        list[str] | None, Option(help="A column of losses, as COLUMN or COLUMN=DOMAIN; by default found by its name. Repeatable.")
     ] = None,
     domain: Annotated[list[str] | None, Option(help="Keep only the losses of this domain. Repeatable.")] = None,
     set_: Annotated[
@@ -34,9 +36,11 @@ def import_(
         Option("--set", help="A value that all runs share, such as N=410e6 or tokens_per_step=524288. Repeatable."),
     ] = None,
     resumed: Annotated[str | None, Option(help="Which loss to keep where a run logs a step twice: last or first.")] = None,
-    nan: Annotated[str | None, Option(help="drop leaves out evaluations that logged NaN; they are an error by default.")] = None,
+    nan: Annotated[str | None, Option(help="drop leaves out evaluations that logged NaN; by default they are an error.")] = None,
     unit: Annotated[str | None, Option(help="Unit of the losses, such as bits/byte or perplexity; nats/token by default.")] = None,
-    curves: Annotated[bool, Option("--curves", help="Keep rows with a learning rate and no loss, for `dynamics areas`.")] = False,
+    curves: Annotated[
+        bool, Option("--curves", help="Also keep rows with a learning rate but no loss, for `dynamics areas`.")
+    ] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> Answer:
     """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
@@ -82,12 +86,19 @@ def _losses(texts: list[str] | None) -> dict[str, str | None] | None:
 
 def convert(
     runs: Annotated[Path, Argument(help="A table of runs; its column unit names the unit of the losses, nats/token by default.")],
-    to: Annotated[str, Option(help="nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character or perplexity.")],
+    to: Annotated[
+        str,
+        Option(help="The new unit: nats/token, bits/token, nats/byte, bits/byte, nats/character, bits/character or perplexity."),
+    ],
     output: options.NewTable,
     column: options.Columns = None,
     bytes_per_token: Annotated[str | None, Option(help="Bytes of the validation text per token: a number, or a column.")] = None,
-    characters_per_token: Annotated[str | None, Option(help="Characters for each token: a number, or a column.")] = None,
-    reference: Annotated[float | None, Option(help="Bytes per token of the tokenizer that losses per token refer to.")] = None,
+    characters_per_token: Annotated[
+        str | None, Option(help="Characters of the validation text per token: a number, or a column.")
+    ] = None,
+    reference: Annotated[
+        float | None, Option(help="Bytes per token of the one tokenizer to which all losses per token are converted.")
+    ] = None,
     from_: Annotated[str | None, Option("--from", help="The unit of the losses, if the table has no column unit.")] = None,
 ) -> Answer:
     """Convert losses to another unit, so that those of several tokenizers can be compared."""

@@ -48,7 +48,7 @@ def application(help_: str, *commands: Callable[..., Answer], completion: bool =
 
 
 app = application(
-    "Scaling laws as Bayesian models: from a table of logged losses to a forecast with honest intervals.",
+    "Scaling laws as Bayesian models: from a table of logged losses to a forecast with credible intervals.",
     laws.laws, laws.check, fits.fit, fits.show, forecasts.forecast, chain.chain, forecasts.score, forecasts.compare,
     backtest.backtest, onrecord.register, onrecord.settle, onrecord.record,
     anchors.anchors, report.report, report.cite, explore.explore, fits.update, data.demo, plan.plan, plan.allocate, plan.transfer,
@@ -80,12 +80,12 @@ def _options(
 
 app.add_typer(
     application(
-        "Losses at every step, under any learning-rate schedule, in pre-training and adaptation.",
+        "Forecast losses at every step, under any learning-rate schedule, in pre-training and adaptation.",
         dynamics.areas, dynamics.memory, recipes.forecast, recipes.best, recipes.turning, recipes.combine, recipes.outside,
     ),
     name="dynamics",
 )  # fmt: skip
-app.add_typer(application("Public losses, downloaded from where they are published.", data.list_, data.fetch), name="data")
+app.add_typer(application("Download public losses from where they are published.", data.list_, data.fetch), name="data")
 
 
 def main() -> None:

@@ -22,28 +22,29 @@ def mix(
         list[str],
         Argument(help="A fit of a law of a mixture, or several, one for each domain: web=web.nc code=code.nc, or web.nc code.nc."),
     ],
-    weights: Annotated[str | None, Option(help="Weights of the domains' losses: web=.5,code=.5. Equal unless given.")] = None,
-    at: Annotated[str | None, Option(help="The laws' other covariates: N=1e9,D=2e10.")] = None,
+    weights: Annotated[str | None, Option(help="Weights of the domains' losses: web=.5,code=.5; equal by default.")] = None,
+    at: Annotated[str | None, Option(help="Values of the laws' other covariates: N=1e9,D=2e10.")] = None,
     limit: Annotated[list[str] | None, Option(help="The largest loss of a domain: 'code<=1.8'. Repeatable.")] = None,
     confidence: Annotated[float, Option(help="Probability with which all limits hold together.")] = 0.9,
     on: Annotated[
-        Literal["latent", "run"], Option(help="Limits are on the laws' expected losses or on those that the next run logs.")
+        Literal["latent", "run"],
+        Option(help="Limits apply to the laws' expected losses (latent) or to the losses that the next run logs (run)."),
     ] = "latent",
     today: Annotated[str | None, Option(help="The mixture in use, for comparison: web=.8,code=.2.")] = None,
     bounds: Annotated[
-        str | None, Option(help="Least and largest shares: web=0:0.9,code=0.1:0.5. Those of the fitted mixtures unless given.")
+        str | None, Option(help="Least and largest shares: web=0:0.9,code=0.1:0.5; by default those of the fitted mixtures.")
     ] = None,
     among: Annotated[Path | None, Option(help="Choose among the mixtures of this table instead, one in each row.")] = None,
     tail: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, such as 0.1.")] = None,
     discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Losses beyond the runs with the law's error as learnt, or none.")
+        Literal["learned", "none"], Option(help="Whether losses beyond the runs include the learnt error of the law.")
     ] = "learned",
     output: options.TableFile = None,
     plot: options.Picture = None,
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Find the data mixture of least weighted loss, with limits, the probability that it is best, and the regret of today's."""
+    """Find the mixture of least weighted loss within limits, the probability that it is best, and the regret of today's mixture."""
     named = _files(fits)
     options.check_outputs("The mixtures compared", output, plot, [*named.values(), among])
     loaded = {name: bayeslaw.load_fit(path) for name, path in named.items()}
@@ -69,7 +70,7 @@ def mix(
 def long(
     table: Annotated[Path, Argument(help="A table with a column of losses for each domain.")],
     losses: Annotated[
-        str, Option(help="These columns: web_loss,code_loss, or with the domains' names: web=web_loss,code=val_code.")
+        str, Option(help="The columns of losses: web_loss,code_loss, or with names for the domains: web=web_loss,code=val_code.")
     ],
     output: options.NewTable,
     by: Annotated[str, Option(help="The name of the new column that holds the domain.")] = "domain",

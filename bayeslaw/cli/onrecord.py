@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
 Key = Annotated[
     Path | None,
-    Option("--key", help="A file with a secret of 16 bytes or more, by which the file is signed, or must be (HMAC-SHA256)."),
+    Option("--key", help="A file with a secret of 16 bytes or more, to sign predictions or verify their signature (HMAC-SHA256)."),
 ]
 
 
 def register(
     fit: Annotated[Path | None, Argument(help="A fit written by `bayeslaw fit` or a stack written by `bayeslaw compare`.")] = None,
-    output: Annotated[Path | None, Option("-o", "--output", help="The file to write the prediction to (.json), a new one.")] = None,
+    output: Annotated[
+        Path | None, Option("-o", "--output", help="The file to write the prediction to (.json), which must not exist.")
+    ] = None,
     at: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
     set_: options.Ranges = None,
     column: options.Columns = None,
     by: Annotated[
-        str | None, Option(help="The direction in which the reach beyond the runs is counted: compute, N, D, ptpp or step.")
+        str | None, Option(help="The direction in which the distance beyond the runs is measured: compute, N, D, ptpp or step.")
     ] = None,
-    who: Annotated[str, Option(help="Who registers it.")] = "",
-    why: Annotated[str, Option(help="What it is for.")] = "",
+    who: Annotated[str, Option(help="Who registers the forecast.")] = "",
+    why: Annotated[str, Option(help="What the forecast is for.")] = "",
     key: Key = None,
     schema: Annotated[bool, Option("--schema", help="Print the JSON schema of predictions.")] = False,
     ci: options.Ci = 0.9,
@@ -41,7 +43,7 @@ def register(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Write down a forecast before its runs are made: its draws and digests, in a file in which a changed byte is noticed."""
+    """Write a forecast to a file before its runs are made, with its draws and digests; a changed byte is noticed."""
     from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.evaluation.prediction import register as registered
     from bayeslaw.evaluation.prediction_schema import FILE, prediction_schema
@@ -94,7 +96,7 @@ def settle(
     all_: options.All = False,
     in_sample: options.InSample = False,
 ) -> Answer:
-    """Score a registered forecast on what was measured, without the fit: the numbers of `score`, from the registered draws."""
+    """Score a registered forecast on measured losses without the fit: the numbers of `score`, from the registered draws."""
     from bayeslaw.core.text import plain
     from bayeslaw.evaluation.prediction import read_prediction
     from bayeslaw.evaluation.scores import headlines, legend, sample_note
@@ -147,7 +149,7 @@ def record(
     output: Annotated[Path | None, Option("-o", "--output", help="Write the page to this file (.html).")] = None,
     key: Key = None,
 ) -> Answer:
-    """Show all registered forecasts of a folder: open and settled ones, coverage so far with its band, PIT and CRPS by reach."""
+    """Show all registered forecasts of a folder, open and settled, with coverage, its band, PIT and CRPS by distance."""
     from bayeslaw.core.files import write_text
     from bayeslaw.core.text import plain
     from bayeslaw.evaluation.on_record import LEGEND

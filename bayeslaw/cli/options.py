@@ -43,8 +43,8 @@ Columns = Annotated[
     list[str] | None,
     Option(
         "--column",
-        help="Our name of a column of the table, with its unit: N=model_size_M:M, D=tokens_seen:B, loss=val/ppl:perplexity. Units "
-        "are K, M, B, T, % or a factor such as 1e6. Repeat for each.",
+        help="Our name for a column of the table, and its unit: N=model_size_M:M, D=tokens_seen:B, loss=val/ppl:perplexity. Units "
+        "are K, M, B, T, % or a factor such as 1e6. Repeatable.",
     ),
 ]
 TableFile = Annotated[Path | None, Option("-o", "--output", help="Write the table to this file (.csv) instead of printing it.")]
@@ -56,22 +56,21 @@ Csv = Annotated[bool, Option("--csv", help="Print comma-separated values in full
 # --- fits and forecasts ---------------------------------------------------------------------------------------------
 
 Priors = Annotated[
-    list[str] | None, Option("--prior", help='Another prior of a parameter, such as "E=LogNormal(0.5,0.2)". Repeat for each.')
+    list[str] | None,
+    Option("--prior", help='Use this prior of a parameter instead of the card\'s, such as "E=LogNormal(0.5,0.2)". Repeatable.'),
 ]
-Shares = Annotated[
-    str | None, Option(help="The columns that are the shares of your mixture, for a law that has one: web,code,books.")
-]
-Reference = Annotated[str | None, Option(help="The share whose coefficients are 0, in a law of a mixture.")]
+Shares = Annotated[str | None, Option(help="The columns with the shares of your mixture, for a law of a mixture: web,code,books.")]
+Reference = Annotated[str | None, Option(help="The share whose parameters are 0, in a law of a mixture.")]
 NoiseName = Annotated[
     str,
     Option(
         "--noise",
-        help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run; of shares of counted "
-        "items beta-binomial or beta-binomial-no-run.",
+        help="auto, normal, normal-drift, normal-checkpoint, skew, student, normal-no-run or student-no-run; for shares of counted "
+        "items, beta-binomial or beta-binomial-no-run.",
     ),
 ]
-NoiseBy = Annotated[str | None, Option(help="The column that groups runs with the same noise parameters.")]
-Bins = Annotated[float | None, Option(help="Width, in e-folds of D, of the bins that long curves are put into.")]
+NoiseBy = Annotated[str | None, Option(help="A column: runs with the same value in it share noise parameters.")]
+Bins = Annotated[float | None, Option(help="Put long curves into bins of this width, in e-folds of D (factors of 2.7).")]
 Draws = Annotated[int, Option(help="Number of draws that each chain keeps.")]
 Tune = Annotated[int, Option(help="Number of tuning draws of each chain.")]
 Chains = Annotated[int, Option(help="Number of chains.")]
@@ -83,33 +82,39 @@ Ci = Annotated[float, Option("--ci", help="Probability of the equal-tailed inter
 Discrepancy = Annotated[
     str | None,
     Option(
-        help="Error of the law outside the runs: learned, the default, is what the fit learnt; none leaves it out; 1% or 0.01 is a "
-        "relative size that you state."
+        help="Error of the law outside the runs: learned (the default) is what the fit learnt, none assumes an exact law, and "
+        "1% or 0.01 is a relative size that you state."
     ),
 ]
 Learning = Annotated[
     Literal["learned", "none"],
-    Option("--discrepancy", help="Whether to learn how wrong the law is too, from which forecasts outside the runs come."),
+    Option(
+        "--discrepancy",
+        help="learned: also learn the error of the law, which forecasts outside the runs include; none: assume an exact law.",
+    ),
 ]
 As = Annotated[
     Literal["known", "new-run", "new-checkpoint"],
-    Option("--as", help="As what rows of fitted runs and checkpoints are forecast: with the effects learnt from these, or anew."),
+    Option(
+        "--as",
+        help="How to forecast rows of fitted runs and checkpoints: known uses their learnt effects; the others treat them as new.",
+    ),
 ]
 AsNew = Annotated[
     Literal["known", "new-run", "new-checkpoint", "new-group"],
     Option(
         "--as",
-        help="As what rows of fitted runs and checkpoints are forecast: with the effects learnt from these, or anew. "
-        "new-group also takes values, of a column by which parameters differ, that no fitted row has.",
+        help="How to forecast rows of fitted runs and checkpoints: known uses their learnt effects; the others treat them as new. "
+        "new-group also allows values that no fitted row has, in a column by which parameters differ.",
     ),
 ]
 Mean = Annotated[
     str | None,
-    Option("--mean", help="Average over the values of this column, such as task, with the errors that its rows share."),
+    Option("--mean", help="Average over the values of this column, such as task; errors that its rows share remain."),
 ]
-InSample = Annotated[bool, Option("--in-sample", help="Score rows that the fit has seen too; the scores are marked as in-sample.")]
-Force = Annotated[bool, Option("--force", help="Continue although checks failed; the results are marked.")]
-All = Annotated[bool, Option("--all", help="Print all scores and all runs in place of the most important.")]
+InSample = Annotated[bool, Option("--in-sample", help="Also score rows that the fit has seen; the scores are marked as in-sample.")]
+Force = Annotated[bool, Option("--force", help="Continue although checks failed, and mark the results.")]
+All = Annotated[bool, Option("--all", help="Print all scores and all runs, not only the most important.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 
 # --- settings and decisions -----------------------------------------------------------------------------------------
@@ -125,15 +130,16 @@ Served = Annotated[
 Device = Annotated[
     list[str] | None,
     Option(
-        help="What FLOPs become hours by: peak=312e12 (FLOP/s) and utilisation=0.5, and for serving, if it differs, served-peak "
-        "and served-utilisation; numbers, intervals or priors as for --served. Repeatable."
+        help="The device, which turns FLOPs into hours: peak=312e12 (FLOP/s) and utilisation=0.5; served-peak and "
+        "served-utilisation if serving differs. Numbers, intervals or priors as for --served. Repeatable."
     ),
 ]
 MaxHours = Annotated[
     float | None, Option(parser=amount, metavar="NUMBER", help="Budget of device hours, serving included; needs --device.")
 ]
 BudgetOfRuns = Annotated[
-    float | None, Option(parser=amount, metavar="NUMBER", help="What these runs may cost, in the unit of their costs (FLOPs).")
+    float | None,
+    Option(parser=amount, metavar="NUMBER", help="What the bought runs may cost together, in the unit of their costs (FLOPs)."),
 ]
 Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as shares TOKENS:TRAINABLE, such as 0.4:0.034,0.6:0.5.")]
 
@@ -143,12 +149,12 @@ SCHEDULES = (
     "constant, linear, cosine, wsd, multistep or inverse_sqrt, such as cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; "
     "or logged:FILE.csv"
 )
-Memory = Annotated[float | None, Option(help="lambda of the annealing area S2; by default that of the fit's areas.")]
+Memory = Annotated[float | None, Option(help="The factor lambda of the annealing area S2; by default that of the fit's areas.")]
 Adapt = Annotated[str, Option(help=f"Schedule of the adaptation: {SCHEDULES}.")]
 Pretrain = Annotated[str | None, Option(help="Schedule of the pre-training before the adaptation.")]
-CurvesFile = Annotated[Path | None, Option(help="Logged curves; --from names the run of them where the adaptation begins.")]
-From = Annotated[str | None, Option("--from", help="The run of the curves where the adaptation begins: RUN or RUN@STEP.")]
-Open = Annotated[bool, Option("--open", help="The pre-training is unknown, as that of an open model.")]
+CurvesFile = Annotated[Path | None, Option(help="Logged curves; --from names the run from which the adaptation begins.")]
+From = Annotated[str | None, Option("--from", help="The run of --curves from which the adaptation begins: RUN or RUN@STEP.")]
+Open = Annotated[bool, Option("--open", help="The schedule of the pre-training is unknown, as for an open model.")]
 Steps = Annotated[str | None, Option(help="Steps to forecast, such as 100,1000,10000; by default 20 evenly spaced steps.")]
 Source = Annotated[Path, Option(help="A fit of the source domain's losses.")]
 Target = Annotated[Path, Option(help="A fit of the target domain's losses.")]

@@ -27,7 +27,7 @@ def plan(
     on: Annotated[str | None, Option(help="The losses that are constrained: latent (the law's) or run (the next run's).")] = None,
     confidence: Annotated[float, Option(help="Probability with which all constraints hold together.")] = 0.9,
     max_forgetting: Annotated[
-        list[str] | None, Option(help="Largest rise of the source loss: 2% of its base, 0.05, or NAME=2%.")
+        list[str] | None, Option(help="Largest rise of the source loss: 2% of its base loss, 0.05, or NAME=2%.")
     ] = None,
     max_loss: Annotated[float | None, Option(help="Largest target loss, in the unit of its fit.")] = None,
     max_tokens: Annotated[float | None, Option(parser=options.amount, metavar="NUMBER", help="Budget of tokens.")] = None,
@@ -40,14 +40,15 @@ def plan(
         float | None, Option(parser=options.amount, metavar="NUMBER", help="Budget of money; needs --price.")
     ] = None,
     minimise: Annotated[
-        str | None, Option(help="What is minimised: tokens (the default), flops, hours, cost, replay, target-loss or source-loss.")
+        str | None,
+        Option(help="The quantity to minimise: tokens (the default), flops, hours, cost, replay, target-loss or source-loss."),
     ] = None,
     served: options.Served = None,
     sizes: Annotated[
         str | None,
         Option(
-            help="Sizes of checkpoints to choose from, 1e9,3e9,7e9, in place of --set N. Other settings and --base-loss have one "
-            "value for all, or a list with one for each."
+            help="Sizes of the checkpoints to choose from, such as 1e9,3e9,7e9, in place of --set N. Other settings and "
+            "--base-loss have one value for all sizes, or a list with one for each."
         ),
     ] = None,
     price: Annotated[
@@ -63,14 +64,16 @@ def plan(
     atpp: Annotated[str | None, Option(help="Adaptation tokens per parameter to consider: 1:20, 5,10,20 or 8.")] = None,
     tokens: Annotated[str | None, Option(help="Adaptation tokens to consider, in place of --atpp.")] = None,
     base_loss: Annotated[
-        list[str] | None, Option(help="The source's base loss: measured, law, 2.87, 2.87+-0.01 or NAME=….")
+        list[str] | None, Option(help="The source's loss before adaptation: measured, law, 2.87, 2.87+-0.01 or NAME=….")
     ] = None,
     source_set: Annotated[
         list[str] | None, Option(help="The source's domain, if a fit has several: domain=web or domain=web,code.")
     ] = None,
     target_set: Annotated[list[str] | None, Option(help="The target's domain, if a fit has several: domain=code.")] = None,
     level: Annotated[list[float] | None, Option(help="A confidence for which the frontier has a row. Repeatable.")] = None,
-    candidates: Annotated[Path | None, Option(help="Runs that could be bought to learn more; see `bayeslaw anchors`.")] = None,
+    candidates: Annotated[
+        Path | None, Option(help="A table of runs that could be bought to learn more; see `bayeslaw anchors`.")
+    ] = None,
     budget: options.BudgetOfRuns = None,
     discrepancy: options.Discrepancy = None,
     output: options.TableFile = None,
@@ -78,7 +81,7 @@ def plan(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Choose tokens and replay of an adaptation so that constraints hold together with a stated probability."""
+    """Choose tokens and replay of an adaptation so that all constraints hold together with a stated probability."""
     from bayeslaw.planning.plan import LEVELS
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
@@ -210,16 +213,22 @@ def allocate(
     fit: Annotated[Path, Argument(help="A fit or a stack of a law of N and D.")],
     compute: Annotated[
         str | None,
-        Option(help="FLOPs: 1e21, or 1e19:1e24:30 for 30 values; of training, or with options such as --served of the whole life."),
+        Option(help="FLOPs of training, or of the whole life with options such as --served: 1e21, or 1e19:1e24:30 for 30 values."),
     ] = None,
     stage: Annotated[str | None, Option(help="The stage, if the law describes two: its 0/1 covariate, or scratch.")] = None,
     set_: options.Set = None,
     served: options.Served = None,
     hours: Annotated[str | None, Option(help="Device hours of the whole life, in place of --compute; needs --device.")] = None,
     cost: Annotated[str | None, Option(help="Money for the whole life, in place of --compute; needs --price.")] = None,
-    max_loss: Annotated[str | None, Option(help="A target loss, whose whole-life cost is minimised, in place of a budget.")] = None,
-    minimise: Annotated[str | None, Option(help="With --max-loss: flops, hours or cost (the default with prices).")] = None,
-    sizes: Annotated[str | None, Option(help="A menu of sizes, 1e9,3e9,7e9, or a range that is searched, 1e9:7e10.")] = None,
+    max_loss: Annotated[
+        str | None, Option(help="A target loss, in place of a budget: the whole-life cost of reaching it is minimised.")
+    ] = None,
+    minimise: Annotated[
+        str | None, Option(help="With --max-loss, the cost to minimise: flops, hours or cost (the default with prices).")
+    ] = None,
+    sizes: Annotated[
+        str | None, Option(help="Sizes to choose from: a menu (list), 1e9,3e9,7e9, or a range to search, 1e9:7e10.")
+    ] = None,
     confidence: Annotated[
         float | None, Option(help="Probability with which the loss and the budget are kept over the whole life; 0.9 by default.")
     ] = None,
@@ -230,10 +239,11 @@ def allocate(
     ] = None,
     device: options.Device = None,
     on: Annotated[
-        Literal["latent", "run"], Option(help="Over a whole life: the law's losses, or those that the next run will log.")
+        Literal["latent", "run"],
+        Option(help="Over a whole life: the law's losses (latent), or those that the next run will log (run)."),
     ] = "latent",
     discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Losses beyond the runs with the law's error as learnt, or none.")
+        Literal["learned", "none"], Option(help="Whether losses beyond the runs include the learnt error of the law.")
     ] = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
@@ -241,7 +251,7 @@ def allocate(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Find the parameters and tokens of least loss for compute; with --served, --max-loss or --sizes, over the whole life."""
+    """Find the parameters and tokens with the least loss for compute; with --served, --max-loss or --sizes, over the whole life."""
     options.check_outputs("An allocation", output, plot, [fit])
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
     of_life = (served, hours, cost, max_loss, minimise, sizes, confidence, level, price, device)
@@ -292,8 +302,12 @@ def _life_answer(life: WholeLife, ci: float, output: Path | None, plot: Path | N
 
 
 def transfer(
-    fit: Annotated[Path, Argument(help="A fit of a law of training from scratch, or of continual pre-training too.")],
-    continued: Annotated[Path | None, Argument(help="The fit of continual pre-training, if the first fit lacks it.")] = None,
+    fit: Annotated[
+        Path, Argument(help="A fit of a law of training from scratch, or of one that describes continual pre-training as well.")
+    ],
+    continued: Annotated[
+        Path | None, Argument(help="A fit of continual pre-training, if the first fit does not describe it.")
+    ] = None,
     set_: options.Ranges = None,
     stage: Annotated[str | None, Option(help="The 0/1 covariate of continual pre-training, if the law has several.")] = None,
     ci: options.Ci = 0.9,
@@ -317,18 +331,21 @@ def transfer(
 def tuning(
     fit: Annotated[Path, Argument(help="A fit or a stack of a law with tuned covariates, such as lr-batch.")],
     set_: options.Ranges = None,
-    runs: Annotated[Path | None, Option(help="Runs with the tuned covariates: what each loses by its tuning.")] = None,
+    runs: Annotated[
+        Path | None, Option(help="A table of runs with the tuned covariates: the answer says what each loses by its tuning.")
+    ] = None,
     column: options.Columns = None,
     where: options.Where = None,
     corrected: Annotated[
-        Path | None, Option(help="CSV file for the runs with losses as they would be at the optimum, for `bayeslaw fit`.")
+        Path | None,
+        Option(help="Write the runs with their losses as they would be at the optimum to this file (.csv), for `bayeslaw fit`."),
     ] = None,
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
     force: options.Force = False,
 ) -> Answer:
-    """Find the best learning rate and batch size at settings, with bands, and by how much runs are undertuned."""
+    """Find the best learning rate and batch size at settings, with bands, and how much undertuned runs lose."""
     options.check_outputs("A table of best values", output, plot, [fit, runs])
     options.check_outputs("A table of corrected runs", corrected, None, [fit, runs])
     if corrected is not None and runs is None:

@@ -72,10 +72,10 @@ def best(
     target: options.Target,
     adapt: options.Adapt,
     search: Annotated[
-        list[str], Option(help="A quantity and its range: peak=1e-4:2e-3, steps=…, potential=0:1 or r=0:0.5. Repeat for each.")
+        list[str], Option(help="A quantity to search and its range: peak=1e-4:2e-3, steps=…, potential=0:1 or r=0:0.5. Repeatable.")
     ],
     weight: Annotated[
-        list[float] | None, Option(help="Weight of the source loss; the target loss has the rest; repeatable.")
+        list[float] | None, Option(help="Weight of the source loss; the target loss has the rest. Repeatable.")
     ] = None,
     cvar: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, not of all.")] = None,
     pretrain: options.Pretrain = None,
@@ -135,7 +135,7 @@ def turning(
     ci: options.Ci = 0.9,
     force: options.Force = False,
 ) -> Answer:
-    """Show when an adaptation has regained the loss that it first gives up, and whether it ever does."""
+    """Show when an adaptation has recovered the loss that it first gives up, and whether it ever does."""
     from bayeslaw.dynamics.memory import memory_of
 
     options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
@@ -155,14 +155,14 @@ def turning(
 
 def combine(
     table: Annotated[Path, Argument(help="Losses with a column domain.")],
-    of: Annotated[str, Option(help="The domain whose loss is to be described.")],
+    of: Annotated[str, Option(help="The third domain, whose loss is described by the other two.")],
     source: Annotated[str, Option(help="The pre-training's domain.")],
     target: Annotated[str, Option(help="The adaptation's domain.")],
     output: options.NewTable,
     column: options.Columns = None,
     where: options.Where = None,
 ) -> Answer:
-    """Put the losses of a third domain beside those of the two that are to describe it, for `bayeslaw fit combination`."""
+    """Make the table for `bayeslaw fit combination`: the losses of a third domain beside those of two that describe it."""
     options.check_outputs("A table", output, inputs=[table])
     runs, answer = bayeslaw.read_runs(table, where, columns=options.columns_of(column)), Answer()
     combined = bayeslaw.dynamics.combine(runs, of, source, target)
@@ -189,7 +189,7 @@ def outside(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Forecast the loss of a third domain along an adaptation, as a combination of the losses of two."""
+    """Forecast the loss of a third domain along an adaptation, as a combination of the losses of the two others."""
     from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.dynamics.mixtures import combination_table
     from bayeslaw.posterior.fit import require_single_fit

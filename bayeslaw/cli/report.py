@@ -37,7 +37,7 @@ def report(
     in_sample: options.InSample = False,
     force: options.Force = False,
 ) -> Answer:
-    """Report fits on one page: data, law, priors, checks, parameters, forecasts, comparison, and how they were made."""
+    """Report fits on one page: data, law, priors, checks, parameters, forecasts, comparison, and the commands used."""
     from bayeslaw.reporting.report import labels_of
 
     inputs = [*fits, *(compare or []), forecast, measured, anchors, plan]
@@ -82,7 +82,7 @@ def cite(
     what: Annotated[list[str], Argument(help="Fits (.nc), stacks (.nc), or names or cards of laws.")],
     output: Annotated[Path | None, Option("-o", "--output", help="Write the entries to this file (.bib).")] = None,
 ) -> Answer:
-    """Print BibTeX of what a fit was made with: law, noise, sampler, PyMC, ArviZ and bayeslaw."""
+    """Print BibTeX for everything that made a fit: law, noise, sampler, PyMC, ArviZ and bayeslaw."""
     from bayeslaw.core.files import write_text
 
     options.check_outputs("A bibliography", output, inputs=[Path(given) for given in what], ending=".bib")

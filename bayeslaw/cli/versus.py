@@ -24,24 +24,27 @@ def versus(
     compute: Annotated[
         str | None, Option(help="Compare along compute, each with its best N and D: 1e21, or 1e19:1e23:20 for 20 values.")
     ] = None,
-    tokens_per_parameter: Annotated[float | None, Option(help="With --compute: at this D / N in place of the best.")] = None,
+    tokens_per_parameter: Annotated[float | None, Option(help="With --compute: use this D / N in place of the best.")] = None,
     levels: Annotated[
-        str | None, Option(help="Two values, of a column by which parameters of the one fit differ, as recipes A,B: c4,redpajama.")
+        str | None,
+        Option(help="With one fit: two values, A,B, of the column by which its parameters differ, such as c4,redpajama."),
     ] = None,
     set_a: Annotated[list[str] | None, Option("--set-a", help=f"A setting of A alone: {SETTING}. Repeatable.")] = None,
     set_b: Annotated[list[str] | None, Option("--set-b", help="A setting of B alone. Repeatable.")] = None,
     names: Annotated[str | None, Option(help="What to call the recipes: C4,RedPajama.")] = None,
     on: Annotated[
         Literal["latent", "run"],
-        Option(help="Difference and probability of the laws' expected losses, or of those that one next run of each logs."),
+        Option(help="Compare the laws' expected losses (latent), or the losses that one next run of each logs (run)."),
     ] = "latent",
     shared_error: Annotated[
-        float, Option(help="Correlation, 0 to 1, of what the two laws err beyond their runs; 0 makes the widest intervals.")
+        float, Option(help="Correlation, 0 to 1, of the errors of the two laws beyond their runs; 0 makes the widest intervals.")
     ] = 0.0,
     discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Losses beyond the runs with the laws' errors as learnt, or none.")
+        Literal["learned", "none"], Option(help="Whether losses beyond the runs include the learnt errors of the laws.")
     ] = "learned",
-    candidates: Annotated[Path | None, Option(help="Runs that could be bought to decide it; see `bayeslaw anchors`.")] = None,
+    candidates: Annotated[
+        Path | None, Option(help="A table of runs that could be bought to decide; see `bayeslaw anchors`.")
+    ] = None,
     budget: options.BudgetOfRuns = None,
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
@@ -49,7 +52,7 @@ def versus(
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
-    """Compare two recipes: which is better with what probability, what the choice may cost, and where they cross."""
+    """Compare two recipes: the probability that each is better, what the wrong choice may cost, and where they cross."""
     options.check_outputs("A comparison", output, plot, [*fits, at, candidates])
     if not 1 <= len(fits) <= 2:
         raise BayeslawError(f"Give two fits, or one with --levels; {len(fits)} were given.", code="number-of-fits")

@@ -34,19 +34,22 @@ def watch(
         Path, Argument(help="The log of the run, a file or folder that `bayeslaw import` reads. It need not exist yet.")
     ],
     fit: Annotated[
-        Path, Option(help="A fit of a law of training dynamics to other runs, or to this one too; best with noise normal-drift.")
+        Path,
+        Option(help="A fit of a law of training dynamics to other runs, which may include this one; best with noise normal-drift."),
     ],
     schedule: Annotated[str, Option(help=f"Learning rates of the run's whole phase, past and planned: {options.SCHEDULES}.")],
     target: Annotated[float | None, Option(help="The loss to be reached, in the unit of the fit.")] = None,
-    once: Annotated[bool, Option("--once", help="Forecast once from the log as it is, and don't follow it.")] = False,
+    once: Annotated[bool, Option("--once", help="Forecast once from the log as it is now, without following it.")] = False,
     every: Annotated[float, Option(help="Seconds between two looks at the log.")] = 1.0,
     run: Annotated[str | None, Option("--run", help="The run, if the log has several.")] = None,
     domain: Annotated[str | None, Option(help="The domain of the fit's losses, if the log has several.")] = None,
-    kind: Annotated[str | None, Option(help="wandb, tensorboard, trainer, jsonl, wide or table; recognised by default.")] = None,
+    kind: Annotated[
+        str | None, Option(help="Kind of the log: wandb, tensorboard, trainer, jsonl, wide or table; by default it is recognised.")
+    ] = None,
     column: options.Columns = None,
-    loss: Annotated[str | None, Option(help="The column of losses; found by its name by default.")] = None,
+    loss: Annotated[str | None, Option(help="The column of losses; by default found by its name.")] = None,
     set_: Annotated[
-        list[str] | None, Option("--set", help="A value that the law needs of the run, such as N=410e6 or r=0.25. Repeatable.")
+        list[str] | None, Option("--set", help="A covariate of the run that the law needs, such as N=410e6 or r=0.25. Repeatable.")
     ] = None,
     curves: options.CurvesFile = None,
     from_: options.From = None,
@@ -57,12 +60,12 @@ def watch(
         bool | None,
         Option(
             "--refit/--no-refit",
-            help="Fit the law again, in another process, where the run's losses change the fit too much for its draws to be "
-            "weighted; by default unless --once.",
+            help="Fit the law again, in another process, if the run's losses change the fit too much for weighting its draws. "
+            "The default without --once.",
         ),
     ] = None,
     discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Count what laws err by, as learnt from other trainings, or none.")
+        Literal["learned", "none"], Option(help="Whether to include the errors that laws have had on other trainings.")
     ] = "learned",
     output: options.TableFile = None,
     plot: options.Picture = None,
@@ -72,8 +75,8 @@ def watch(
 ) -> Answer:
     """Follow the log of a running run: forecast its final loss, whether it reaches a target, and what going on would gain.
 
-    It ends with the schedule, or with Ctrl-C. An adaptation goes on from --curves FILE --from RUN[@STEP], --pretrain SCHEDULE or
-    --open.
+    The command ends with the schedule, or with Ctrl-C. For an adaptation, say where it starts: --curves FILE --from RUN[@STEP],
+    --pretrain SCHEDULE or --open.
     """
     from bayeslaw.core.intervals import check_probability
     from bayeslaw.data.logs.growing import GrowingLog
