@@ -32,8 +32,8 @@ def areas(
         Option(parser=options.amount, metavar="NUMBER", help="With --per token: the tokens of a batch whose steps count as 1."),
     ] = None,
     steps: Annotated[
-        str, Option(help="How steps of a run with a parent count: own, from its start, or continued, from its parent's steps.")
-    ] = "own",
+        str | None, Option(help="Steps of a run with a parent: own (from its start), or continued from its parent's.")
+    ] = None,
     run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
     losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
     domain: Annotated[str | None, Option(help="Write only the losses of this domain.")] = None,

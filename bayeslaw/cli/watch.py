@@ -99,7 +99,7 @@ def watch(
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
     asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}
     following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci)
-    following.notes = assumptions(schedule)
+    following.notes = [note for text in (schedule, pretrain) if text is not None for note in assumptions(text)]
     if once:
         return following.answer(settled=True)
     return Answer(updates=following.answers(every))
@@ -125,9 +125,9 @@ class _Following:
     logged: int = 0  # the last step with a loss, which may lie after the schedule
     state: tuple[Any, ...] = ()  # the losses as last read, and whether the run has diverged
     last: Watch | None = None
-    problem: str = ""  # the last one that was told
-    told: set[str] = field(default_factory=set)  # notes
-    notes: list[str] = field(default_factory=list)  # to be told beside the next forecast
+    problem: str = ""  # the last one that was shown
+    shown_notes: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)  # to be shown beside the next forecast
 
     def answers(self, every: float) -> Iterator[Answer]:
         """Yield an answer for each new loss, until the schedule ends."""
@@ -164,7 +164,7 @@ class _Following:
             message = f"{imported.runs.name} logs no steps, by which schedules count: log or name them (--column step=COLUMN)."
             raise BayeslawError(message, code="no-steps")
         check_unit(self.fit.unit, imported.runs.frame, imported.runs.name)
-        self.notes += [note for note in imported.notes if "was resumed" in note and note not in self.told]
+        self.notes += [note for note in imported.notes if "was resumed" in note and note not in self.shown_notes]
         self.logged = self._last_step(imported.runs.frame)
         losses = imported.runs.frame.dropna(subset="loss")
         self.state = (*losses["step"], *losses["loss"], self.log.diverged)
@@ -189,7 +189,7 @@ class _Following:
         watched = self.last = self.follower.update(curves)
         answer, table = Answer(), watched.table(self.ci)
         answer.note(self.notes)
-        self.told, self.notes = {*self.told, *self.notes}, []
+        self.shown_notes, self.notes = {*self.shown_notes, *self.notes}, []
         logged = curves.logged(watched.run, self.asked["domain"])
         answer.save_picture(self.plot, lambda ax: bayeslaw.plots.plot_watch(watched, ax, logged=logged, ci_prob=self.ci))
         if self.log.diverged:
@@ -220,6 +220,7 @@ class _Following:
         logged = curves.logged(name, self.asked["domain"])
         require_one_domain(logged, name, self.fit.law)
         final, answer = float(logged["loss"].iloc[-1]), Answer()
+        answer.note(self.notes)
         at = int(logged["step"].max())
         of = "" if at == len(self.schedule) else f", the last that was logged before it, at step {at:,}"
         answer.say(f"{name} has ended at step {len(self.schedule):,} with a loss of {final:.4f}{of}")

@@ -24,7 +24,7 @@ def sums_by(values: Array, code: Index) -> Array:
 
 
 def evenly(size: int, most: int) -> Index:
-    """Return at most `most` evenly spaced numbers of 0 to size - 1, the first and the last among them; all if there are no more.
+    """Return at most `most` evenly spaced numbers of 0 to size - 1, from the first to the last; all if there are no more.
 
     Parameters
     ----------

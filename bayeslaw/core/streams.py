@@ -8,12 +8,10 @@ from enum import IntEnum
 class Stream(IntEnum):
     """Kinds of random numbers: each use has one of its own, so that draws for one purpose are independent of those for another.
 
-    Numbers from 0 to 5 are levels of a noise (`noise.Noise`), which stand behind the seeds that a caller gives it. A new use takes
-    a new number. Three numbers are shared, since results in the documentation depend on them; the seeds around them differ.
+    Numbers from 0 to 5 are levels of a noise (`noise.Noise`), which follow the seeds of its caller. A new use takes a new number.
+    Three numbers are shared, since results in the documentation depend on them; the seeds around them differ.
     """
 
-    NEXT_RUN_ERROR = 3
-    """The learnt error of a law for a planned run. It is the level of a one-sided run effect, beside which no error is learnt."""
     DISCREPANCY = 10
     """The discrepancy that a user states for a forecast."""
     MEMBER = 11
@@ -23,7 +21,7 @@ class Stream(IntEnum):
     SIMULATED = 13
     """Draws from which a look-ahead simulates runs, and the noise of these runs."""
     SECOND_POSTERIOR = 13
-    """The posterior with an error of the law: this number only makes another seed, from which nothing else is drawn."""
+    """The sampling of the posterior with an error of the law, and its coefficients: the seed of the fit stands before it alone."""
     ERROR = 14
     """The learnt error of a law in forecasts, allocations and mixtures."""
     AHEAD = 15
@@ -40,6 +38,8 @@ class Stream(IntEnum):
     """Parameters of groups that no fitted row has."""
     EXPLORED_ERROR = 20
     """The learnt error of a law in the explorer's page."""
+    NEXT_RUN_ERROR = 21
+    """The learnt error of a law for a planned run."""
     PLANNED = 70
     """Effects and noise of a planned run, and errors of base losses."""
     RECIPE_ERROR = 81
@@ -47,6 +47,6 @@ class Stream(IntEnum):
     RECIPE_NOISE = 83
     """The noise of the next runs of the first of two recipes; the second has the next number."""
     NEW_RUN = 90
-    """The search for a mixture, and the noise of a run with it: this number is the last, or 1 follows it."""
+    """The search for a mixture, and the noise of a run with it: no letters follow."""
     AMOUNT = 90
     """Uncertain amounts of a whole life: the letters of the amount's name follow."""

@@ -65,7 +65,7 @@ AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
 AMOUNTS = ("N", "D", "U")  # columns whose cells may be written as 410M or 1.4B
 LOSSES = ("loss", "base_loss")  # columns whose units are those of losses
 MOST_NAMES = 20  # of columns that an error lists
-_AMOUNT = re.compile(r"\d+(\.\d+)?\s*[kMBT]", re.IGNORECASE)
+_AMOUNT = re.compile(r"([\d.,]+)\s*([kMBT])", re.IGNORECASE)
 _PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")
 
 
@@ -178,9 +178,10 @@ def has_meaning(column: str, ours: str | None = None) -> bool:
     return ours in known if ours is not None else bool(known) or key(column) in {*TEXT["curves"], *AMBIGUOUS}
 
 
-def amount(ours: str, cell: object) -> float | None:
-    """Return the number that a cell such as '410M' writes in one of `AMOUNTS`; None for any other cell."""
-    return number(cell) if ours in AMOUNTS and isinstance(cell, str) and _AMOUNT.fullmatch(cell.strip()) else None
+def amount(ours: str, cell: object) -> tuple[object, float]:
+    """Return the digits and the factor of a cell such as '410M' in one of `AMOUNTS`; any other cell as it is, and nan."""
+    written = _AMOUNT.fullmatch(cell.strip()) if ours in AMOUNTS and isinstance(cell, str) else None
+    return (cell, math.nan) if written is None else (written[1], number(f"1{written[2]}"))
 
 
 def key(column: str) -> str:

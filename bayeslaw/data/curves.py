@@ -197,7 +197,7 @@ def read_curves(
     warmup: int | Mapping[str, int] = 0,
     per: str = "step",
     tokens_per_step: float | None = None,
-    steps: str = "own",
+    steps: str | None = None,
     run: str = "run",
     losses: Collection[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -222,9 +222,10 @@ def read_curves(
         different batches per step.
     tokens_per_step : float, optional
         The batch whose steps count 1, for per='token'; by default that of the table's first run.
-    steps : {'own', 'continued'}
+    steps : {'own', 'continued'}, optional
         Whether steps of a run with a parent count from its own start, or go on from the step of its parent, as those of a trainer
-        that resumes a checkpoint do; then `parent_step` counts so too.
+        that resumes a checkpoint do; then `parent_step` counts so too. By default they are its own, and tables in which they seem
+        to go on are refused.
     run : str
         The column that names the runs.
     losses : collection of str, optional
@@ -245,14 +246,14 @@ def read_curves(
     """
     if per not in ("step", "token"):
         raise BayeslawError(f"per is {per!r}; areas count per 'step' or per 'token'.", code="unknown-option")
-    if steps not in ("own", "continued"):
+    if steps not in ("own", "continued", None):
         raise BayeslawError(f"steps is {steps!r}; steps of a run are its 'own' or 'continued'.", code="unknown-option")
     table = read_table(source, "curves", names=[run], columns=columns)
     frame, notes = _with_runs(table, run)
     if steps == "continued":
-        frame = _with_own_steps(frame)
+        frame = _with_own_steps(frame, table.name)
     columns = _loss_columns(frame, table.name, losses)
-    curves = _checked(frame, columns, table.unread, table.name, warmup)
+    curves = _checked(frame, columns, table.unread, table.name, warmup, steps)
     if per == "token":
         curves = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
     elif tokens_per_step is not None:
@@ -301,17 +302,25 @@ def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
     return frame, notes
 
 
-def _with_own_steps(frame: pd.DataFrame) -> pd.DataFrame:
+def _with_own_steps(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the table with steps, and steps of parents, that count from each run's own start and not from its ancestors'."""
     if "parent" not in frame or any(c in frame and frame[c].dtype.kind not in "fiu" for c in ("step", "parent_step")):
         return frame  # what is wrong with it is found later
-    joins = frame.dropna(subset=["parent"]).drop_duplicates("run").set_index("run")
-    begins = joins["parent"].map(frame.groupby("run")["step"].max())
+    of_runs = frame.groupby("run", sort=False)
+    parents, last = of_runs["parent"].first().dropna(), of_runs["step"].max()
+    begins = parents.map(last)
     if "parent_step" in frame:
-        begins = joins["parent_step"].fillna(begins)
-    of_run = frame["run"].map(begins)
-    of_parent = frame["run"].map(joins["parent"].map(begins)).fillna(0.0)
-    return frame.assign(step=frame["step"] - of_run.fillna(0.0), parent_step=of_run - of_parent)
+        begins = of_runs["parent_step"].first()[parents.index].fillna(begins)
+    before = frame["run"].map(begins)
+    if (early := frame["step"] < before).any():
+        row = int(frame.index[early][0])
+        step, run = f"{float(frame['step'][row]):g}", shortened(repr(str(frame["run"][row])))
+        problem = f"run {run} has step {step}, before step {float(before[row]):g} of its parent"
+        fault = Fault(row, "step", step, problem, "give the step from which it goes on as parent_step", "before-parent")
+        raise TableError([fault], name)
+    given = frame["parent_step"] if "parent_step" in frame else pd.Series(np.nan, index=frame.index)
+    own = before - frame["run"].map(parents.map(begins)).fillna(0.0)
+    return frame.assign(step=frame["step"] - before.fillna(0.0), parent_step=own.fillna(given))
 
 
 def _long(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
@@ -423,14 +432,27 @@ def _loss_columns(frame: pd.DataFrame, name: str, asked: Collection[str] | None)
 
 
 def _checked(
-    frame: pd.DataFrame, columns: Mapping[str, str], unread: Iterable[Fault], name: str, warmup: int | Mapping[str, int]
+    frame: pd.DataFrame,
+    columns: Mapping[str, str],
+    unread: Iterable[Fault],
+    name: str,
+    warmup: int | Mapping[str, int],
+    counted: str | None,
 ) -> dict[str, Curve]:
-    """Return the runs of a table, parents before those that go on from them, or refuse it with all its faults."""
+    """Return the runs of a table, parents before those that go on from them, or refuse it with all its faults.
+
+    Parameters
+    ----------
+    frame, columns, unread, name, warmup
+        The table with the columns of losses, cells that could not be read, its name and its warm-ups.
+    counted : str or None
+        From where steps count, if the user says so; else this is checked.
+    """
     sound, faults = _check_rates(frame, name)
     faults += _check_losses(frame, columns)
     curves, parent_steps, wrong = _runs(frame, sound)
     faults += wrong
-    family, wrong = _family(frame, curves, parent_steps)
+    family, wrong = _family(frame, curves, parent_steps, check=counted is None)
     _refuse([*faults, *wrong], unread, name)
     return _with_warmups(family, warmup, name)
 
@@ -581,7 +603,7 @@ def _one_value(rows: pd.DataFrame, column: str, run: str) -> tuple[Any, list[Fau
 
 
 def _family(
-    frame: pd.DataFrame, curves: Mapping[str, Curve], parent_steps: Mapping[str, float]
+    frame: pd.DataFrame, curves: Mapping[str, Curve], parent_steps: Mapping[str, float], *, check: bool
 ) -> tuple[dict[str, Curve], list[Fault]]:
     """Return runs with their parents, which come before their children, and the faults of runs that do not join."""
     first = frame[frame["run"].notna()].drop_duplicates("run")
@@ -601,13 +623,13 @@ def _family(
             suggestion = f"give its rows too.{nearest(parent, rows)}"
             faults.append(Fault(rows[name], "parent", parent, problem, suggestion, "unknown-parent"))
         elif parent in curves:
-            family[name], wrong = _joined(family[name], curves[parent], parent_steps.get(name), rows[name])
+            family[name], wrong = _joined(family[name], curves[parent], parent_steps.get(name), rows[name], check=check)
             faults += wrong
     return _parents_first(family, rows, faults)
 
 
-def _joined(curve: Curve, parent: Curve, after: float | None, row: int) -> tuple[Curve, list[Fault]]:
-    """Return a run with the step of its parent that it goes on from."""
+def _joined(curve: Curve, parent: Curve, after: float | None, row: int, *, check: bool) -> tuple[Curve, list[Fault]]:
+    """Return a run with the step of its parent that it goes on from; with `check`, its steps must seem to be its own."""
     faults, name, other = [], shortened(repr(curve.run)), shortened(repr(parent.run))
     if curve.phase == "pretrain" and parent.phase == "adapt":
         problem = f"run {name} is pre-training and goes on from {other}, an adaptation"
@@ -629,9 +651,9 @@ def _joined(curve: Curve, parent: Curve, after: float | None, row: int) -> tuple
         faults.append(Fault(row, "parent_step", f"{step:g}", problem, suggestion, code))
     begins = int(curve.logged_steps[0])
     spacing = float(np.median(np.diff(curve.logged_steps if curve.logged_steps.size > 1 else np.append(0, parent.logged_steps))))
-    if not faults and begins >= step and begins > 2 * spacing:  # a log of its own would begin after a spacing
+    if check and not faults and begins >= step and begins > 2 * spacing:  # a log of its own would begin after a spacing
         problem = f"run {name} begins at step {begins:g}, beyond step {step:g} of {other}: do its steps go on from those?"
-        suggestion = f"steps count from a run's own start: subtract {step:g}, or add --steps continued"
+        suggestion = "steps count from a run's own start: if these do, add --steps own, else --steps continued"
         faults.append(Fault(row, "step", f"{begins:g}", problem, suggestion, "steps-of-the-parent"))
     return replace(curve, parent_step=int(step)), faults
 

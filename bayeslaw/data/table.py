@@ -513,7 +513,9 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
         if column in known and cells.dtype.kind not in "fiu":  # True is a number to Python, but no loss
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
         if column in AMOUNTS and cells.dtype.kind not in "fiu":
-            values = values.fillna(pd.Series([amount(str(column), cell) for cell in cells], index=cells.index, dtype=np.float64))
+            digits, factors = zip(*(amount(str(column), cell) for cell in cells), strict=True) if len(cells) else ((), ())
+            written = _numbers(pd.Series(digits, index=cells.index, dtype=object)) * np.array(factors, dtype=np.float64)
+            values = values.fillna(written)
         if not np.isnan(values.to_numpy()).any():
             columns[column] = values
             continue

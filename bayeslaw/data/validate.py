@@ -22,7 +22,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
-LEAST_PER_PARAMETER = 0.02  # tokens, of the longest run of a table
+LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
@@ -263,11 +263,12 @@ def _in_units(values: pd.Series, most: float, usual: float) -> str:
 
 
 def _check_tokens(frame: pd.DataFrame, law: Law) -> list[Fault]:
-    """Find training tokens that are so few for the size of every model that they must be in another unit."""
-    if not {"N", "D"} <= {*frame} or "D" not in law.covariates or not law.covariates["D"].unit.startswith("training tokens"):
+    """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
+    adapts = {"r", "ptpp", "cpt"} & {*law.covariates}
+    if adapts or not {"N", "D"} <= {*frame} & {*law.covariates} or not law.covariates["D"].unit.startswith("training tokens"):
         return []
     most = (frame["D"] / frame["N"]).max()
-    if not 0 < most < LEAST_PER_PARAMETER:
+    if not 0 < most < LEAST_PER_PARAMETER or frame["D"].max() > LEAST_TRAINING:
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
@@ -408,7 +409,7 @@ def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]
     missing, negative = f"{column} is missing or not finite", f"{column} {{value}} is negative"
     faults = list(cell_faults(frame, column, ~np.isfinite(error), missing, "write 0 where there is no error", "missing-value"))
     faults += cell_faults(frame, column, error < 0, negative, f"give a standard error{of}", "negative-error")
-    if name not in frame or not outcome.relative:
+    if name not in frame or not outcome.is_loss:
         return faults
     large, problem = np.isfinite(error) & (error > 0.5 * frame[name]), f"{column} {{value}} is more than half of the {name}"
     return faults + list(cell_faults(frame, column, large, problem, f"is it a standard error{of}?", "error-too-large"))

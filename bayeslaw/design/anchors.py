@@ -29,6 +29,7 @@ from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
+from bayeslaw.posterior.fit import require_fits
 
 MOST_REPLICATES = 1_000
 RANDOM = 100  # random designs for comparison with the chosen one
@@ -357,6 +358,7 @@ def anchors(
     ['a', 'b']
     """
     members = paired(fits if isinstance(fits, Sequence) and not isinstance(fits, str) else [fits])
+    require_fits(*members)
     require_losses(members, "a choice of runs, which lowers the variance of logarithms,", positive=True)
     check_probability(ci_prob)
     whole_number("rounds", rounds, 1)

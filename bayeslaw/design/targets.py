@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.intervals import quantiles
+from bayeslaw.data.columns import resolve
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
@@ -56,7 +57,12 @@ def targets_of(
     if isinstance(targets, Mapping) and not targets:
         raise BayeslawError("There are no targets.", code="no-targets")
     laws = [fit.law for member in members for fit, _ in member.selections]
-    if isinstance(targets, Mapping) and {*targets} <= {"atpp", *(name for law in laws for name in (*law.measured, *law.levels))}:
+    known = {"atpp", *(name for law in laws for name in (*law.measured, *law.levels))}
+    if (
+        isinstance(targets, Mapping)
+        and any(name in known or resolve(name) for name in targets)
+        and any(isinstance(v, str) or np.size(v) != members[0].size for v in targets.values())  # else they are draws
+    ):
         targets = joint_grid(laws, cast("Mapping[str, Setting]", targets))
     if isinstance(targets, Mapping):
         if not force and (failed := [m for m in members if not m.passed]):

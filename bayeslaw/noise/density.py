@@ -75,7 +75,7 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
     data["points"] = np.bincount(observed.run, count, observed.runs)
     data["scatter"] = np.zeros(observed.runs) if scatter is None else scatter
     if observed.se.size:
-        data["known"] = observed.se**2
+        data["known"] = observed.known
     if noise.groups:
         data["group"] = noise.row_groups(observed) if noise.counts else noise.groups_of(observed)
     if noise.checkpoint_effect:

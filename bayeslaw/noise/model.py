@@ -246,7 +246,7 @@ def _own_noise(mean: Any, scales: Mapping[str, Any], observed: Observations, noi
     import pymc as pm
     import pytensor.tensor as pt
 
-    known = pt.as_tensor(observed.se**2) if observed.se.size else None
+    known = pt.as_tensor(observed.known) if observed.se.size else None
 
     def logp(value: Any, mean: Any, *parameters: Any) -> Any:
         return noise.of_points(value - mean, known, dict(zip(noise.parameters, parameters, strict=True)))

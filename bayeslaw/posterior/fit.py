@@ -500,12 +500,11 @@ def require_single_fit(fit: object, what: str) -> Fit:
 
 def require_draws(fit: Fit, what: str) -> None:
     """Refuse a fit with fewer than `LEAST_DRAWS` draws or with draws that are not finite."""
-    draws = fit.draws
-    if (size := next(iter(draws.values())).size) < LEAST_DRAWS:
+    if fit.size < LEAST_DRAWS:
         raise FitError(
-            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {size}: fit with more --draws.",
+            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {fit.size}: fit with more --draws.",
             code="too-few-draws",
         )
-    for name, values in draws.items():
+    for name, values in fit.draws.items():
         if bad := int((~np.isfinite(values)).sum()):
-            raise FitError(f"{what} needs finite draws, and {bad} of {size} draws of {name} are not.", code="non-finite-draws")
+            raise FitError(f"{what} needs finite draws, and {bad} of {fit.size} draws of {name} are not.", code="non-finite-draws")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
-from bayeslaw.core.text import counted, exact
+from bayeslaw.core.text import counted, exact, listed
 from bayeslaw.core.units import unit
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
 from bayeslaw.data.logs.merge import LOSS, Entries, fault, refuse
@@ -168,8 +168,8 @@ def _with_tokens(
         of = frame["run"].isin(list(batches)) & (frame["D"].isna() if "D" in frame else True)
         if of.any():
             frame = frame.assign(batch=frame["batch"].mask(of))
-            shown = ", ".join(sorted(frame.loc[of, "run"].unique())[:3])
-            notes.append(f"the batch changes in {counted(frame.loc[of, 'run'].nunique(), 'run')} ({shown}): no batch and D there")
+            runs = sorted(frame.loc[of, "run"].unique())
+            notes.append(f"the batch changes in {counted(len(runs), 'run')} ({listed(runs, 3)}), which have no batch and no D")
     logged = frame["D"] if "D" in frame else pd.Series(np.nan, index=frame.index)
     product = frame["step"] * frame["batch"] if {"step", "batch"} <= set(frame) else pd.Series(np.nan, index=frame.index)
     by_step, off = logged.isna() & product.notna(), (logged - product).abs() > 0.01 * product

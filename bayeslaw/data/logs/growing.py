@@ -48,6 +48,7 @@ class GrowingLog:
         self.problem, self.diverged = "", False
         self._stamp: Stamp | None = None
         self._whole = False  # whether the last look took the file as it is
+        self._torn = False  # whether the file ends within a record of JSON
 
     def read(self, *, settled: bool = False) -> Imported | None:
         """Return the log's losses if it has changed, or None.
@@ -69,14 +70,15 @@ class GrowingLog:
                 raise BayeslawError(f"There is no file or folder {self.path}.", code="no-such-file")
             return None
         quiet = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
-        if stamp == self._stamp and (self._whole or not quiet):
+        if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._torn):
             return None
         try:
             imported = self._read(settled, quiet)
         except (BayeslawError, OSError) as error:  # a folder may be changed while it is read
-            if quiet:
+            if quiet and (settled or not self._torn):
                 raise
-            self.problem, imported = f"{self.path} can't be read yet: {error}", None
+            why = "it ends within a record" if self._torn else f"{error}"
+            self.problem, imported = f"{self.path} can't be read yet: {why}", None
         self._stamp, self._whole = stamp, quiet
         self.problem = self.problem if imported is None else ""
         return imported
@@ -90,11 +92,13 @@ class GrowingLog:
             return ()
 
     def _read(self, settled: bool, quiet: bool) -> Imported:
+        self._torn = False
         if settled or self.path.is_dir() or is_event_file(self.path):
             return self._imported(self.path)
         data = self.path.read_bytes()
         whole = whole_lines(data)
-        if whole == data or (quiet and not data.lstrip().startswith(b"{")):
+        self._torn = whole != data and data.lstrip()[:1] in (b"{", b"[")
+        if whole == data or (quiet and not self._torn):
             return self._imported(self.path)
         with TemporaryDirectory() as folder:
             copy = Path(folder, self.path.name)

@@ -174,26 +174,26 @@ def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Itera
 
 
 def _turns(frame: pd.DataFrame, keys: list[str]) -> Iterable[Fault]:
-    """Find where the steps of a loss or learning rate go back behind several entries, as those of a resumed run do.
+    """Find where the steps of a loss or learning rate go back and on among those logged before, as those of a resumed run do.
 
-    Steps that go back often are those of rows in another order, and one entry that comes late may have taken longer to evaluate.
+    Rows in another order don't: blocks of steps that lie apart, single entries that come late, and values that are logged again.
     """
-    axis = keys[1]
-    suggestion = "was it resumed? Choose --resumed last (the later log counts) or first; or put its rows into the order of steps"
-    known = set[int]()
+    axis, known = keys[1], set[int]()
+    suggestion = "put its rows into the order of steps; if it was resumed, choose --resumed last (the later log counts) or first"
     for column in [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]:
         some = frame[frame[column].notna()]
         for _, part in some.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False):
+            part = part[~part.duplicated(axis)]
             steps = part[axis].to_numpy(np.float64)
             turns = 1 + np.flatnonzero(steps[1:] < steps[:-1])
-            if not 0 < turns.size <= max(1, MOST_TURNS * steps.size):
-                continue
-            for turn in turns.tolist():
+            for turn in turns.tolist() if turns.size <= max(1, MOST_TURNS * steps.size) else ():
+                before, after = steps[:turn], np.split(steps, turns)[1 + turns.tolist().index(turn)]
+                after = after[after < before.max()]
                 at = int(part.index[turn])
-                if (steps[:turn] > steps[turn]).sum() > 1 and at not in known:
+                if after.size > 1 and ((before > after.min()) & (before < after.max())).any() and at not in known:
                     known.add(at)
                     run, step = shortened(repr(str(part["run"].iloc[turn]))), f"{steps[turn]:g}"
-                    problem = f"{axis} {step} of run {run} follows {steps[turn - 1]:g}"
+                    problem = f"{axis} {step} of run {run} follows {steps[turn - 1]:g}, and later steps lie among those before"
                     yield fault(frame, at, axis, step, problem, suggestion, "step-goes-back")
 
 

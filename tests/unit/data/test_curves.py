@@ -415,11 +415,17 @@ def test_steps_that_seem_to_go_on_from_those_of_the_parent_are_refused() -> None
     for table in (goes_on, goes_on.assign(phase="pretrain")):
         with faults(("steps-of-the-parent", 12, "step")) as listed:
             read_curves(pd.concat([trunk, table], ignore_index=True))
-        assert "subtract 1000" in listed[0].suggestion
-        assert "--steps continued" in listed[0].suggestion
+        assert "add --steps own, else --steps continued" in listed[0].suggestion
+        assert len(read_curves(pd.concat([trunk, table], ignore_index=True), steps="own").frame) == 21
     own = read_curves(pd.concat([trunk, branch], ignore_index=True))
     same = read_curves(pd.concat([trunk, goes_on], ignore_index=True), steps="continued")
     pd.testing.assert_frame_equal(same.frame, own.frame)
+    cut = goes_on.assign(parent_step=[np.nan] * 4 + [1000.0] * (len(goes_on) - 4))  # named in a later row
+    pd.testing.assert_frame_equal(read_curves(pd.concat([trunk, cut], ignore_index=True), steps="continued").frame, own.frame)
+    with faults(("before-parent", 12, "step")):
+        read_curves(pd.concat([trunk, goes_on.assign(step=goes_on["step"] - 500)], ignore_index=True), steps="continued")
+    with faults(("parent-step-without-parent", 1, "parent_step")):
+        read_curves(pd.concat([trunk.assign(parent_step=5), goes_on], ignore_index=True), steps="continued")
     with fails("unknown-option", "'global'"):
         read_curves(trunk, steps="global")
 

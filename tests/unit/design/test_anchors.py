@@ -109,6 +109,10 @@ def test_settings_can_be_given_as_for_a_grid(fit: Fit) -> None:
     by_table = anchors(fit, pool(12), TARGETS[["x"]], budget=20.0, cost="cost")
     assert by_value.bought == by_table.bought
     np.testing.assert_array_equal(by_value.targets.draws, by_table.targets.draws)
+    named = anchors(fit, pool(12), {"x": fit.draws["a"]}, budget=20.0, cost="cost")  # as many values as draws are draws
+    np.testing.assert_array_equal(named.targets.draws[:, 0], fit.draws["a"])
+    with fails("unknown-covariate", "'y'"):
+        anchors(fit, pool(12), {"x": 1.0, "y": 2.0}, budget=20.0, cost="cost")
 
 
 @pytest.mark.slow

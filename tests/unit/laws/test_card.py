@@ -250,7 +250,6 @@ def test_farseer_counted_from_elsewhere_is_the_same_law() -> None:
     assert (np.diff(scope["rate"]) < 0).all()
 
 
-@pytest.mark.slow
 def test_a_law_that_was_loaded_is_returned_as_it_is() -> None:
     law = load_law("data-mixing", shares=["wiki", "code"])
     assert load_law(law) is law
@@ -260,6 +259,7 @@ def test_a_law_that_was_loaded_is_returned_as_it_is() -> None:
         load_law(law, reference="wiki")
 
 
+@pytest.mark.slow
 def test_the_digest_differs_between_cards_and_priors() -> None:
     laws = [load_law(name) for name in law_names()]
     changed = [law.with_priors({list(law.parameters)[-1]: Prior.parse("Normal(0.3, 0.1)")}) for law in laws]

@@ -132,3 +132,19 @@ def test_only_a_last_line_without_an_end_is_left_out() -> None:
     assert whole_lines(b"a") == b""
     assert whole_lines(b'{"a": 1}\n{"b": 2}') == b'{"a": 1}\n{"b": 2}'
     assert whole_lines(b'{"a": [\n 1\n]}') == b'{"a": [\n 1\n]}'
+
+
+@pytest.mark.parametrize("begun", ['{"step": 100, "val_lo', '{"log_history": [{"step": 100, "eval_loss": 3.3},\n {"step": 200,'])
+def test_a_record_that_is_not_whole_is_waited_for_however_old_it_is(begun: str, tmp_path: Path) -> None:
+    """Its end may be in a buffer; the whole document of Hugging Face's trainer is one record."""
+    path = written(tmp_path, begun, "trainer_state.json" if "history" in begun else "log.jsonl")
+    old(path)
+    log = GrowingLog(path)
+    assert log.read() is None
+    assert log.problem == f"{path} can't be read yet: it ends within a record"
+    with pytest.raises(BayeslawError):
+        log.read(settled=True)
+    append(path, 'ss": 3.3}\n' if path.suffix == ".jsonl" else ' "eval_loss": 3.2}]}')
+    imported = log.read()
+    assert imported is not None
+    assert cells(imported, "loss")[0] == [3.3]

@@ -171,7 +171,7 @@ def test_tokens_are_not_computed_from_a_batch_that_changes(tmp_path: Path) -> No
     curves = import_runs(written(tmp_path, text), curves=True)  # areas per step need no tokens
     assert cells(curves, "run", "step", "loss") == [["a", 1000, 3.5], ["a", 2000, 3.2], ["b", 2000, 3.2]]
     assert curves.runs.frame["D"].isna().tolist() == [True, True, False]
-    assert noted(curves, "the batch changes in 1 run (a): no batch and D there")
+    assert noted(curves, "the batch changes in 1 run (a), which have no batch and no D")
     # also where no loss is logged at the other batch
     ramp = [{"step": s, "tokens_per_step": 250000} for s in (1, 2)] + [{"step": 10, "val_loss": 3.0, "tokens_per_step": 500000}]
     with fails("batch-changes"):
@@ -247,5 +247,8 @@ def test_steps_that_go_back_to_other_steps_are_a_resumed_run(tmp_path: Path) -> 
     kept = import_runs(path, curves=True, resumed="last").runs.frame
     assert kept["step"].tolist() == [100, 200, 300, 350, 450, 550, 650, 750]
     late = [lines[i] for i in (0, 1, 2, 4, 3)]  # one evaluation took longer
-    path.write_text("\n".join(map(json.dumps, late)))
-    assert import_runs(path, curves=True).runs.frame["step"].is_monotonic_increasing
+    twice = [*lines[:3], lines[4], {"step": 600, "lr": 1e-3, "eval_loss": 3.4}, lines[3]]
+    by_text = [{"step": s, "lr": 1e-3, "eval_loss": 4 - s / 1e4} for s in sorted(range(100, 1600, 100), key=str)]
+    for entries in (late, twice, by_text, lines[5:] + lines[:3]):
+        path.write_text("\n".join(map(json.dumps, entries)))
+        assert import_runs(path, curves=True).runs.frame["step"].is_monotonic_increasing

@@ -273,3 +273,15 @@ def test_one_column_or_domain_needs_no_list(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,xent,eval/web_loss,eval/code_loss\na,1,3.5,3.0,2.0\n")
     assert cells(import_runs(path, losses="xent"), "loss") == [[3.5]]
     assert cells(import_runs(path, domains="web"), "loss") == [[3.0]]
+
+
+def test_amounts_in_cells_have_the_marks_of_the_mapping(tmp_path: Path) -> None:
+    """In 1.300M the point may stand for a thousand or for a decimal."""
+    text = 'run,step,val_loss,params\na,1,"3,1",%s\n'
+    marks = {"decimal": ",", "thousands": "."}
+    for cell, n in (("1.300M", 1.3e9), ('"1,3M"', 1.3e6), ("410M", 410e6), ('"1,3 B"', 1.3e9)):
+        assert cells(import_runs(written(tmp_path, text % cell), map=marks), "N") == [[n]]
+    plain = "run,step,val_loss,params_m\na,1,3.1,410M\nb,1,3.0,410\n"
+    assert cells(import_runs(written(tmp_path, plain)), "N") == [[410e6], [410e6]]
+    with fails("not-a-number", "decimal comma"):
+        import_runs(written(tmp_path, 'run,step,val_loss,params\na,1,3.1,"1,3M"\n'))
