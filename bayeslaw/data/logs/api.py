@@ -14,7 +14,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
-from bayeslaw.data.columns import TEXT, amount, columns_there, key
+from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
@@ -298,10 +298,10 @@ def _renamed(
         if ours in TEXT["logs"]:
             frame[ours] = cells.map(lambda v: None if v is None or v != v or not str(v).strip() else _word(v))
             continue
-        amounts = [amount(ours, cell) for cell in cells]  # a cell such as 410M has its unit, whatever the column's is
-        own = np.array([factor_of_cell for _, factor_of_cell in amounts], dtype=np.float64)
-        if np.isfinite(own).any():
-            cells = pd.Series([digits for digits, _ in amounts], index=cells.index, dtype=object)
+        own = np.array(np.nan)
+        if ours in AMOUNTS and len(cells):  # a cell such as 410M has its unit, whatever the column's is
+            digits, factors = zip(*(amount(ours, cell) for cell in cells), strict=True)
+            cells, own = pd.Series(digits, index=cells.index, dtype=cells.dtype), np.array(factors, dtype=np.float64)
         values, wrong, separated = numbers(cells, ours.split(":")[0], *marks)
         frame[ours] = values * np.where(np.isfinite(own), own, factor)
         faults += [replace(f, column=column, problem=(f"{log.name}: " if several else "") + f.problem) for f in wrong]
