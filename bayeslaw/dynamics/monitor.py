@@ -29,6 +29,7 @@ from bayeslaw.dynamics import change_errors
 from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
 from bayeslaw.dynamics.memory import memory_of
 from bayeslaw.forecasting.forecast import forecast, forecast_selections
+from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
@@ -208,12 +209,7 @@ def watch(
     >>> watch.steps[[0, -1]].tolist()
     [2000, 4000]
     """
-    require_losses([fit], "the rest of a curve of losses")
-    whole_number("seed", seed, 0)
-    if discrepancy not in get_args(Discrepancy):
-        raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
-    if target is not None and not (np.isfinite(target) and target > 0):
-        raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
+    _check_arguments(fit, seed, discrepancy, target)
     memory_of([fit], curves.memory)
     rows = _logged(fit, curves, run, domain)
     last = int(rows["step"].max())
@@ -226,51 +222,90 @@ def watch(
     if rows.empty:
         notes.append("NO LOSS OF THE RUN IS USED: this is what the law says of the schedule alone, whatever the run has logged")
     steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
-    count, some = len(rows), some_draws(fit)
     ahead = settings_ahead(fit, curves, run, schedule, steps)
-    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead], ignore_index=True)
-    learned = discrepancy == "learned"
-    same = settings_ahead(fit, curves, run, kept(schedule, last), steps) if learned else ahead[:0]
     forced = not fit.passed
     if check or forced:
         forced = forecast(fit, Runs(ahead, run), seed=seed, force=force).forced
-    with_same = pd.concat([settings, same], ignore_index=True)
-    prediction = forecast_selections(fit.name, [(fit, some)], Runs(with_same, run), seed=seed, learned=learned)
+    learned = discrepancy == "learned"
+    # At the same steps with the rate as it is now: laws err by shares of the difference.
+    same = settings_ahead(fit, curves, run, kept(schedule, last), steps) if learned else ahead[:0]
+    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead, same], ignore_index=True)
+    some = some_draws(fit)
+    prediction = forecast_selections(fit.name, [(fit, some)], Runs(settings, run), seed=seed, learned=learned)
     # One posterior for the whole path: draws of that with an error have nothing to do with those of that without.
     whole = prediction.with_errors if prediction.is_outside.any() else prediction
-    of = whole.members[0]
-    expected, same_rate = np.split(whole.expected(slice(None)).T, [len(settings)], axis=1)
-    response = np.log(rows["loss"].to_numpy(np.float64))
+    past, law, same_rate = np.split(whole.expected(slice(None)).T, [len(rows), len(rows) + steps.size], axis=1)
     new = ~_fitted(fit, run, rows)
-    if new.all() and run in fit.observed.run_names and count:
+    if new.all() and run in fit.observed.run_names and len(rows):
         notes.append(f"the fit has another run of the name {run}, with other losses: this one is taken for a new run")
-    residual, scales = response - np.log(expected[:, :count]), _scales(fit.noise, of.fit, settings, some)
-    if scales is not None:
-        time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
-        known = condition(residual, time[:count], new, scales, time[count:], _generator(fit, seed, Stream.AHEAD))
-    elif new.any():
-        raise _not_weighted(fit, run)
-    else:
-        effect = of.learnt.at(np.arange(count, count + steps.size)).T
-        known = Conditioned(np.arange(len(expected)), effect, np.empty(0), 1.0, -np.inf, 0.0)
-    loss = expected[known.chosen, count:] * np.exp(known.effect)
+    known = _conditioned(fit, whole.members[0], some, rows, new, past, settings, steps.size, seed)
+    loss = law[known.chosen] * np.exp(known.effect)
     if learned:
-        law, same_rate = expected[known.chosen, count:], same_rate[known.chosen]
-        rate, course = np.log(law / same_rate), np.log(same_rate / same_rate[:, :1])
-        loss *= np.exp(change_errors.LEARNT.draw(rate, course, _generator(fit, seed, Stream.CHANGE_ERROR)))
-    ahead = ahead.assign(extrapolation=prediction.extrapolation[count : len(settings)])
-    if target is not None and (rows["loss"] <= target).any():
-        first = rows[rows["loss"] <= target].iloc[0]
-        notes.append(
-            f"the run logged {first['loss']:.4f} at step {first['step']:,.0f}, at the target or below: its probability is that of "
-            "being there from now on"
-        )
+        loss *= _errors_of_changes(law[known.chosen], same_rate[known.chosen], _generator(fit, seed, Stream.CHANGE_ERROR))
+    ahead = ahead.assign(extrapolation=prediction.extrapolation[len(rows) : len(rows) + steps.size])
+    notes += _reached_before(rows, target)
     notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
     stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
-    point = of.fit.noise.scales(of.fit.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
+    used = whole.members[0].fit
+    point = used.noise.scales(used.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
         run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.reliable
     )
+
+
+def _check_arguments(fit: Fit, seed: int, discrepancy: str, target: float | None) -> None:
+    require_losses([fit], "the rest of a curve of losses")
+    whole_number("seed", seed, 0)
+    if discrepancy not in get_args(Discrepancy):
+        raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
+    if target is not None and not (np.isfinite(target) and target > 0):
+        raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
+
+
+def _conditioned(
+    fit: Fit,
+    member: MemberDraws,
+    some: Index,
+    rows: pd.DataFrame,
+    new: NDArray[np.bool_],
+    past: Array,
+    settings: pd.DataFrame,
+    steps: int,
+    seed: int,
+) -> Conditioned:
+    """Return the draws as the run's rows weight them, and its effect at the steps ahead.
+
+    `past` are the law's losses (S, k) at the rows, of which `new` ones are not fitted; `settings` are those of the rows and then of
+    the steps ahead, and `some` the numbers of the fit's draws.
+    """
+    count = len(rows)
+    scales = _scales(fit.noise, member.fit, settings, some)
+    if scales is not None:
+        time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
+        residual = np.log(rows["loss"].to_numpy(np.float64)) - np.log(past)
+        ahead = time[count : count + steps]
+        return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD))
+    if new.any():
+        raise _not_weighted(fit, rows["run"].iloc[0])
+    effect = member.learnt.at(np.arange(count, count + steps)).T
+    return Conditioned(np.arange(len(effect)), effect, np.empty(0), 1.0, -np.inf, 0.0)
+
+
+def _errors_of_changes(law: Array, same_rate: Array, rng: np.random.Generator) -> Array:
+    """Return factors (S, n) of the law's losses ahead, for errors that are shares of the changes it forecasts (`change_errors`)."""
+    of_rate, course = np.log(law / same_rate), np.log(same_rate / same_rate[:, :1])
+    return np.asarray(np.exp(change_errors.LEARNT.draw(of_rate, course, rng)))
+
+
+def _reached_before(rows: pd.DataFrame, target: float | None) -> list[str]:
+    """Return a note where the run logged a loss at the target or below already."""
+    if target is None or not (rows["loss"] <= target).any():
+        return []
+    first = rows[rows["loss"] <= target].iloc[0]
+    return [
+        f"the run logged {first['loss']:.4f} at step {first['step']:,.0f}, at the target or below: its probability is that of "
+        "being there from now on"
+    ]
 
 
 def _generator(fit: Fit, seed: int, kind: Stream) -> np.random.Generator:
