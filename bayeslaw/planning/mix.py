@@ -2,13 +2,11 @@
 
     least E[sum_d w_d L_d(x)]  such that  P(L_d(x) <= limit_d for all d) >= confidence,   x on the simplex
 
-The mean is over posterior draws; with a `tail` it is that of the worst draws. Shares are searched within bounds: first over points
-spread over the simplex, then around the best ones in shrinking steps. With limits, the step first tries to meet them.
+The mean is over posterior draws; with a `tail` it is that of the worst draws. `mix_search` searches the shares within bounds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -17,11 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Array, mean_of_largest
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.streams import Stream
@@ -31,39 +27,13 @@ from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_product, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
 from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
+from bayeslaw.planning.mix_search import ATTAINABLE, RECOMMENDED, TODAY, Domain, Search
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
-from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit, require_fits
 
-RECOMMENDED, ATTAINABLE, TODAY = "recommended", "attainable", "today"
-SPREAD, KEPT = 1024, 8  # points of the simplex that are tried first, and how many the search goes on from
-ROUNDS, PROPOSALS, WIDEST, NARROWEST = 40, 96, 0.15, 5e-4  # steps around the best points, in shares
-SINGLE, TRIED = 40, 48  # draws whose own optimum is found, and points that each tries in a round
-SEARCHED = 500  # draws that the search takes the mean over, or 100 in the tail
-BLOCK = 4_000_000  # losses computed at once
-NEW_RUN, ERROR = Stream.NEW_RUN, Stream.ERROR
+SINGLE = 40  # draws whose own optimum is found
 EDGE = 1e-3  # share within which a mixture lies on a bound
-MOST = 2_000  # mixtures compared
-
-
-@dataclass(frozen=True)
-class Domain:
-    """The loss of one domain as a function of the shares, draw by draw; `factors` multiply the laws' losses."""
-
-    name: str
-    members: tuple[LawDraws, ...]
-    factors: Array
-    unit: str
-    extrapolated: bool = False
-
-    def losses(self, shares: Mapping[str, Array], draws: NDArray[np.int64]) -> Array:
-        """Losses (s, m) at mixtures, arrays (m,) by share, or (s, m) with mixtures of each draw's own."""
-        values = []
-        for member, _, at, value in JoinedDraws(self.members).outcomes(shares, draws, axes=1):
-            shown = {name: np.broadcast_to(v, value.shape) for name, v in at.items()}
-            check_values(value, member.law, shown, name=f"{member.law.name} ({self.name})")
-            values.append(value)
-        return np.asarray(np.concatenate(values) * self.factors[draws][:, None])
+MOST_MIXTURES = 2_000  # that are compared
 
 
 @dataclass(frozen=True)
@@ -243,45 +213,57 @@ def mix(
     chosen = _weights(weights, named)
     upper = {name: _limit(name, value, named) for name, value in (limits or {}).items()}
     domains = _domains(named, shares, dict(at or {}), [d for d in named if d in chosen or d in upper], on, discrepancy, seed)
-    seen = np.concatenate(
-        [np.stack([m.observed.covariates[s] for s in shares], axis=1) for f, _ in named.values() for m in _fits(f)]
-    )
-    seen = np.unique(seen.round(6), axis=0)
-    search = _Search(domains, np.array([chosen.get(d.name, 0.0) for d in domains]), upper, confidence, tail, shares, seed)
+    seen = _fitted_mixtures(named, shares)
     now = None if today is None else _mixture(today, shares, "today")
     box = _box(bounds, shares, seen)
     if among is not None and bounds is not None:
         raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
-    within = ((seen >= box[0] - 1e-6) & (seen <= box[1] + 1e-6)).all(axis=1)  # shares of `seen` are rounded to six digits
-    others, label = seen[within][:MOST], "fitted"
-    numbers = list(range(1, len(others) + 1))
-    if among is not None:
-        (others, numbers), label = _given(among, shares), "given"
-    known = others if now is None or among is not None else np.vstack([others, now])
+    others = _within(seen, box) if among is None else _given(among, shares)
+
+    search = Search(domains, np.array([chosen.get(d.name, 0.0) for d in domains]), upper, confidence, tail, shares, seed)
     every = np.arange(search.size)
-    best, feasible = search.least(box, known, search.some, every) if among is None else search.choose(others, every)
     single = every[:: max(1, search.size // SINGLE)][:SINGLE]
-    optima, own = search.each(box, np.vstack([known, best]), single) if among is None else search.choose_each(others, single)
+    if among is None:
+        known = np.array([*others.values(), *([] if now is None else [now])]).reshape(-1, len(shares))
+        best, feasible = search.least(box, known, search.some, every)
+        optima, own = search.each(box, np.vstack([known, best]), single)
+    else:
+        mixtures = np.stack(list(others.values()))
+        best, feasible = search.choose(mixtures, every)
+        optima, own = search.choose_each(mixtures, single)
+
     name = RECOMMENDED if feasible else ATTAINABLE
     compared = {name: best} | ({} if now is None else {TODAY: now})
-    pairs = zip(numbers, others, strict=True)
-    compared |= {f"{label} {number}": x for number, x in pairs if among is None or not np.array_equal(x, best)}
-    shares_of_best = dict(zip(shares, best.tolist(), strict=True))
+    compared |= {label: x for label, x in others.items() if among is None or not np.array_equal(x, best)}
     table, draws = search.compare(compared)
     table = table.assign(regret=(draws.to_numpy()[single] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
-    now_by_share = None if now is None else dict(zip(shares, now.tolist(), strict=True))
     notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
     if among is not None:
-        row = next(number for number, x in zip(numbers, others, strict=True) if np.array_equal(x, best))
+        row = next(label for label, x in others.items() if np.array_equal(x, best)).removeprefix("given ")
         notes.append(f"the {name} mixture is that of row {row}, of {len(others)} different ones given")
+    of_best = dict(zip(shares, best.tolist(), strict=True))
     return Mix(
-        shares_of_best if feasible else None, shares_of_best, table.assign(checks=checks_label(forced)), search.by_domain(compared),
-        None if now is None else _gain(draws[TODAY].to_numpy() - draws[name].to_numpy()),
-        draws, pd.DataFrame(optima, single, list(shares)).rename_axis("draw"), chosen, upper, dict(at or {}), now_by_share,
-        shares, {s: (float(box[0][i]), float(box[1][i])) for i, s in enumerate(shares)}, confidence, tail, on, domains[0].unit,
-        tuple(notes), forced,
-    )  # fmt: skip
+        best=of_best if feasible else None,
+        attainable=of_best,
+        table=table.assign(checks=checks_label(forced)),
+        losses=search.by_domain(compared),
+        gain=None if now is None else _gain(draws[TODAY].to_numpy() - draws[name].to_numpy()),
+        draws=draws,
+        optima=pd.DataFrame(optima, single, list(shares)).rename_axis("draw"),
+        weights=chosen,
+        limits=upper,
+        at=dict(at or {}),
+        today=None if now is None else dict(zip(shares, now.tolist(), strict=True)),
+        shares=shares,
+        bounds={s: (float(low), float(high)) for s, low, high in zip(shares, *box, strict=True)},
+        confidence=confidence,
+        tail=tail,
+        on=on,
+        unit=domains[0].unit,
+        notes=tuple(notes),
+        forced=forced,
+    )
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------
@@ -384,17 +366,30 @@ def _checked(mixtures: Array, what: str) -> Array:
     return np.asarray(mixtures / total[:, None])
 
 
-def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> tuple[Array, list[int]]:
-    """The different mixtures (m, k) of a table, in its order, and the numbers of their first rows (m)."""
+def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[str, ...]) -> Array:
+    """The different mixtures (m, k) of the fitted rows."""
+    fits = [fit for posterior, _ in named.values() for fit in _fits(posterior)]
+    rows = np.concatenate([np.stack([fit.observed.covariates[s] for s in shares], axis=1) for fit in fits])
+    return np.asarray(np.unique(rows.round(6), axis=0))
+
+
+def _within(seen: Array, box: tuple[Array, Array]) -> dict[str, Array]:
+    """The first fitted mixtures within bounds, by label."""
+    inside = ((seen >= box[0] - 1e-6) & (seen <= box[1] + 1e-6)).all(axis=1)  # their shares are rounded to six digits
+    return {f"fitted {number}": x for number, x in enumerate(seen[inside][:MOST_MIXTURES], start=1)}
+
+
+def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> dict[str, Array]:
+    """The different mixtures of a table in its order, labelled by the numbers of their first rows."""
     runs = read_runs(among)
     if missing := [s for s in shares if s not in runs.frame]:
         raise BayeslawError(f"{runs.name} has no column {missing[0]}; a mixture has {', '.join(shares)}.", code="missing-column")
     mixtures = _checked(runs.frame[list(shares)].to_numpy(dtype=np.float64), runs.name)
     _, first = np.unique(mixtures.round(9), axis=0, return_index=True)
-    if first.size > MOST:
-        raise BayeslawError(f"{runs.name} has {first.size:,} mixtures; at most {MOST:,} are compared.", code="too-many-mixtures")
-    first = np.sort(first)
-    return np.asarray(mixtures[first]), [int(row) for row in runs.frame.index[first]]
+    if first.size > MOST_MIXTURES:
+        message = f"{runs.name} has {first.size:,} mixtures; at most {MOST_MIXTURES:,} are compared."
+        raise BayeslawError(message, code="too-many-mixtures")
+    return {f"given {runs.frame.index[row]}": mixtures[row] for row in np.sort(first)}
 
 
 def _box(bounds: Mapping[str, tuple[float, float]] | None, shares: tuple[str, ...], seen: Array) -> tuple[Array, Array]:
@@ -470,166 +465,12 @@ def _domain(
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
         log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)
         if used.discrepancy is not None:
-            log, erring = log + used.discrepancy.drawn(draws, (*own, place[1], number, ERROR)).at(columns)[0], True
+            log, erring = log + used.discrepancy.drawn(draws, (*own, place[1], number, Stream.ERROR)).at(columns)[0], True
         if on == "run":
             run, row, group = np.zeros(1, dtype=np.int64), np.array([place[1]]), used.observed.groups_of(frame)
-            log = log + used.noise.sample(values, run, row, (*own, place[0], number, NEW_RUN), group=group)[0]
+            log = log + used.noise.sample(values, run, row, (*own, place[0], number, Stream.NEW_RUN), group=group)[0]
         factors.append(np.exp(log))
     return Domain(name, tuple(members), np.concatenate(factors), posterior.unit, erring)
-
-
-# --- the search -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Search:
-    """What is minimised over mixtures (m, k)."""
-
-    domains: Sequence[Domain]
-    weights: Array
-    limits: Mapping[str, float]
-    confidence: float
-    tail: float | None
-    shares: tuple[str, ...]
-    seed: int
-
-    @property
-    def size(self) -> int:
-        return int(self.domains[0].factors.size)
-
-    def values(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, NDArray[np.bool_]]:
-        """Weighted losses (s, m), and in which draws all limits hold, at mixtures (m, k) or (s, m, k)."""
-        columns = {name: np.ascontiguousarray(mixtures[..., i]) for i, name in enumerate(self.shares)}
-        total, holds = np.zeros((draws.size, mixtures.shape[-2])), np.ones((draws.size, mixtures.shape[-2]), dtype=bool)
-        for domain, weight in zip(self.domains, self.weights, strict=True):
-            loss = domain.losses(columns, draws)
-            total += weight * loss
-            if domain.name in self.limits:
-                holds &= loss <= self.limits[domain.name]
-        return total, holds
-
-    def scores(self, mixtures: Array, draws: NDArray[np.int64]) -> Array:
-        """Scores (2, m) by which mixtures are sorted: by how much the limits are missed, then the loss that is minimised."""
-        scores = np.empty((2, len(mixtures)))
-        step = max(1, BLOCK // draws.size)
-        for start in range(0, len(mixtures), step):
-            some = slice(start, start + step)
-            total, holds = self.values(mixtures[some], draws)
-            missed = np.maximum(self.confidence - holds.mean(axis=0), 0.0) if self.limits else np.zeros(total.shape[1])
-            scores[:, some] = missed, self.objective(total)
-        return scores
-
-    def objective(self, total: Array) -> Array:
-        """The mean of weighted losses (s, m) over draws, or over the worst."""
-        return np.asarray(total.mean(axis=0)) if self.tail is None else mean_of_largest(total.T, self.tail)
-
-    @property
-    def some(self) -> NDArray[np.int64]:
-        """The draws that a search takes: all with limits, whose probability must hold for all, else some."""
-        if self.limits:
-            return np.arange(self.size)
-        count = SEARCHED if self.tail is None else max(SEARCHED, math.ceil(100 / self.tail))
-        return np.unique(np.linspace(0, self.size - 1, min(count, self.size)).astype(np.int64))
-
-    def choose(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, bool]:
-        """The best of some mixtures by some draws, and whether it meets the limits."""
-        missed, loss = self.scores(mixtures, draws)
-        best = int(np.lexsort((loss, missed))[0])
-        return mixtures[best], bool(missed[best] == 0)
-
-    def least(
-        self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64], last: NDArray[np.int64]
-    ) -> tuple[Array, bool]:
-        """The best mixture within bounds by some draws, and whether it meets the limits by the `last` ones.
-
-        Of the last few points, `last` decide.
-        """
-        rng, k = np.random.default_rng([self.seed, NEW_RUN]), len(self.shares)
-        uniform = qmc.Sobol(k, seed=rng).random(SPREAD)
-        # Exponential numbers divided by their sum are spread evenly over the simplex; corners and edges are tried too.
-        spread = -np.log(np.clip(uniform, 1e-12, 1 - 1e-12))
-        edges = spread ** np.array([1.0, 3.0])[np.arange(len(spread)) % 2][:, None]
-        points = within(np.vstack([edges / edges.sum(axis=1, keepdims=True), np.eye(k), known]), *box)
-        scores = self.scores(points, draws)
-        best = np.lexsort((scores[1], scores[0]))[:KEPT]
-        points, scores = points[best], scores[:, best]
-        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
-            around = np.repeat(points, PROPOSALS // len(points), axis=0)
-            moved = within(around + step * rng.standard_normal(around.shape), *box)
-            tried = self.scores(moved, draws)
-            points, scores = np.vstack([points, moved]), np.hstack([scores, tried])
-            best = np.lexsort((scores[1], scores[0]))[:KEPT]
-            points, scores = points[best], scores[:, best]
-        return self.choose(points, last)
-
-    def each(self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64]) -> tuple[Array, Array]:
-        """The best mixture (s, k) within bounds of each of some draws, and its weighted loss (s,)."""
-        rng, k = np.random.default_rng([self.seed, NEW_RUN, 1]), len(self.shares)
-        best, loss = self.choose_each(within(np.vstack([known, np.eye(k)]), *box), draws)
-        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
-            moved = best[:, None] + step * rng.standard_normal((draws.size, TRIED, k))
-            points = within(moved.reshape(-1, k), *box).reshape(moved.shape)
-            best, loss = self.choose_each(np.concatenate([best[:, None], points], axis=1), draws)
-        return best, loss
-
-    def choose_each(self, mixtures: Array, draws: NDArray[np.int64]) -> tuple[Array, Array]:
-        """The best (s, k) of some mixtures, (m, k) or (s, m, k), by each draw, and its weighted loss (s,)."""
-        total, holds = self.values(mixtures, draws)
-        kept = np.where(holds | ~holds.any(axis=1, keepdims=True), total, np.inf)
-        first, rows = kept.argmin(axis=1), np.arange(draws.size)
-        return (mixtures[first] if mixtures.ndim == 2 else mixtures[rows, first]), total[rows, first]
-
-    def compare(self, mixtures: Mapping[str, Array]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The table of mixtures, and draws of their weighted losses."""
-        points = np.stack(list(mixtures.values()))
-        blocks = [
-            self.values(points[i : i + 1 + BLOCK // self.size], np.arange(self.size))
-            for i in range(0, len(points), 1 + BLOCK // self.size)
-        ]
-        total, holds = np.hstack([t for t, _ in blocks]), np.hstack([h for _, h in blocks])
-        chance = holds.mean(axis=0)
-        feasible = chance >= self.confidence if self.limits else np.ones(len(points), dtype=bool)
-        rivals = np.where(feasible[None], total, np.inf) if feasible.any() else total
-        first = rivals.argmin(axis=1)
-        middle, low, high = quantiles(total, 0.9, axis=0)
-        table = pd.DataFrame({"mixture": list(mixtures), **{s: points[:, i] for i, s in enumerate(self.shares)}})
-        table = table.assign(
-            loss_mean=total.mean(axis=0), loss_median=middle, loss_eti90_lb=low, loss_eti90_ub=high,
-            best_prob=np.bincount(first, minlength=len(points)) / len(total) if feasible.any() else np.nan, regret=np.nan,
-            limits_prob=chance, feasible=feasible,
-        )  # fmt: skip
-        return table, pd.DataFrame(total, columns=list(mixtures))
-
-    def by_domain(self, mixtures: Mapping[str, Array]) -> pd.DataFrame:
-        """Losses of every domain at the recommended or attainable mixture and today's."""
-        rows = []
-        for name in (n for n in (RECOMMENDED, ATTAINABLE, TODAY) if n in mixtures):
-            columns = {s: mixtures[name][i : i + 1] for i, s in enumerate(self.shares)}
-            for domain, weight in zip(self.domains, self.weights, strict=True):
-                loss = domain.losses(columns, np.arange(self.size))[:, 0]
-                middle, low, high = quantiles(loss, 0.9)
-                limit = self.limits.get(domain.name, math.nan)
-                ends = {"loss_median": middle, "loss_eti90_lb": low, "loss_eti90_ub": high}
-                held = float((loss <= limit).mean()) if domain.name in self.limits else math.nan
-                rows.append({"mixture": name, "domain": domain.name, "weight": weight, **ends, "limit": limit, "limit_prob": held})
-        table = pd.DataFrame(rows)
-        return table if self.limits else table.drop(columns=["limit", "limit_prob"])
-
-
-def within(points: Array, low: Array, high: Array) -> Array:
-    """The nearest mixtures within bounds: each point is shifted by one number and cut off, so that it sums to one.
-
-    Parameters
-    ----------
-    points : array (m, k)
-    low, high : arrays (k,)
-    """
-    least, most = (points - high).min(axis=1, keepdims=True) - 1, (points - low).max(axis=1, keepdims=True) + 1
-    for _ in range(60):
-        middle = (least + most) / 2
-        above = np.clip(points - middle, low, high).sum(axis=1, keepdims=True) > 1
-        least, most = np.where(above, middle, least), np.where(above, most, middle)
-    return np.asarray(np.clip(points - (least + most) / 2, low, high))
 
 
 def _gain(lower: Array) -> dict[str, float]:
@@ -653,7 +494,7 @@ def _notes(
     box: tuple[Array, Array] | None,
     by_default: bool,
     domains: Sequence[Domain],
-    search: _Search,
+    search: Search,
 ) -> list[str]:
     """Where the mixture lies on a bound or outside the fitted ones, and what was compared."""
     notes, low, high = [], seen.min(axis=0), seen.max(axis=0)

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
-from bayeslaw.planning.mix import mix, within
+from bayeslaw.planning.mix import mix
+from bayeslaw.planning.mix_search import within
 from bayeslaw.plots.mix import plot_mix
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
