@@ -139,12 +139,13 @@ class Forecast:
     @property
     def error(self) -> str:
         """What error of the law the spread `extrapolated` has, in words; empty if there is none."""
-        exact = {member.errors.walk.exact for member in self.beyond if member.errors is not None}
+        walks = [member.errors.walk for member in self.beyond if member.errors is not None]
         known = {
-            False: "the law's error as learnt from the runs and beyond those of other ladders",
-            True: "the error that laws have beyond the runs of other ladders",
+            "the law's error as learnt from the runs and beyond those of other ladders": any(not walk.exact for walk in walks),
+            "the error that laws have beyond the runs of other ladders": any(walk.exact and walk.share == 1 for walk in walks),
+            f"half of the error that laws have beyond the runs of other ladders, and {DIFFER}": any(w.share < 1 for w in walks),
         }
-        return " or ".join(known[inside] for inside in sorted(exact))
+        return " or ".join(text for text, applies in known.items() if applies)
 
     @property
     def with_errors(self) -> Forecast:

@@ -30,6 +30,7 @@ FORMAT = 1
 TURNS = 6  # that the laws of a second stack take, and for every further one times as many
 LEAST = 1e-3  # smallest weight: a smaller one would be a few draws of some thousand, which changes no interval
 DIFFER = "what the stack's laws differ by"
+IN_STACK = 0.5  # of the usual error beyond the runs that each law of a stack has, where none has learnt one (`make cpt`)
 ALONE = 0.9  # share of the draws from which on a law of a stack counts as if it were alone
 NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at which the optimiser counts as converged
 
@@ -256,18 +257,21 @@ def paired[P](posteriors: Iterable[P]) -> list[P]:
 def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     """Return the fit with the error of its law for a forecast by some fits, or None where it has none.
 
-    The error of a law that learnt none from its runs is one of a usual size. Where all of several laws are such, they differ
-    outside the runs in place of it: their stack's intervals are as wide as they need be without (`make cpt`). Not where one law
-    gives nearly all draws (`ALONE`).
+    The error of a law that learnt none from its runs is one of a usual size, beyond the runs. Where all of several laws are such,
+    what they differ by is a part of it, and each has the share `IN_STACK` of that size; not where one law gives nearly all draws
+    (`ALONE`).
     """
     away = fit.extrapolation
     if away is None or away.discrepancy is None:
         return None
-    return None if differ_instead(selections) else away
+    if not differ_in_part(selections):
+        return away
+    walk = replace(away.discrepancy.walk, share=IN_STACK)
+    return replace(away, discrepancy=replace(away.discrepancy, walk=walk))
 
 
-def differ_instead(selections: Sequence[tuple[Fit, Index]]) -> bool:
-    """Whether a forecast is by several laws of which none has learnt an error: what they differ by takes its place."""
+def differ_in_part(selections: Sequence[tuple[Fit, Index]]) -> bool:
+    """Whether a forecast is by several laws of which none has learnt an error: what they differ by is a part of it."""
     draws = Counter[str]()
     for fit, chosen in selections:
         draws[fit.law.name] += chosen.size
@@ -279,7 +283,8 @@ def differ_instead(selections: Sequence[tuple[Fit, Index]]) -> bool:
 
 def errors_in_words(posterior: Posterior, ci_prob: float = 0.9) -> dict[str, str]:
     """Return by name what error of its law a fit, or each of a stack, has learnt, or why none, as `Fit.learnt`."""
-    beyond = f"and beyond them {DIFFER} takes the place of an error" if differ_instead(posterior.selections) else ""
+    in_part = differ_in_part(posterior.selections)
+    beyond = f"beyond them it has half of the error that laws have on other ladders, besides {DIFFER}" if in_part else ""
     return {name: fit.learnt(ci_prob, beyond) for name, fit in fits_of(posterior).items()}
 
 

@@ -115,6 +115,8 @@ class Walk:
         As `BEYOND`.
     exact : bool
         Whether the law counts as exact inside the runs, since no error was learnt there; beyond them the walk goes on from 0.
+    share : float
+        Of `beyond`: less than 1 where the law is one of several, whose differences are a part of their errors.
     """
 
     law: Law = field(repr=False)
@@ -126,6 +128,7 @@ class Walk:
     information: float = 1.0
     beyond: tuple[float, float] = BEYOND
     exact: bool = False
+    share: float = 1.0
 
     @classmethod
     def of(cls, law: Law, covariates: Mapping[str, Array]) -> Walk | None:
@@ -189,7 +192,7 @@ class Walk:
         array (all features, S)
         """
         rng, inside = np.random.default_rng(entropy), self.inside
-        extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
+        extra = self.share * np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
         if self.exact:
             return np.asarray(extra * rng.standard_normal((inside.size, scale.size)) * (self.weights * ~inside)[:, None])
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))

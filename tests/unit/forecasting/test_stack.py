@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import LEAST, TURNS, Stack, paired, stacking, with_error
+from bayeslaw.forecasting.stack import IN_STACK, LEAST, TURNS, Stack, errors_in_words, paired, stacking, with_error
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -211,28 +212,41 @@ def test_laws_of_a_second_stack_take_turns(stack: Stack) -> None:
 
 
 @pytest.mark.slow
-def test_laws_of_continual_pre_training_differ_in_place_of_an_error_of_a_usual_size(ptpp_fit: Fit) -> None:
+def test_stacked_laws_that_learnt_no_error_have_half_of_the_usual_size_each(ptpp_fit: Fit) -> None:
     learning = replace(ptpp_fit, info={**ptpp_fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
     another = replace(learning, law=replace(learning.law, name="another"))
-    draws = np.arange(10)
-    assert with_error(learning, [(learning, draws)]) is not None
-    assert with_error(learning, [(learning, draws), (learning, draws)]) is not None  # one law in two turns
-    assert with_error(learning, [(learning, draws), (another, draws)]) is None
+    draws = np.arange(4000)
+
+    def size(*selections: tuple[Fit, Any]) -> float:
+        """The sd of the error a long way beyond the runs."""
+        away = with_error(learning, list(selections))
+        assert away is not None
+        assert away.discrepancy is not None
+        at = {"N": np.array([1e12]), "ptpp": np.array([1000.0])}
+        return float(away.discrepancy.drawn(draws, (1,)).at(at).std())
+
+    alone = size((learning, draws))
+    assert size((learning, draws), (learning, draws)) == alone  # one law in two turns
+    assert size((learning, draws), (another, draws[:100])) == alone  # another law with hardly any draws
+    assert size((learning, draws), (another, draws)) == pytest.approx(IN_STACK * alone)
     at = AT.assign(N=1e12, ptpp=1000.0)
     both = Stack({"one": learning, "other": another}, {"one": 0.5, "other": 0.5})
-    assert forecast(learning, at, force=True).spreads == ("latent", "run", "extrapolated")
-    assert forecast(both, at, force=True).spreads == ("latent", "run")
+    for posterior in (learning, both):
+        assert forecast(posterior, at, force=True).spreads == ("latent", "run", "extrapolated")
+    assert "half of the error" in forecast(both, at, force=True).error
+    assert "half of the error" in errors_in_words(both)["one"]
+    assert "half of the error" not in forecast(learning, at, force=True).error
 
 
 def test_two_noises_of_one_law_keep_its_error_beyond_the_runs() -> None:
-    """They differ by less than the law errs there, whereas several laws that learn no error differ in place of it."""
+    """They differ by less than the law errs there, whereas what several laws differ by is a part of their error."""
     law = load_law("from-base-source")
     table = oracles.table(law, runs=8, checkpoints=8)
     fits = {noise: stand_in_fit(law, table, noise=noise, draws=400) for noise in ("normal", "normal-drift")}
-    far = table.tail(1).assign(ptpp=1e3, run="new").drop(columns="loss")
-    one, two = (posterior.forecast(far, force=True) for posterior in (fits["normal"], Stack(fits, dict.fromkeys(fits, 0.5))))
-    assert one.headlines == two.headlines == ["extrapolated"]
     other = {"from-base-source": fits["normal"], "plateau-source": stand_in_fit("plateau-source", table, draws=400)}
-    assert Stack(other, dict.fromkeys(other, 0.5)).forecast(far, force=True).headlines == ["run"]
-    nearly_alone = dict(zip(other, (0.95, 0.05), strict=True))  # laws differ by nothing where one gives nearly all draws
-    assert Stack(other, nearly_alone).forecast(far, force=True).headlines == ["extrapolated"]
+    nearly_alone = dict(zip(other, (0.95, 0.05), strict=True))
+    stacks = (Stack(fits, dict.fromkeys(fits, 0.5)), Stack(other, nearly_alone), Stack(other, dict.fromkeys(other, 0.5)))
+    far = table.tail(1).assign(ptpp=1e3, run="new").drop(columns="loss")
+    forecasts = [posterior.forecast(far, force=True) for posterior in (fits["normal"], *stacks)]
+    assert [f.headlines for f in forecasts] == [["extrapolated"]] * 4
+    assert ["half of the error" in f.error for f in forecasts] == [False, False, False, True]

@@ -270,14 +270,16 @@ def test_the_law_errs_where_the_best_size_leaves_the_runs_though_compute_does_no
     assert np.std(wide.loss) > np.std(allocate(fit, beyond, discrepancy="none").loss)
 
 
-def test_what_the_laws_of_a_stack_differ_by_takes_the_place_of_their_errors() -> None:
+def test_laws_of_a_stack_have_half_of_the_usual_error() -> None:
     """As in forecasts, where none of them has learnt an error from the runs."""
     asked = {"discrepancy": {"asked": "learned", "learned": False, "reason": "…"}}
-    laws = {name: scattered_fit(name, 0.01) for name in ("chinchilla", "overtraining")}
-    laws = {name: replace(fit, info={**fit.info, **asked}) for name, fit in laws.items()}
-    stack = Stack(laws, dict.fromkeys(laws, 0.5))
-    assert "extrapolated" not in stack.forecast({"N": 1e13, "D": 2e14}, force=True).spreads
-    assert allocate(laws["chinchilla"], 1e27).extrapolated
-    result, exact = allocate(stack, 1e27), allocate(stack, 1e27, discrepancy="none")
-    assert not result.extrapolated
-    np.testing.assert_array_equal(result.loss, exact.loss)
+    one = scattered_fit("chinchilla", 0.01, 2000)
+    one = replace(one, info={**one.info, **asked})
+    laws = {"one": one, "another": replace(one, law=replace(one.law, name="another"))}
+    stack, size = Stack(laws, dict.fromkeys(laws, 0.5)), list[float]()
+    assert "extrapolated" in stack.forecast({"N": 1e13, "D": 2e14}, force=True).spreads
+    for fit in (one, stack):
+        result, exact = (allocate(fit, 1e27, discrepancy=choice) for choice in ("learned", "none"))
+        assert result.extrapolated
+        size.append(float(np.median(np.abs(np.log(result.loss / exact.loss)))))
+    assert size[1] == pytest.approx(size[0] / 2, rel=0.15)
