@@ -191,6 +191,20 @@ def work_bases(fitted: int) -> list[dict[str, Any]]:
     return found
 
 
+def far_widths() -> str:
+    """Widths of the target's 90% intervals at four times Delphi's largest N, fitted to all its bases, in words."""
+    rows = delphi()
+    posterior = together({name: bayeslaw.fit(name, rows[COLUMNS], progress=False) for name in LAWS["target"][0]})
+    at = {"N": 4 * rows["N"].max(), "ptpp": rows["ptpp"].max(), "r": rows["r"].iloc[0], "D": [1e9, 2e9, 4e9, 8e9]}
+    texts = []
+    for share in (0.0, stacks.IN_STACK):
+        with patch.object(stacks, "IN_STACK", share):
+            low, middle, high = np.quantile(posterior.forecast(at, force=True).predictive, [0.05, 0.5, 0.95], axis=0)
+        widths = (high - low) / middle
+        texts.append(f"{percent(widths.min(), 1)} to {percent(widths.max(), 1)} with a share of {share:g}")
+    return " and ".join(texts)
+
+
 def by_kind(every: list[Case]) -> list[dict[str, Case]]:
     """Cases that differ in the kind of checkpoint alone, by that kind."""
     groups: dict[tuple[str, str, str], dict[str, Case]] = {}
@@ -452,6 +466,10 @@ def main() -> None:
         print("tokens, while the error of their stack goes on growing by about 1% for each e-fold beyond the bases. Delphi, fitted")
         print("to its smallest bases in turn:\n")
         print(bases(at_bases))
+        print(
+            "\nFitted to all bases, widths of its intervals at four times the largest N, the largest PTPP and 1 to 8 billion tokens"
+        )
+        print(f"are {far_widths()}.")
 
 
 if __name__ == "__main__":
