@@ -319,7 +319,7 @@ def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_expected(tmp_path
 @pytest.mark.statistical
 def test_truths_of_counted_items_are_ranked_and_covered_as_expected(tmp_path: Path) -> None:
     """Twenty truths without run effects; `benchmarks/results/calibration-counts.md` has a hundred with them."""
-    case, options = "task-sigmoid", {"draws": 400, "tune": 400}
+    case, options = "task-sigmoid", {"draws": 300, "tune": 300}
     records = harness.calibrate({case: 20}, folder=tmp_path, where="processes:2", options=options)[case]
     row = uniformity.summary(case, records)
     assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
