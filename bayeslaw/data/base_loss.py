@@ -25,12 +25,14 @@ def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of runs with the column `base_loss`: for each row the mean loss at D = 0 of its checkpoint, on its domain.
 
     The table is returned as it is if it has that column, or no rows at D = 0. Checkpoints are told apart by the column
-    `checkpoint`, and without one by N, ptpp and seed. Where a checkpoint has no row at D = 0 the loss is missing.
+    `checkpoint`, and without one by N, ptpp and seed; a table without checkpoint and ptpp is returned as it is, because N is the
+    same for checkpoints of several lengths of pre-training. Where a checkpoint has no row at D = 0 the loss is missing.
     """
     if BASE_LOSS in frame or not {"D", "loss"} <= set(frame) or not (base := frame["D"] == 0).any():
         return frame
-    if not (names := _checkpoint_columns(frame)):
+    if not {"checkpoint", "ptpp"} & set(frame):
         return frame
+    names = _checkpoint_columns(frame)
     keys = _with_domain(frame, names)
     losses = frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS)
     return frame.join(losses, on=keys)
