@@ -24,18 +24,18 @@ MOST_FALL = 4.0
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of runs with the column `base_loss`: for each row the mean loss at D = 0 of its checkpoint, on its domain.
 
-    The table is returned as it is if it has that column, or no rows at D = 0. Checkpoints are told apart by the column
-    `checkpoint`, and without one by N, ptpp and seed; a table without checkpoint and ptpp is returned as it is, because N is the
-    same for checkpoints of several lengths of pre-training. Where a checkpoint has no row at D = 0 the loss is missing.
+    In a table that has the column only empty cells are filled. The table is returned as it is if it has no rows at D = 0.
+    Checkpoints are told apart by the column `checkpoint`, and without one by N, ptpp and seed; a table without checkpoint and ptpp
+    is returned as it is, because N is the same for checkpoints of several lengths of pre-training. Where a checkpoint has no row at
+    D = 0 the loss is missing.
     """
-    if BASE_LOSS in frame or not {"D", "loss"} <= set(frame) or not (base := frame["D"] == 0).any():
+    if not {"D", "loss"} <= set(frame) or not {"checkpoint", "ptpp"} & set(frame) or not (base := frame["D"] == 0).any():
         return frame
-    if not {"checkpoint", "ptpp"} & set(frame):
+    if BASE_LOSS in frame and (frame[BASE_LOSS].dtype.kind not in "fiu" or frame[BASE_LOSS].notna().all()):
         return frame
-    names = _checkpoint_columns(frame)
-    keys = _with_domain(frame, names)
-    losses = frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS)
-    return frame.join(losses, on=keys)
+    keys = _with_domain(frame, _checkpoint_columns(frame))
+    found = frame[keys].join(frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS), on=keys)[BASE_LOSS]
+    return frame.assign(**{BASE_LOSS: frame[BASE_LOSS].fillna(found) if BASE_LOSS in frame else found})
 
 
 def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:

@@ -62,6 +62,11 @@ def test_other_tables_stay_as_they_are(table: pd.DataFrame) -> None:
     assert with_base_loss(table) is table
 
 
+def test_empty_cells_of_the_column_are_filled() -> None:
+    found = with_base_loss(ROWS.assign(base_loss=[np.nan, 2.5, 2.9, np.nan, np.nan, np.nan]))
+    np.testing.assert_array_equal(found["base_loss"], [3.0, 2.5, 2.9, 3.0, 2.5, np.nan])
+
+
 def test_a_condition_may_leave_out_the_base_rows() -> None:
     assert bayeslaw.read_runs(ROWS, "D > 0").frame["base_loss"].head(3).tolist() == [3.0, 3.0, 2.5]
 
