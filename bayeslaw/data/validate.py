@@ -167,8 +167,11 @@ def repeats_note(runs: Runs, law: Law) -> str:
     if groups := same_in_other_runs(runs.frame, law):
         shown = ", and ".join(row_ranges(group) for group in groups[:3])
         more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
+        rows = runs.frame.loc[[row for group in groups for row in group]]
+        names = list(dict.fromkeys(rows["run"].dropna().map(label_text))) if "run" in rows else []
+        of_runs = f" (runs {listed(names)})" if names else ""
         notes.append(
-            f"{shown}{more} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: if they "
+            f"{shown}{more}{of_runs} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: if they "
             "are one measurement, keep one of them, since each narrows the intervals as a new one would"
         )
     return ". ".join(notes)

@@ -417,7 +417,7 @@ def test_one_measurement_under_two_runs_is_noted() -> None:
     runs = read_runs(pd.concat([table, base]))
     assert check(runs, law) == []
     assert repeats_note(runs, law).startswith(
-        f"rows {len(table) + 1}–{len(table) + 3} have the same settings and, to the last digit,"
+        f"rows {len(table) + 1}–{len(table) + 3} (runs a, b, c) have the same settings and, to the last digit,"
     )
     assert repeats_note(read_runs(pd.concat([table, base.assign(loss=2.987)])), law) == ""  # may agree by chance
     assert repeats_note(read_runs(table), law) == ""
