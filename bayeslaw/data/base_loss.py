@@ -5,7 +5,8 @@ Who adapts a checkpoint owns it, and can measure its losses before any adaptatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from bayeslaw.core.errors import Fault
 
 BASE_LOSS = "base_loss"
 MODEL = ("N", "ptpp", "seed")  # tell checkpoints apart where no column names them
+NAMED = ("checkpoint", *MODEL)
 # Relative difference above which two losses are not of one checkpoint, unless their known errors explain it: four times as much
 # as losses of seeds differ by on tinycpt.
 SPREAD = 0.02
@@ -76,6 +78,12 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
         suggestion = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "base-loss-in-another-unit")
+
+
+def in_words(model: Mapping[str, Any]) -> str:
+    """A model in words: N = 1e+08, ptpp = 20."""
+    known = {column: model[column] for column in NAMED if column in model and pd.notna(model[column])}
+    return ", ".join(f"{k} = {v:.4g}" if isinstance(v, (int, float)) else f"{k} = {v}" for k, v in known.items())
 
 
 def _checkpoint_columns(frame: pd.DataFrame) -> list[str]:

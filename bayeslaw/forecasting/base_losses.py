@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.base_loss import BASE_LOSS, MODEL, SPREAD
+from bayeslaw.data.base_loss import BASE_LOSS, MODEL, NAMED, SPREAD, in_words
 from bayeslaw.data.observations import Observations
 from bayeslaw.posterior.diagnostics import Check
 
 SAME = 1e-6  # relative difference within which N and ptpp are of one model
-NAMED = ("checkpoint", *MODEL)
 SHOWN = 3  # models that an error names
 # Relative difference by which a checkpoint may be worse than one with no larger N and ptpp: on the sources of the tinycpt sweeps at
 # most 2%, and more where only one of the two is annealed.
@@ -142,12 +141,6 @@ def unknown_base_loss(name: str, models: str, way: str) -> BayeslawError:
         f"loss ({way}). For a checkpoint that is not trained yet, give a forecast of it, or use a law that does not need it.",
         code="unknown-base-loss",
     )
-
-
-def in_words(model: Mapping[str, Any]) -> str:
-    """A model in words: N = 1e+08, ptpp = 20."""
-    known = {column: model[column] for column in NAMED if column in model and pd.notna(model[column])}
-    return ", ".join(f"{k} = {v:.4g}" if isinstance(v, (int, float)) else f"{k} = {v}" for k, v in known.items())
 
 
 def _measured(fitted: Sequence[Observations]) -> Iterator[pd.DataFrame]:

@@ -78,7 +78,12 @@ def test_base_losses_are_converted_with_the_losses() -> None:
 
 def test_a_fit_says_which_rows_have_no_base_loss_and_what_to_do() -> None:
     law = bayeslaw.load_law("from-base-source")
-    with fails("missing-value", "base_loss", "log rows of the checkpoints at D = 0", kind=TableError):
+    with fails(
+        "missing-value",
+        "base_loss of checkpoint = c, N = 4e+06, ptpp = 20 is missing",
+        "log rows of the checkpoints at D = 0",
+        kind=TableError,
+    ):
         Observations.of(law, bayeslaw.read_runs(ROWS))
     with fails("missing-column", "starts at the measured loss of the base checkpoint", kind=TableError):
         Observations.of(law, bayeslaw.read_runs(ROWS[ROWS["D"] > 0]))
