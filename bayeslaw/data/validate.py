@@ -171,8 +171,8 @@ def repeats_note(runs: Runs, law: Law) -> str:
         names = list(dict.fromkeys(rows["run"].dropna().map(label_text))) if "run" in rows else []
         of_runs = f" (runs {listed(names)})" if names else ""
         notes.append(
-            f"{shown}{more}{of_runs} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: if "
-            "they are one measurement, keep one of them, since each narrows the intervals as a new one would"
+            f"{shown}{more}{of_runs} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: "
+            "if they are one measurement, keep one of them, since each narrows the intervals as a new one would"
         )
     return ". ".join(notes)
 

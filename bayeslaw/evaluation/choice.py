@@ -164,14 +164,22 @@ def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws:
 
 
 def quantiles_of(predicted: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return evenly spaced quantiles (n, KEPT) of what a forecast says of a table's losses, with its spread among the attributes.
+    """Return evenly spaced quantiles of what a forecast says of a table's losses, with its spread among the attributes.
 
     Parameters
     ----------
     predicted, frame : Forecast and DataFrame
         A forecast of the rows of a table.
+
+    Returns
+    -------
+    DataFrame (n, 2 KEPT)
+        Quantiles of the spread to report, and of that without the error of the law, which a stack of laws that differ in its place
+        has (`differ_instead`).
     """
-    table = pd.DataFrame(np.quantile(predicted.predictive, (np.arange(KEPT) + 0.5) / KEPT, axis=0).T, index=frame.index)
+    at = (np.arange(KEPT) + 0.5) / KEPT
+    both = [np.quantile(each.predictive, at, axis=0).T for each in (predicted, replace(predicted, beyond=()))]
+    table = pd.DataFrame(np.hstack(both), index=frame.index)
     table.attrs["spread"] = predicted.spread
     return table
 
@@ -210,11 +218,14 @@ class HeldOut:
         One row for each forecast: cut, row, run, group, reach, loss (or another outcome) and near, see `nearness`.
     quantiles : mapping of law to array (n, KEPT)
     outcome : Outcome
+    exact : mapping of law to array (n, KEPT)
+        As `quantiles`, without the errors of the laws.
     """
 
     rows: pd.DataFrame
     quantiles: Mapping[str, Array]
     outcome: Outcome = LOSS
+    exact: Mapping[str, Array] = field(default_factory=dict)
     crps: tuple[Array, Array] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -255,12 +266,12 @@ class HeldOut:
         shrunk = shrunk_weights(linear @ self.counts, quadratic.transpose(1, 2, 0) @ self.counts, hold_outs(self.rows))
         return dict(zip(self.quantiles, shrunk.tolist(), strict=True))
 
-    def stacked(self, weights: Mapping[str, float]) -> Array:
-        """Return some 1,000 draws (draws, n) of the weighted forecasts."""
-        parts = []
+    def stacked(self, weights: Mapping[str, float], *, exact: bool = False) -> Array:
+        """Return some 1,000 draws (draws, n) of the weighted forecasts, with the errors of the laws or without."""
+        parts, quantiles = [], self.exact if exact else self.quantiles
         for name, weight in weights.items():
             count = round(1000 * weight)
-            parts.append(self.quantiles[name][:, ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)])
+            parts.append(quantiles[name][:, ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)])
         return np.hstack(parts).T
 
 
