@@ -163,7 +163,7 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
         return [(path, "trainer", "") for path in states]
     wanted = {"tensorboard": "event files of TensorBoard", "trainer": "trainer_state.json"}
     missing = wanted.get(kind or "", "event files of TensorBoard and no trainer_state.json")
-    raise BayeslawError(f"{folder} has no {missing}; name its files.", code="no-logs")
+    raise BayeslawError(f"{folder} has no {missing}; name its files, such as {folder}/*.jsonl.", code="no-logs")
 
 
 def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> Log:
