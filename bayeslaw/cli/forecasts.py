@@ -46,7 +46,7 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss at settings: first the interval to report, then the distance outside the runs."""
-    from bayeslaw.core.text import plain
+    from bayeslaw.core.text import counted, plain
     from bayeslaw.plots.forecast import forecast_axis
     from bayeslaw.posterior.diagnostics import failures
 
@@ -80,7 +80,9 @@ def forecast(
     answer.say(*_reported(result))
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
-        answer.say(f"note: {later} rows continue fitted runs with the runs' learnt effects, which noise normal-drift lets change")
+        answer.say(
+            f"note: effects learnt of fitted runs are kept in {counted(later, 'later row')}; noise normal-drift lets them change"
+        )
     answer.say(*(str(check) for check in (*failures(loaded.checks), *result.checks) if not check.passed))
     answer.judge(checks)
     if loaded.concerns:

@@ -83,6 +83,7 @@ def watch(
     from bayeslaw.data.logs.mapping import constants
     from bayeslaw.data.schedule_text import assumptions
     from bayeslaw.dynamics.memory import memory_of
+    from bayeslaw.dynamics.monitor import require_areas
     from bayeslaw.posterior.fit import require_single_fit
 
     options.check_outputs("A table", output, plot, [fit, log, curves, *rate_files(schedule, pretrain)])
@@ -91,6 +92,7 @@ def watch(
         raise BayeslawError(f"--every {every:g}: give seconds, at least {LEAST_WAIT:g}.", code="out-of-range")
     rates, start = bayeslaw.data.parse_schedule(schedule), None
     posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
+    require_areas(posterior)
     memory = memory_of([posterior], memory)
     adapts = curves is not None or from_ is not None or pretrain is not None or open_
     if adapts:

@@ -5,7 +5,8 @@ Who adapts a checkpoint owns it, and can measure its losses before any adaptatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from bayeslaw.core.errors import Fault
 
 BASE_LOSS = "base_loss"
 MODEL = ("N", "ptpp", "seed")  # tell checkpoints apart where no column names them
+NAMED = ("checkpoint", *MODEL)
 # Relative difference above which two losses are not of one checkpoint, unless their known errors explain it: four times as much
 # as losses of seeds differ by on tinycpt.
 SPREAD = 0.02
@@ -24,16 +26,18 @@ MOST_FALL = 4.0
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of runs with the column `base_loss`: for each row the mean loss at D = 0 of its checkpoint, on its domain.
 
-    The table is returned as it is if it has that column, or no rows at D = 0. Checkpoints are told apart by the column
-    `checkpoint`, and without one by N, ptpp and seed. Where a checkpoint has no row at D = 0 the loss is missing.
+    In a table that has the column only empty cells are filled. The table is returned as it is if it has no rows at D = 0.
+    Checkpoints are told apart by the column `checkpoint`, and without one by N, ptpp and seed; a table without checkpoint and ptpp
+    is returned as it is, because N is the same for checkpoints of several lengths of pre-training. Where a checkpoint has no row at
+    D = 0 the loss is missing.
     """
-    if BASE_LOSS in frame or not {"D", "loss"} <= set(frame) or not (base := frame["D"] == 0).any():
+    if not {"D", "loss"} <= set(frame) or not {"checkpoint", "ptpp"} & set(frame) or not (base := frame["D"] == 0).any():
         return frame
-    if not (names := _checkpoint_columns(frame)):
+    if BASE_LOSS in frame and (frame[BASE_LOSS].dtype.kind not in "fiu" or frame[BASE_LOSS].notna().all()):
         return frame
-    keys = _with_domain(frame, names)
-    losses = frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS)
-    return frame.join(losses, on=keys)
+    keys = _with_domain(frame, _checkpoint_columns(frame))
+    found = frame[keys].join(frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS), on=keys)[BASE_LOSS]
+    return frame.assign(**{BASE_LOSS: frame[BASE_LOSS].fillna(found) if BASE_LOSS in frame else found})
 
 
 def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
@@ -74,6 +78,12 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
         suggestion = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "base-loss-in-another-unit")
+
+
+def in_words(model: Mapping[str, Any]) -> str:
+    """A model in words: N = 1e+08, ptpp = 20."""
+    known = {column: model[column] for column in NAMED if column in model and pd.notna(model[column])}
+    return ", ".join(f"{k} = {v:.4g}" if isinstance(v, (int, float)) else f"{k} = {v}" for k, v in known.items())
 
 
 def _checkpoint_columns(frame: pd.DataFrame) -> list[str]:

@@ -34,6 +34,10 @@ RUNS: dict[str, dict[str, float]] = {
     "base_loss": {"initial_loss": 1},
     "ptpp": {"pretrain_tpp": 1, "pretraining_tokens_per_parameter": 1},
     "atpp": {"adaptation_tokens_per_parameter": 1},
+    "pretrain_tokens": {
+        "pretraining_tokens": 1, "pretrain_tokens_m": 1e6, "pretraining_tokens_m": 1e6, "pretrain_tokens_b": 1e9,
+        "pretraining_tokens_b": 1e9,
+    },
     "run": {"run_id": 1, "run_name": 1},
     "domain": {"val_set": 1, "val_domain": 1, "eval_domain": 1},
 }  # fmt: skip
@@ -62,7 +66,7 @@ TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "un
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
 # Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
 AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
-AMOUNTS = ("N", "D", "U")  # columns whose cells may be written as 410M or 1.4B
+AMOUNTS = ("N", "D", "U", "pretrain_tokens")  # columns whose cells may be written as 410M or 1.4B
 LOSSES = ("loss", "base_loss")  # columns whose units are those of losses
 MOST_NAMES = 20  # of columns that an error lists
 _AMOUNT = re.compile(r"([\d.,]+)\s*([kMBT])", re.IGNORECASE)

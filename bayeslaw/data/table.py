@@ -305,6 +305,9 @@ def read_table(
     if "D" not in frame and {"atpp", "N"} <= set(frame):
         frame = frame.assign(D=frame["atpp"] * frame["N"])
         conversions.append("D = atpp x N")
+    if "ptpp" not in frame and {"pretrain_tokens", "N"} <= set(frame):
+        frame = frame.assign(ptpp=frame["pretrain_tokens"] / frame["N"])
+        conversions.append("ptpp = pretrain_tokens / N")
     return Runs(frame, name, tuple(conversions), tuple(unread), originals=originals)
 
 

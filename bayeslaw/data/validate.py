@@ -13,7 +13,7 @@ import pandas as pd
 from bayeslaw.core.errors import Fault, row_ranges, shortened
 from bayeslaw.core.text import exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
-from bayeslaw.data.base_loss import BASE_LOSS, base_loss_faults
+from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
@@ -167,9 +167,12 @@ def repeats_note(runs: Runs, law: Law) -> str:
     if groups := same_in_other_runs(runs.frame, law):
         shown = ", and ".join(row_ranges(group) for group in groups[:3])
         more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
+        rows = runs.frame.loc[[row for group in groups for row in group]]
+        names = list(dict.fromkeys(rows["run"].dropna().map(label_text))) if "run" in rows else []
+        of_runs = f" (runs {listed(names)})" if names else ""
         notes.append(
-            f"{shown}{more} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: if they "
-            "are one measurement, keep one of them, since each narrows the intervals as a new one would"
+            f"{shown}{more}{of_runs} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: "
+            "if they are one measurement, keep one of them, since each narrows the intervals as a new one would"
         )
     return ". ".join(notes)
 
@@ -227,8 +230,12 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
         return [Fault(None, name, "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
     if values.between(low, high).all():  # most columns are sound, and what words faults takes milliseconds
         return []
-    fill = f"fill it in or remove the row{f': {MEASURE}' if name == BASE_LOSS else ''}"
-    faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing", fill, "missing-value"))
+    if name == BASE_LOSS:
+        faults = _without_base_loss(frame)
+    else:
+        faults = list(
+            cell_faults(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row", "missing-value")
+        )
     unit_of_all = UNIT_OF_ALL.format(name=name) if (values < low).all() else ""
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
@@ -253,6 +260,19 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     faults += cell_faults(frame, name, asked, outside + question, suggestion, code)
     faults += cell_faults(frame, name, below & ~asked, outside, impossible, code)
     return faults + list(cell_faults(frame, name, above & ~asked, outside, suggestion, code))
+
+
+def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
+    """Find rows of checkpoints whose loss before adaptation is not known, and name the checkpoints."""
+    missing = frame[frame[BASE_LOSS].isna()]
+    names = [name for name in NAMED if name in frame]
+    suggestion = f"{MEASURE}; without it, leave out these rows by --where, or fit a law that does not need it"
+    faults = list[Fault]()
+    for model, rows in missing.groupby(names, dropna=False, sort=False) if names else [((), missing)]:
+        which = in_words(dict(zip(names, model, strict=True)))
+        problem = f"{BASE_LOSS}{' of ' * bool(which)}{which} is missing"
+        faults += [Fault(int(row), BASE_LOSS, "", problem, suggestion, "missing-value") for row in rows.index]
+    return faults
 
 
 def _in_units(values: pd.Series, most: float, usual: float) -> str:

@@ -198,8 +198,8 @@ def watch(
     ------
     BayeslawError
         If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), draws can't be weighted
-        under the fit's noise ('not-weighted'), areas have another memory than the fit's ('other-memory'), or checks failed
-        ('failed-checks').
+        under the fit's noise ('not-weighted'), areas have another memory than the fit's ('other-memory'), the law is not one of
+        training dynamics ('no-areas'), or checks failed ('failed-checks').
 
     Examples
     --------
@@ -254,7 +254,7 @@ def watch(
 
 
 def _check_arguments(fit: Fit, seed: int, discrepancy: str, target: float | None) -> None:
-    require_losses([fit], "the rest of a curve of losses")
+    require_areas(fit)
     whole_number("seed", seed, 0)
     if discrepancy not in get_args(Discrepancy):
         raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
@@ -411,10 +411,30 @@ def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: N
     return areas.dropna(axis=1, how="all").assign(run=run, **others)
 
 
+def require_areas(fit: Fit) -> None:
+    """Refuse a fit that can't forecast the rest of a curve: of another outcome than losses, or of a law without a learning rate.
+
+    Parameters
+    ----------
+    fit : Fit
+    """
+    require_losses([fit], "the rest of a curve of losses")
+    if not _area_names(fit.law):
+        raise BayeslawError(
+            f"{fit.law.name} has no area under the learning rate (S1 or S1_cpt), so it can't follow a schedule: give a fit of a "
+            "law of training dynamics, such as annealing or cpt-dynamics. With this law, add the run's rows to the fit (`bayeslaw "
+            "update`) and forecast its last row under the same name of the run (`bayeslaw forecast --at`).",
+            code="no-areas",
+        )
+
+
+def _area_names(law: Law) -> list[str]:
+    return [name for name in ("S1", "S1_pt", "S1_cpt") if name in law.covariates]
+
+
 def _areas(law: Law, columns: Mapping[str, Any] | pd.DataFrame) -> Array:
     """Return the area under the rate up to each row (n,), of the phases whose areas the law has as covariates."""
-    names = [name for name in ("S1", "S1_pt", "S1_cpt") if name in law.covariates]
-    return np.sum([np.asarray(columns[name], dtype=np.float64) for name in names], axis=0)
+    return np.sum([np.asarray(columns[name], dtype=np.float64) for name in _area_names(law)], axis=0)
 
 
 def _fitted(fit: Fit, run: str, rows: pd.DataFrame) -> NDArray[np.bool_]:

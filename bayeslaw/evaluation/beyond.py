@@ -19,10 +19,21 @@ from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import repeats
 from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, cuts_along, forecasts_beyond, pooled_law
-from bayeslaw.evaluation.choice import CUTS, PRIOR, HeldOut, Question, floor_note, groups_of, hold_outs, nearness, quantiles_of
+from bayeslaw.evaluation.choice import (
+    CUTS,
+    KEPT,
+    PRIOR,
+    HeldOut,
+    Question,
+    floor_note,
+    groups_of,
+    hold_outs,
+    nearness,
+    quantiles_of,
+)
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.scores import draw_scores, point_scores
-from bayeslaw.forecasting.stack import Stack
+from bayeslaw.forecasting.stack import Stack, differ_in_part
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import model_label
 from bayeslaw.posterior.fit import Fit
@@ -59,11 +70,12 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
     scored = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
     held = _held_forecasts(work, asked, along, common, cuts, {name: [scored[cut, name] for cut in cuts] for name in judged})
     weights, table = _weighed_beyond(work, asked, held, fits)
-    _score_beyond(work, asked.by, held, tried, weights)
+    stack = Stack.of(fits, weights)
+    _score_beyond(work, asked.by, held, tried, weights, in_part=differ_in_part(stack.selections))
     work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
     rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, asked.by)))
     runs = held.relative.groupby([rows["held_out"], rows["run"]], sort=False).mean()
-    comparison = comparison_of(work, table, {str(name): runs[name] for name in runs}, Stack.of(fits, weights))
+    comparison = comparison_of(work, table, {str(name): runs[name] for name in runs}, stack)
     return replace(comparison, by=asked.by)
 
 
@@ -162,7 +174,8 @@ def _held_forecasts(
             f"{common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
         )
     whole["near"] = nearness(whole["reach"].to_numpy(), asked.reach)
-    return HeldOut(whole, {name: np.concatenate(parts) for name, parts in quantiles.items()}, outcome)
+    both = {name: np.concatenate(parts) for name, parts in quantiles.items()}  # with errors of the laws, and without
+    return HeldOut(whole, {n: q[:, :KEPT] for n, q in both.items()}, outcome, {n: q[:, KEPT:] for n, q in both.items()})
 
 
 def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
@@ -193,10 +206,16 @@ def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[st
 
 
 def _score_beyond(
-    work: Work, by: str, held: HeldOut, tried: Mapping[tuple[float, str], Result[Beyond]], weights: Mapping[str, float]
+    work: Work,
+    by: str,
+    held: HeldOut,
+    tried: Mapping[tuple[float, str], Result[Beyond]],
+    weights: Mapping[str, float],
+    *,
+    in_part: bool,
 ) -> None:
-    """Add the scores of each law and of the stack beyond each cut."""
-    stacked, named = held.stacked(weights), {c.name: c for c in work.candidates}
+    """Add the scores of each law and of the stack beyond each cut; `in_part` if its forecasts have a share of its laws' errors."""
+    stacked, named = held.stacked(weights, in_part=in_part), {c.name: c for c in work.candidates}
     for cut in map(float, held.rows["cut"].unique()):
         at, name_of = np.flatnonzero(held.rows["cut"] == cut), _beyond_name(by, cut)
         loss = held.rows[held.outcome.name].to_numpy(dtype=np.float64)[at]
@@ -209,12 +228,7 @@ def _score_beyond(
 
 
 def _beyond_scores(loss: Array, draws: Array, forecasts: Sequence[Beyond], outcome: Outcome) -> pd.DataFrame:
-    """Return the scores of draws (S, n) of outcomes (n,), and what applies to the forecasts that they are from.
-
-    Parameters
-    ----------
-    loss, draws, forecasts, outcome
-    """
+    """Return the scores of draws (S, n) of outcomes (n,), and what applies to the forecasts that they are from."""
     model = max((forecast.model for forecast in forecasts), key=("no concerns", "concerns", "not assessed").index)
     spread = " or ".join(sorted({forecast.rows.attrs["spread"] for forecast in forecasts}))
     scores = {"model": model, "spread": spread, "rows": loss.size}

@@ -30,6 +30,7 @@ from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, LEAST_VALUES, dir
 from bayeslaw.evaluation.scores import mean_distance
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.grid import joint_grid
+from bayeslaw.forecasting.stack import IN_STACK
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -164,14 +165,21 @@ def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws:
 
 
 def quantiles_of(predicted: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return evenly spaced quantiles (n, KEPT) of what a forecast says of a table's losses, with its spread among the attributes.
+    """Return evenly spaced quantiles of what a forecast says of a table's losses, with its spread among the attributes.
 
     Parameters
     ----------
     predicted, frame : Forecast and DataFrame
         A forecast of the rows of a table.
+
+    Returns
+    -------
+    DataFrame (n, 2 KEPT)
+        Quantiles of the spread to report, and of that with the share of the law's error that it has in a stack (`differ_in_part`).
     """
-    table = pd.DataFrame(np.quantile(predicted.predictive, (np.arange(KEPT) + 0.5) / KEPT, axis=0).T, index=frame.index)
+    at = (np.arange(KEPT) + 0.5) / KEPT
+    both = [np.quantile(each.predictive, at, axis=0).T for each in (predicted, _in_stack(predicted))]
+    table = pd.DataFrame(np.hstack(both), index=frame.index)
     table.attrs["spread"] = predicted.spread
     return table
 
@@ -200,6 +208,14 @@ def hold_outs(rows: pd.DataFrame) -> float:
     return min(float(rows.groupby(name)["near"].max().sum()) for name in ("cut", "group", "run"))
 
 
+def _in_stack(predicted: Forecast) -> Forecast:
+    """Return a forecast whose laws have the share of their errors that those of a stack have, where none was learnt."""
+    beyond = (
+        replace(m, errors=m.errors.times(IN_STACK)) if m.errors is not None and m.errors.walk.exact else m for m in predicted.beyond
+    )
+    return replace(predicted, beyond=tuple(beyond))
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """Forecasts of held-out rows by every law.
@@ -210,11 +226,14 @@ class HeldOut:
         One row for each forecast: cut, row, run, group, reach, loss (or another outcome) and near, see `nearness`.
     quantiles : mapping of law to array (n, KEPT)
     outcome : Outcome
+    in_part : mapping of law to array (n, KEPT)
+        As `quantiles`, with the share of its error that a law has in a stack.
     """
 
     rows: pd.DataFrame
     quantiles: Mapping[str, Array]
     outcome: Outcome = LOSS
+    in_part: Mapping[str, Array] = field(default_factory=dict)
     crps: tuple[Array, Array] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -255,12 +274,12 @@ class HeldOut:
         shrunk = shrunk_weights(linear @ self.counts, quadratic.transpose(1, 2, 0) @ self.counts, hold_outs(self.rows))
         return dict(zip(self.quantiles, shrunk.tolist(), strict=True))
 
-    def stacked(self, weights: Mapping[str, float]) -> Array:
-        """Return some 1,000 draws (draws, n) of the weighted forecasts."""
-        parts = []
+    def stacked(self, weights: Mapping[str, float], *, in_part: bool = False) -> Array:
+        """Return some 1,000 draws (draws, n) of the weighted forecasts, with the errors of the laws or a share of them."""
+        parts, quantiles = [], self.in_part if in_part else self.quantiles
         for name, weight in weights.items():
             count = round(1000 * weight)
-            parts.append(self.quantiles[name][:, ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)])
+            parts.append(quantiles[name][:, ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)])
         return np.hstack(parts).T
 
 

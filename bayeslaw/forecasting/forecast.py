@@ -35,7 +35,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
-from bayeslaw.forecasting.base_losses import with_known_base_losses
+from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
@@ -154,8 +154,8 @@ class Forecast:
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
-        """Checks of the latent loss under each law: R-hat, effective sample sizes, sensitivity to the law's priors; and how far
-        outside the runs the settings lie.
+        """Checks of the latent loss under each law: R-hat, effective sample sizes, sensitivity to the law's priors; whether base
+        losses contradict those of the runs; and how far outside the runs the settings lie.
 
         With more than `diagnostics.FORECAST_ROWS` settings, that many are checked (`SENSED` for sensitivity): the extremes of each
         covariate, and others spread between them.
@@ -167,7 +167,8 @@ class Forecast:
             checks += [(name, check) for check in member.checks()]
         named = [replace(c, text=f"{name}: {c.text}") if name else c for name, c in checks]
         groups = {check.text: check for member in self.members if (check := new_groups_check(member.fit)) is not None}
-        return (*named, *groups.values(), self._extrapolation[1])
+        bases = {check.text: check for m in self.members if (check := base_loss_check(m.fit.observed, m.covariates)) is not None}
+        return (*named, *groups.values(), *bases.values(), self._extrapolation[1])
 
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:

@@ -138,7 +138,7 @@ def fit(
     if note := repeats_note(runs, law):
         elsewhere = bool(same_in_other_runs(runs.frame, law))
         settled = runs.duplicates == "drop" and not elsewhere  # the text says which rows were left out
-        which = "`--where` chooses rows" if elsewhere else "`--duplicates drop`"
+        which = "`--where \"run != 'NAME'\"` leaves out a run" if elsewhere else "`--duplicates drop`"
         checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), f"Keep one row of each ({which})"))
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}

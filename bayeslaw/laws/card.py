@@ -98,8 +98,8 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:
                 message = (
-                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}): only fits are of several, as a stack. "
-                    "In Python give fit_stack, or compare, a list of them."
+                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}): ask for each by itself. Only a fit takes "
+                    "several, and makes a stack of them; in Python give fit_stack, or compare, a list."
                 )
                 raise CardError(message, code="several-laws")
             known = f"Known are {', '.join(law_names())}; give the path of your own card."

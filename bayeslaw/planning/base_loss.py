@@ -18,10 +18,10 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.units import in_nats
-from bayeslaw.data.base_loss import BASE_LOSS, SPREAD
+from bayeslaw.data.base_loss import BASE_LOSS, SPREAD, in_words
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
-from bayeslaw.forecasting.base_losses import SAME, base_loss_of, in_words, unknown_base_loss
+from bayeslaw.forecasting.base_losses import SAME, base_loss_of, unknown_base_loss
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.custom import PointNoise

@@ -588,7 +588,9 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
 
 
 def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list[str], list[str]]:
-    """Failures of the checks of a loss at the plan, refused unless forced, and warnings of covariates far outside its runs."""
+    """Failures of the checks of a loss at the plan, refused unless forced, and warnings of its base loss and of covariates far
+    outside its runs.
+    """
     if isinstance(loss.posterior, PointFit):
         return [], []
     frame = pd.DataFrame([dict(loss.settings) | {"D": shown.tokens, "r": shown.replay}])
@@ -596,7 +598,7 @@ def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list
     failed = failed_text(checks)
     if failed and not force:
         raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
-    warnings = []
+    warnings = [f"{check.text}. {check.advice}" for check in checks if check.name == "base_loss"]
     for fit in (fit for fit, _ in loss.posterior.selections if isinstance(fit, Fit)):
         whole = complete(frame, fit.law)
         distance = outside(fit, {k: whole[k].to_numpy(dtype=np.float64) for k in fit.law.covariates})

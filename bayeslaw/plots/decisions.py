@@ -320,7 +320,7 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
         ax.plot(rows["D"], scale * rows[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
         ax.fill_between(rows["D"], scale * rows[low], scale * rows[high], color=COLOURS[i], alpha=0.18, lw=0)
-    note_hidden(ax, table["N"].nunique(), "sizes ")
+    note_hidden(ax, table["N"].nunique(), "size")
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
     y = "FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)"
@@ -366,7 +366,7 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
             unreached += int((~np.isfinite(low) & ~np.isfinite(line)).sum())
             open_ended |= bool((np.isfinite(low) & ~np.isfinite(high)).any())
         _life_marks(life, ax, i)
-    note_hidden(ax, len(values), "")
+    note_hidden(ax, len(values))
     if life.sizes is None:
         ax.set_xscale("log")
     if not life.budgeted:

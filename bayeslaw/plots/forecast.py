@@ -140,7 +140,7 @@ def plot_forecast(
     for i, (group, (key, _)) in enumerate(zip(drawn, groups, strict=False)):
         setting = dict(zip(others, key, strict=True))
         _draw_setting(ax, i, group, along, x, _words(setting) or forecast.law)
-    note_hidden(ax, len(groups), "settings ")
+    note_hidden(ax, len(groups), "setting")
     if table[x].min() > 0 and table[x].max() >= DECADE * table[x].min():
         ax.set_xscale("log")
     _shade_outside(forecast, ax, x)

@@ -14,6 +14,7 @@ from scipy.stats import beta
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.files import check_target, write_whole
+from bayeslaw.core.text import counted
 from bayeslaw.laws.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -65,10 +66,13 @@ def note_hidden(ax: Axes, number: int, what: str = "") -> None:
 
     Parameters
     ----------
-    ax, number, what : matplotlib Axes, int, str
+    ax, number : matplotlib Axes, int
+    what : str
+        What a line is of, such as 'setting'.
     """
-    if number > MOST_LINES:
-        ax.plot([], [], " ", label=f"… and {number - MOST_LINES} more {what}not shown")
+    if (hidden := number - MOST_LINES) > 0:
+        more = counted(hidden, f"more {what}") if what else f"{hidden} more"
+        ax.plot([], [], " ", label=f"… and {more} not shown")
 
 
 def keep_within(ax: Axes, outcome: Outcome, *, horizontal: bool = False) -> None:

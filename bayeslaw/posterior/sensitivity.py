@@ -47,7 +47,7 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome
         largest = sensitivity["prior_sensitivity"].max()
         text = (
             f"the priors decide the latent {outcome.name} at {len(decided)} of {len(sensitivity)} settings{some} (row {rows}): "
-            f"sensitivity up to {largest:.3f}, at most {SENSITIVE:g} wanted"
+            f"sensitivity up to {largest:.3g}, at most {SENSITIVE:g} wanted"
         )
     advice = "Buy runs nearer to these settings, or make sure of the priors"
     return Check("priors", not len(decided), text, "model", sensitivity, advice)

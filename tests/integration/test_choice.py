@@ -87,6 +87,23 @@ def test_the_stack_is_of_fits_to_all_rows(chosen: Comparison) -> None:
     assert sum("independent hold-outs" in note for note in chosen.notes) == 1
 
 
+def test_a_stack_of_laws_that_learnt_no_error_is_scored_with_the_share_that_its_forecasts_have() -> None:
+    laws = ("plateau-target", "transfer-target")
+    table = oracles.table(load_law("transfer-target"), runs=12)
+    table = table.assign(ptpp=table["run"].factorize()[0] % 4 * 20.0 + 20.0, loss=1.2 * table["loss"])  # off both laws
+    options = QUICK | {"options": SHORT | {"discrepancy": "learned"}}
+    found = compare(table, laws, at={"N": table["N"].min(), "D": table["D"].min(), "r": 0.1, "ptpp": 160.0}, **options)
+    assert found.by == "ptpp"
+    scores = found.scores[found.scores["held_out"] == found.scores["held_out"].iloc[-1]].set_index("law")
+    assert scores["spread"].to_dict() == dict.fromkeys((*laws, "stack"), "extrapolated")
+    below, held = table[table["ptpp"] < 80], table[table["ptpp"] == 80]
+    fits = {name: bayeslaw.fit(name, below, seed=3, progress=False, **options["options"]) for name in laws}
+    forecast = bayeslaw.forecast(Stack.of(fits, found.stack.weights), held, as_="new-run", seed=3, force=True)
+    low, high = np.quantile(forecast.predictive, [0.05, 0.95], axis=0)
+    assert scores.loc["stack", "width_eti90"] == pytest.approx((high - low).mean(), rel=0.05)
+    assert scores.loc["stack", "crps"] == pytest.approx(crps(held["loss"].to_numpy(), forecast.predictive).mean(), rel=0.05)
+
+
 def test_targets_inside_the_runs_leave_out_single_runs() -> None:
     inside = compare(TABLE, ["chinchilla"], at=TABLE[["N", "D"]].head(2), **QUICK)
     single = compare(TABLE, ["chinchilla"], loo=True, **QUICK)

@@ -163,7 +163,7 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
         return [(path, "trainer", "") for path in states]
     wanted = {"tensorboard": "event files of TensorBoard", "trainer": "trainer_state.json"}
     missing = wanted.get(kind or "", "event files of TensorBoard and no trainer_state.json")
-    raise BayeslawError(f"{folder} has no {missing}; name its files.", code="no-logs")
+    raise BayeslawError(f"{folder} has no {missing}; name its files, such as {folder}/*.jsonl.", code="no-logs")
 
 
 def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> Log:
@@ -205,6 +205,7 @@ def _in_order(logs: list[Log]) -> list[Log]:
 def _entries(logs: list[Log], given: LogMap) -> Entries:
     """Return the entries of all logs under our names, in numbers."""
     parts, notes, faults = list[pd.DataFrame](), list[str](), list[Fault]()
+    of_logs: dict[str, list[str]] = {}  # each note once, with the logs that it is about
     counts: dict[str, tuple[bool, str]] = {}
     splits: dict[str, dict[str, str]] = {}
     for column in (*given.columns, *given.losses):
@@ -216,7 +217,8 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
         meaning = _meanings(log, given)
         _check_one_split(log, meaning, splits)
         part, read, wrong = _renamed(log, meaning, marks, len(logs) > 1)
-        notes += [*log.notes, *read]
+        for note in (*log.notes, *read):
+            of_logs.setdefault(note.removeprefix(f"{log.name}: "), []).append(log.name)
         faults += wrong
         for run in part["run"].dropna().unique():
             by_logger, name = counts.setdefault(run, (meaning.by_logger, log.name))
@@ -232,8 +234,11 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     domains: dict[str, str] = {}  # one spelling for each: Pile, pile
     parts = [p.rename(columns=lambda c: domains.setdefault(c.lower(), c) if c.startswith(LOSS) else c) for p in parts]
     frame = pd.concat(parts, ignore_index=True).astype({"_name": "category"})
+    for text, names in of_logs.items():
+        some = f"{len(names)} of {len(logs)} logs ({listed(names, 3)})" if len(names) < len(logs) else f"{len(logs)} logs"
+        notes.append(f"{names[0] if len(names) == 1 else some}: {text}")
     notes += _not_found(frame, logs, given)
-    return Entries(_with_run_names(frame, given), tuple(dict.fromkeys(notes)))
+    return Entries(_with_run_names(frame, given), tuple(notes))
 
 
 def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]:
@@ -287,7 +292,7 @@ def _check_one_split(log: Log, meaning: Meanings, known: dict[str, dict[str, str
 def _renamed(
     log: Log, meaning: Meanings, marks: tuple[str | None, str | None], several: bool
 ) -> tuple[pd.DataFrame, list[str], list[Fault]]:
-    """Return a log's entries under our names, in numbers, with notes and faults."""
+    """Return a log's entries under our names, in numbers, with notes, which begin with the log's name, and faults."""
     notes, faults = list[str](), list[Fault]()
     frame = pd.DataFrame({"_name": log.name, "_row": log.frame.index.to_numpy()}, index=log.frame.index)
     columns = {c: (f"{LOSS}{d or ''}", 1.0) for c, d in meaning.losses.items()} | dict(meaning.covariates)
@@ -316,7 +321,8 @@ def _renamed(
     elif "run" not in frame:
         frame["run"] = log.run
         if log.kind in ("table", "jsonl", "wandb"):
-            notes.append(f"{log.name}: no column names runs; the log is read as one run, {log.run!r}")
+            as_run = "a log is read as one run, named after its file" if several else f"the log is read as one run, {log.run!r}"
+            notes.append(f"{log.name}: no column names runs; {as_run}")
     return frame, notes, faults
 
 

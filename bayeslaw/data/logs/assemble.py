@@ -240,7 +240,7 @@ def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str, str
             case "step":
                 wrong = (values < 0) | (values % 1 != 0)
                 yield column, wrong, "is not a whole number from 0", "give the number of the training step", "not-a-whole-number"
-            case "N" | "U" | "P" | "ptpp" | "batch":
+            case "N" | "U" | "P" | "ptpp" | "pretrain_tokens" | "batch":
                 wrong = (values <= 0) | np.isinf(values)
                 yield column, wrong, "is not positive and finite", "give it in ones, not in millions", "not-positive"
             case "D" | "atpp" | "lr":

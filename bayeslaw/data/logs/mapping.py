@@ -17,8 +17,8 @@ from bayeslaw.data.columns import factor, parted
 KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "wide", "table")
 # What columns may be made of, and what may be given once for a run or for all.
 CONSTANTS = (
-    "N", "D", "U", "P", "r", "ptpp", "atpp", "tokens_per_step", "lr", "checkpoint", "phase", "parent", "parent_step", "seed",
-    "bytes_per_token", "characters_per_token",
+    "N", "D", "U", "P", "r", "ptpp", "atpp", "pretrain_tokens", "tokens_per_step", "lr", "checkpoint", "phase", "parent",
+    "parent_step", "seed", "bytes_per_token", "characters_per_token",
 )  # fmt: skip
 COLUMNS = ("run", "domain", "step", "batch", "loss_se", "flops", *(c for c in CONSTANTS if c != "tokens_per_step"))
 WORDS = ("checkpoint", "phase", "parent")

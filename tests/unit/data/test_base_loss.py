@@ -48,9 +48,23 @@ def test_base_losses_are_of_the_same_domain_and_several_evaluations_are_averaged
     np.testing.assert_allclose(found["base_loss"].iloc[[2, 8]], [3.1, 4.0])
 
 
-@pytest.mark.parametrize("table", [ROWS[ROWS["D"] > 0], ROWS.assign(base_loss=2.0), ROWS.drop(columns="loss"), ROWS[["D", "loss"]]])
+@pytest.mark.parametrize(
+    "table",
+    [
+        ROWS[ROWS["D"] > 0],
+        ROWS.assign(base_loss=2.0),
+        ROWS.drop(columns="loss"),
+        ROWS[["D", "loss"]],
+        ROWS.drop(columns=["checkpoint", "ptpp"]),  # N alone is that of checkpoints of several lengths of pre-training
+    ],
+)
 def test_other_tables_stay_as_they_are(table: pd.DataFrame) -> None:
     assert with_base_loss(table) is table
+
+
+def test_empty_cells_of_the_column_are_filled() -> None:
+    found = with_base_loss(ROWS.assign(base_loss=[np.nan, 2.5, 2.9, np.nan, np.nan, np.nan]))
+    np.testing.assert_array_equal(found["base_loss"], [3.0, 2.5, 2.9, 3.0, 2.5, np.nan])
 
 
 def test_a_condition_may_leave_out_the_base_rows() -> None:
@@ -64,7 +78,12 @@ def test_base_losses_are_converted_with_the_losses() -> None:
 
 def test_a_fit_says_which_rows_have_no_base_loss_and_what_to_do() -> None:
     law = bayeslaw.load_law("from-base-source")
-    with fails("missing-value", "base_loss", "log rows of the checkpoints at D = 0", kind=TableError):
+    with fails(
+        "missing-value",
+        "base_loss of checkpoint = c, N = 4e+06, ptpp = 20 is missing",
+        "log rows of the checkpoints at D = 0",
+        kind=TableError,
+    ):
         Observations.of(law, bayeslaw.read_runs(ROWS))
     with fails("missing-column", "starts at the measured loss of the base checkpoint", kind=TableError):
         Observations.of(law, bayeslaw.read_runs(ROWS[ROWS["D"] > 0]))

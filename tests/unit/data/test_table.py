@@ -73,6 +73,13 @@ def test_tokens_are_computed_from_tokens_per_parameter() -> None:
     assert read_runs(pd.DataFrame({"N": [1e6], "atpp": [10], "D": [5]})).frame["D"].tolist() == [5.0]
 
 
+def test_ptpp_is_computed_from_tokens_of_the_pre_training() -> None:
+    runs = read_runs(pd.DataFrame({"N": [1e6, 2e6], "pretrain_tokens_b": [0.015, 0.062]}))
+    assert runs.frame["ptpp"].tolist() == pytest.approx([15.0, 31.0])
+    assert runs.conversions == ("pretrain_tokens = pretrain_tokens_b x 1e+09", "ptpp = pretrain_tokens / N")
+    assert read_runs(pd.DataFrame({"N": [1e6], "pretrain_tokens": [2e7], "ptpp": [15]})).frame["ptpp"].tolist() == [15.0]
+
+
 WRITERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".csv": lambda f, p: f.to_csv(p, index=False),
     ".CSV": lambda f, p: f.to_csv(p, index=False),
@@ -410,7 +417,7 @@ def test_one_measurement_under_two_runs_is_noted() -> None:
     runs = read_runs(pd.concat([table, base]))
     assert check(runs, law) == []
     assert repeats_note(runs, law).startswith(
-        f"rows {len(table) + 1}–{len(table) + 3} have the same settings and, to the last digit,"
+        f"rows {len(table) + 1}–{len(table) + 3} (runs a, b, c) have the same settings and, to the last digit,"
     )
     assert repeats_note(read_runs(pd.concat([table, base.assign(loss=2.987)])), law) == ""  # may agree by chance
     assert repeats_note(read_runs(table), law) == ""

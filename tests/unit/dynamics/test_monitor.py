@@ -15,6 +15,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.core.streams import Stream
 from bayeslaw.data.curves import Curves, read_curves
 from bayeslaw.dynamics.change_errors import LEARNT
+from bayeslaw.dynamics.follow import Follower
 from bayeslaw.dynamics.monitor import Watch, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
@@ -22,7 +23,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import Schedule, constant
 from tests.dynamics import spread_draws
 from tests.errors import fails
-from tests.fixed import fixed_fit, stand_in_fit
+from tests.fixed import fixed_fit, stand_in_fit, typical_fit
 
 TRUTH = {"L0": 3.0, "A": 0.5, "alpha": 0.5, "C": 0.28}
 WHOLE = constant(4000, 2e-4, warmup=100)
@@ -182,6 +183,11 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
     twice = pd.concat([table().assign(domain=domain) for domain in ("web", "code")]).sort_values(["run", "step"], kind="stable")
     with fails("several-domains", "code, web", "--domain"):
         watch(fit, read_curves(twice, warmup=100), "now", WHOLE)
+    of_tokens = typical_fit("chinchilla")
+    with fails("no-areas", "chinchilla", "S1", "annealing", "bayeslaw update"):
+        watch(of_tokens, curves, "now", WHOLE)
+    with fails("no-areas", "chinchilla"):  # before a log is waited for
+        Follower(of_tokens, "now", WHOLE)
     failed, curves = setting(passed=False)
     with fails("failed-checks", kind=FitError):
         watch(failed, curves, "now", WHOLE)

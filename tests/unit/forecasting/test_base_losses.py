@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import bayeslaw
+from bayeslaw.data.observations import Observations
 from bayeslaw.design.candidates import grid_of_runs, read_candidates
-from bayeslaw.forecasting.base_losses import with_known_base_losses
+from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
 from tests import oracles
 from tests.errors import fails
 from tests.posteriors import START, starting
@@ -81,3 +82,53 @@ def test_later_rows_of_a_checkpoint_are_scored_and_fitted_without_repeating_its_
         fit.score(later.assign(ptpp=31.5))
     with fails("unknown-base-loss", "ptpp = 31.5"):
         bayeslaw.update(fit, later.assign(ptpp=31.5), progress=False)
+
+
+TWO = pd.DataFrame(
+    {
+        "run": ["a", "a-1", "a-1", "b", "b-1"],
+        "N": [1e7, 1e7, 1e7, 1e9, 1e9],
+        "ptpp": [15.0, 15.0, 15.0, 31.0, 31.0],
+        "D": [0.0, 1e7, 2e7, 0.0, 1e9],
+        "r": [np.nan, 0.1, 0.1, np.nan, 0.1],
+        "loss": [3.0, 3.1, 3.1, 2.5, 2.6],
+    }
+)
+"""Two checkpoints, of which the larger was also trained longer."""
+
+
+@pytest.mark.parametrize(
+    ("n", "ptpp", "loss", "words"),
+    [
+        (1e7, 15.0, 3.3, "lies above 3, that of this model among the runs"),
+        (1e8, 31.0, 3.3, "lies above 3, that of N = 1e+07, ptpp = 15, which has no larger N or ptpp"),
+        (1e10, 62.0, 3.3, "lies above 2.5, that of N = 1e+09, ptpp = 31, which has no larger N or ptpp"),
+        (1e6, 15.0, 2.3, "lies below 3, that of N = 1e+07, ptpp = 15, which has no smaller N or ptpp"),
+        (1e7, 15.0, 3.1, None),
+        (1e8, 31.0, 2.8, None),
+        (1e10, 5.0, 3.3, None),  # larger than all, and trained for fewer tokens a parameter
+    ],
+)
+def test_a_base_loss_that_contradicts_those_of_the_runs_is_a_concern(n: float, ptpp: float, loss: float, words: str | None) -> None:
+    observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(TWO))
+    check = base_loss_check(observed, {"N": np.array([n, n]), "ptpp": np.array([ptpp, ptpp]), "base_loss": np.array([loss, loss])})
+    if words is None:
+        assert check is None
+    else:
+        assert check is not None
+        assert check.subject == "model"
+        assert f"base_loss {loss:.4g} of N = {n:.4g}, ptpp = {ptpp:g} {words}" == check.text
+
+
+def test_several_contradicting_base_losses_are_counted() -> None:
+    observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(TWO))
+    at = {"N": np.array([1e8, 1e10]), "ptpp": np.array([31.0, 62.0]), "base_loss": np.array([3.3, 3.4])}
+    check = base_loss_check(observed, at)
+    assert check is not None
+    assert check.text.endswith(", and 1 more like it")
+
+
+def test_forecasts_have_the_concern() -> None:
+    at = START | {"D": 1e7, "r": 0.25}
+    names = [check.name for check in starting(2.98, 3.02).forecast(at | {"base_loss": 9.0}, force=True).checks]
+    assert "base_loss" in names

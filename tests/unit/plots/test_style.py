@@ -78,8 +78,10 @@ def test_a_legend_says_how_many_lines_are_not_drawn() -> None:
     ax = Figure().subplots()
     note_hidden(ax, 7)
     assert not ax.lines
-    note_hidden(ax, 9, "settings ")
-    assert ax.lines[0].get_label() == "… and 2 more settings not shown"
+    for number, what in ((9, "setting"), (8, "setting"), (9, "")):
+        note_hidden(ax, number, what)
+    shown = [line.get_label() for line in ax.lines]
+    assert shown == ["… and 2 more settings not shown", "… and 1 more setting not shown", "… and 2 more not shown"]
 
 
 def test_failed_checks_are_read_from_a_table() -> None:

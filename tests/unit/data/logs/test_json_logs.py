@@ -199,6 +199,16 @@ def test_a_folder_must_hold_logs_of_one_kind(tmp_path: Path) -> None:
         import_runs([path, path])
 
 
+def test_a_note_on_several_logs_is_given_once(tmp_path: Path) -> None:
+    for i in range(4):
+        written(tmp_path, f"step,val_loss,{'replay_pct' if i else 'replay'}\n100,3.{i},0\n", f"run-{i}.csv")
+    imported = import_runs([tmp_path / f"run-{i}.csv" for i in range(4)])
+    assert sum("losses are val_loss" in note for note in imported.notes) == 1
+    assert noted(imported, "4 logs: losses are val_loss")
+    assert noted(imported, "3 of 4 logs (run-1.csv, run-2.csv, run-3.csv): r = replay_pct x 0.01")
+    assert noted(imported, "run-0.csv: r = replay")
+
+
 @pytest.mark.slow
 def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -> None:
     for folder, loss in (("small", 3.5), ("large", 3.1)):
@@ -207,7 +217,7 @@ def test_files_of_one_name_in_several_folders_are_several_runs(tmp_path: Path) -
         lines(tmp_path / "x" / folder / "logs", {"step": 100, "val_loss": loss})
     imported = import_runs([tmp_path / "x" / f / "log.csv" for f in ("small", "large")])
     assert cells(imported, "run", "loss") == [["small/log", 3.5], ["large/log", 3.1]]
-    assert noted(imported, "large/log.csv", "'large/log'")
+    assert noted(imported, "2 logs: no column names runs", "named after its file")
     # as many folders as make their names differ
     deep = [tmp_path / "x" / f / "logs" / "log.jsonl" for f in ("small", "large")]
     assert cells(import_runs(deep), "run") == [["small/logs/log"], ["large/logs/log"]]
