@@ -128,7 +128,7 @@ def check(
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.data.observations import Observations
-    from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
+    from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note, without_repeats
     from bayeslaw.laws.pooling import levels_of, with_levels
 
     card, answer = bayeslaw.load_law(law, shares=shares), Answer()
@@ -146,10 +146,11 @@ def check(
     mixed = mixed_domains(table.frame, card)
     if not mixed:
         Observations.of(card, table)  # which refuses what a fit would, such as rows where the law has no finite value
-    base = int(base_rows(table.frame, card).sum())
+    kept, _ = without_repeats(table, [card])  # the note says which rows were left out
+    base = int(base_rows(kept.frame, card).sum())
     aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
-    answer.results |= {"rows": len(table), "base_rows": base}
-    answer.say(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
+    answer.results |= {"rows": len(kept), "base_rows": base}
+    answer.say(f"{runs.name}: {len(kept)} rows are sound for {card.name}{aside}.")
     if note := repeats_note(table, card):
         answer.say(f"note: {note}.")
     if mixed:

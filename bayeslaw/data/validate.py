@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -124,6 +125,21 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
     return repeated[repeated != repeated.index].sort_index()
 
 
+def without_repeats(runs: Runs, laws: Iterable[Law]) -> tuple[Runs, list[str]]:
+    """Leave out rows that repeat others exactly under one of the laws, if the table drops such rows; return a note on them too.
+
+    Parameters
+    ----------
+    runs, laws : Runs and laws
+        The laws say which columns tell rows apart.
+    """
+    again = sorted({row for law in laws for row in repeats(runs.frame, law).index}) if runs.duplicates == "drop" else []
+    if not again:
+        return runs, []
+    which = "repeat earlier rows" if len(again) > 1 else "repeats an earlier row"
+    return replace(runs, frame=runs.frame.drop(index=again)), [f"Left out: {row_ranges(again)}, which {which} exactly."]
+
+
 def _understood(frame: pd.DataFrame, law: Law) -> list[str]:
     """Return the columns that tell rows of a table apart: those of the law, and those with a meaning for bayeslaw."""
     own = {law.outcome.name, *law.covariates, *law.levels, "seed", *TEXT["curves"]}
@@ -162,8 +178,9 @@ def repeats_note(runs: Runs, law: Law) -> str:
     again = repeats(runs.frame, law)
     notes = []
     if len(again):
-        done = "are left out" if runs.duplicates == "drop" else "are kept, and narrow the intervals as new measurements would"
-        notes.append(f"{row_ranges(again.index)}, which repeat earlier rows exactly, {done}")
+        which = "repeat earlier rows exactly, are" if len(again) > 1 else "repeats an earlier row exactly, is"
+        done = "left out" if runs.duplicates == "drop" else "kept: each narrows the intervals as a new measurement would"
+        notes.append(f"{row_ranges(again.index)}, which {which} {done}")
     if groups := same_in_other_runs(runs.frame, law):
         shown = ", and ".join(row_ranges(group) for group in groups[:3])
         more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""

@@ -384,7 +384,9 @@ def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
         assert check(dropped, law) == check(kept, law) == []
         assert [Observations.of(law, runs).response.size for runs in (dropped, kept)] == [30, 30 + count]
         assert repeats_note(dropped, law).endswith("which repeat earlier rows exactly, are left out")
-        assert "are kept, and narrow the intervals" in repeats_note(kept, law)
+        assert "are kept: each narrows the intervals" in repeats_note(kept, law)
+    one = read_runs(pd.concat([table, table.tail(1)]), duplicates="drop")
+    assert repeats_note(one, law) == "row 31, which repeats an earlier row exactly, is left out"
     with fails("unknown-duplicates", "merge"):
         read_runs(table, duplicates="merge")  # type: ignore[arg-type]
 
