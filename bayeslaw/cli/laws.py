@@ -128,7 +128,7 @@ def check(
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.data.observations import Observations
-    from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note, without_repeats
+    from bayeslaw.data.validate import SWAPPED, base_rows, mixed_domains, repeats_note, swapped_note, without_repeats
     from bayeslaw.laws.pooling import levels_of, with_levels
 
     card, answer = bayeslaw.load_law(law, shares=shares), Answer()
@@ -153,6 +153,8 @@ def check(
     answer.say(f"{runs.name}: {len(kept)} rows are sound for {card.name}{aside}.")
     if note := repeats_note(table, card):
         answer.say(f"note: {note}.")
+    if note := swapped_note(table.frame, card):
+        answer.say(f"note: {note}. {SWAPPED}.")
     if mixed:
         answer.say(f"To fit it: {mixed}.")
     return answer

@@ -24,6 +24,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
+SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
@@ -281,15 +282,26 @@ def _in_units(values: pd.Series, most: float, usual: float) -> str:
 
 def _check_tokens(frame: pd.DataFrame, law: Law) -> list[Fault]:
     """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
-    adapts = {"r", "ptpp", "cpt"} & {*law.covariates}
-    if adapts or not {"N", "D"} <= {*frame} & {*law.covariates} or not law.covariates["D"].unit.startswith("training tokens"):
-        return []
-    most = (frame["D"] / frame["N"]).max()
+    most = _most_per_parameter(frame, law)
     if not 0 < most < LEAST_PER_PARAMETER or frame["D"].max() > LEAST_TRAINING:
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
     return [Fault(None, "D", "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
+
+
+def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
+    """Return the largest number of training tokens per parameter, 0 for laws of adaptations or of other covariates."""
+    adapts = {"r", "ptpp", "cpt"} & {*law.covariates}
+    if adapts or not {"N", "D"} <= {*frame} & {*law.covariates} or not law.covariates["D"].unit.startswith("training tokens"):
+        return 0.0
+    return float((frame["D"] / frame["N"]).max())
+
+
+def swapped_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that every run of a sound table has more parameters than training tokens, as if N and D were swapped; '' otherwise."""
+    most = _most_per_parameter(frame, law)
+    return f"every run has more parameters than training tokens (D / N is at most {most:.2g})" if 0 < most < 1 else ""
 
 
 def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:

@@ -14,7 +14,7 @@ import pytest
 from bayeslaw.core.errors import TableError, grouped
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import Purpose, check, complete, repeats_note
+from bayeslaw.data.validate import Purpose, check, complete, repeats_note, swapped_note
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
@@ -389,6 +389,16 @@ def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
     assert repeats_note(one, law) == "row 31, which repeats an earlier row exactly, is left out"
     with fails("unknown-duplicates", "merge"):
         read_runs(table, duplicates="merge")  # type: ignore[arg-type]
+
+
+def test_a_table_in_which_parameters_and_tokens_are_swapped_is_noted() -> None:
+    """Chinchilla's law fits such a table as well, and would forecast other settings than those asked for."""
+    law, table = load_law("chinchilla"), oracles.table(load_law("chinchilla"), runs=6).assign(D=lambda t: 20 * t["N"])
+    assert swapped_note(table, law) == ""
+    swapped = table.rename(columns={"N": "D", "D": "N"})
+    assert swapped_note(swapped, law) == "every run has more parameters than training tokens (D / N is at most 0.05)"
+    assert swapped_note(pd.concat([swapped, table.head(1)]), law) == ""
+    assert swapped_note(swapped.assign(r=0.1), load_law("replay-target")) == ""  # adaptations may be short
 
 
 @pytest.mark.slow
