@@ -141,7 +141,7 @@ class Forecast:
         """What error of the law the spread `extrapolated` has, in words; empty if there is none."""
         exact = {member.errors.walk.exact for member in self.beyond if member.errors is not None}
         known = {
-            False: "the law's error as learnt from the runs and beyond those of other ladders",
+            False: "the law's error as learnt from these runs and from other ladders",
             True: "the error that laws have beyond the runs of other ladders",
         }
         return " or ".join(known[inside] for inside in sorted(exact))
