@@ -31,7 +31,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
@@ -105,7 +105,7 @@ class Forecast:
     is_outside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __repr__(self) -> str:
-        return short_lines(f"<Forecast by {self.law} at {self.rows.size:,} settings: {self.size:,} draws>")
+        return short_lines(f"<Forecast by {self.law} at {counted(self.rows.size, 'setting')}: {self.size:,} draws>")
 
     def _repr_html_(self) -> str:
         """Show the first settings with the interval to report in a notebook, and checks of the forecast that say something."""

@@ -31,7 +31,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
-from bayeslaw.core.text import compact, percent, short_lines
+from bayeslaw.core.text import compact, counted, percent, short_lines
 from bayeslaw.core.units import per
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors, anchors
@@ -108,7 +108,7 @@ class Versus:
     failed: bool = False
 
     def __repr__(self) -> str:
-        return short_lines(f"<Versus: {self.names[0]} (A) and {self.names[1]} (B) at {len(self.settings):,} settings>")
+        return short_lines(f"<Versus: {self.names[0]} (A) and {self.names[1]} (B) at {counted(len(self.settings), 'setting')}>")
 
     def _repr_html_(self) -> str:
         """Show the comparison in a notebook."""
