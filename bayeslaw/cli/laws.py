@@ -162,10 +162,10 @@ def check(
 
 def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
     """Say what else is at fault once missing columns are those that are probably meant; nothing where some have no guess."""
-    from bayeslaw.data.starter import guesses
+    from bayeslaw.data.starter import guesses, to_guess
 
     missing = [f.column for f in bayeslaw.data.check(table, card) if f.code == "missing-column"]
-    guessed = guesses(table.frame, [*missing, *(["run"] if "run" not in table.frame else [])])
+    guessed = guesses(table.frame, to_guess(table.frame, missing))
     if not missing or not {*missing} <= guessed.keys():
         return []
     again = bayeslaw.read_runs(table.frame, columns=guessed, strict=False)

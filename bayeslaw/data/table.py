@@ -346,6 +346,10 @@ def _read(path: Path) -> pd.DataFrame:
         if suffix == ".parquet":
             return _parquet(path)
         return _records(path) if suffix.startswith(".json") else _text_table(path, "," if suffix == ".csv" else "\t")
+    except pd.errors.EmptyDataError:
+        raise BayeslawError(
+            f"{path.name} is empty: a table begins with the names of its columns.", code="unreadable-table"
+        ) from None
     except (ValueError, OSError, ImportError, RecursionError) as error:
         message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
         raise BayeslawError(message, code="unreadable-table") from None

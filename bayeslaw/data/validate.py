@@ -440,7 +440,7 @@ def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]
     faults += cell_faults(frame, column, error < 0, negative, f"give a standard error{of}", "negative-error")
     if name not in frame or not outcome.is_loss:
         return faults
-    large, problem = np.isfinite(error) & (error > 0.5 * frame[name]), f"{column} {{value}} is more than half of the {name}"
+    large, problem = np.isfinite(error) & (error > 0.5 * frame[name].abs()), f"{column} {{value}} is more than half of the {name}"
     return faults + list(cell_faults(frame, column, large, problem, f"is it a standard error{of}?", "error-too-large"))
 
 

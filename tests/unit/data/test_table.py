@@ -203,9 +203,12 @@ def test_two_columns_of_one_name_in_memory_are_refused() -> None:
         read_runs(pd.DataFrame([[1.0, 2.0]], columns=["params_b", "params_b"]))
 
 
-def test_an_empty_table_is_refused() -> None:
+def test_an_empty_table_is_refused(tmp_path: Path) -> None:
     with fails("no-rows"):
         read_runs(pd.DataFrame({"N": [], "loss": []}))
+    (tmp_path / "empty.csv").touch()
+    with fails("unreadable-table", "empty.csv is empty"):
+        read_runs(tmp_path / "empty.csv")
 
 
 # --- tables that a law can't use ------------------------------------------------------------------------------------
