@@ -174,6 +174,16 @@ def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
     return [[int(row) for row in group] for group in rows.groupby(columns, dropna=False).groups.values() if len(group) > 1]
 
 
+def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:
+    """Return the rows whose run has another outcome at the same settings, as a run has that was resumed or evaluated twice."""
+    rows, name = complete(frame, law), law.outcome.name
+    if law.outcome.kind == "count" or "run" not in rows:
+        return []
+    rows = rows[rows["run"].notna()]
+    columns = [c for c in _understood(rows, law) if c not in (name, law.outcome.error)]
+    return [int(row) for row in rows.index[rows.duplicated(columns) & ~rows.duplicated([*columns, name])]]
+
+
 def repeats_note(runs: Runs, law: Law) -> str:
     """Say which rows of a sound table may be one measurement and are fitted, or were left out; '' if there are none."""
     again = repeats(runs.frame, law)
@@ -188,6 +198,12 @@ def repeats_note(runs: Runs, law: Law) -> str:
         notes.append(
             f"{shown}{more} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: if they "
             "are one measurement, keep one of them, since each narrows the intervals as a new one would"
+        )
+    if twice := of_two_outcomes(runs.frame, law):
+        which, them = ("has", "it is") if len(twice) == 1 else ("have", "they are")
+        notes.append(
+            f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}: keep the one "
+            f"that counts, unless {them} measured anew"
         )
     return ". ".join(notes)
 

@@ -21,7 +21,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import SWAPPED, one_domain, repeats_note, same_in_other_runs, swapped_note
+from bayeslaw.data.validate import SWAPPED, of_two_outcomes, one_domain, repeats_note, same_in_other_runs, swapped_note
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
@@ -136,7 +136,7 @@ def fit(
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
     checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
     if note := repeats_note(runs, law):
-        elsewhere = bool(same_in_other_runs(runs.frame, law))
+        elsewhere = bool(same_in_other_runs(runs.frame, law) or of_two_outcomes(runs.frame, law))
         settled = runs.duplicates == "drop" and not elsewhere  # the text says which rows were left out
         which = "`--where` chooses rows" if elsewhere else "`--duplicates drop`"
         checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), f"Keep one row of each ({which})"))

@@ -394,6 +394,18 @@ def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
         read_runs(table, duplicates="merge")  # type: ignore[arg-type]
 
 
+def test_a_run_with_two_losses_at_one_setting_is_noted() -> None:
+    """As a run has that was resumed: `bayeslaw import` asks which loss counts, and a table of one's own may have both."""
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=6)
+    again = table.tail(1).assign(loss=table["loss"].iloc[-1] + 0.03)
+    note = repeats_note(read_runs(pd.concat([table, again])), law)
+    assert note.startswith("row 31 has the run and the settings of an earlier row and another loss")
+    for other in ({"run": "another seed"}, {"run": np.nan}, {"D": 2 * again["D"]}):
+        assert repeats_note(read_runs(pd.concat([table, again.assign(**other)])), law) == ""
+    assert repeats_note(read_runs(pd.concat([table, again]).assign(seed=range(31))), law) == ""
+
+
 def test_a_table_in_which_parameters_and_tokens_are_swapped_is_noted() -> None:
     """Chinchilla's law fits such a table as well, and would forecast other settings than those asked for."""
     law, table = load_law("chinchilla"), oracles.table(load_law("chinchilla"), runs=6).assign(D=lambda t: 20 * t["N"])
