@@ -45,7 +45,7 @@ def anchors(
 ) -> Answer:
     """Choose the runs that, for a budget, make the loss at the targets most certain."""
     from bayeslaw.core.files import write_text
-    from bayeslaw.core.text import plain
+    from bayeslaw.core.text import counted, plain
     from bayeslaw.design.preposterior import validate
     from bayeslaw.posterior.fit import require_single_fit
 
@@ -91,5 +91,5 @@ def anchors(
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_anchors(chosen, ax))
     if output is not None:
         write_text(output, chosen.picks.to_csv())
-        answer.say(f"{len(chosen.picks)} picks written to {output}")
+        answer.say(f"{counted(len(chosen.picks), 'pick')} written to {output}")
     return answer

@@ -10,6 +10,7 @@ from typer import Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
+from bayeslaw.core.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,5 +91,5 @@ def backtest(
     if output is None:
         answer.results["forecasts"] = result.rows
     else:
-        answer.save_table("forecasts", result.rows, output, f"{len(result.rows)} forecasts")
+        answer.save_table("forecasts", result.rows, output, counted(len(result.rows), "forecast"))
     return answer

@@ -32,7 +32,7 @@ def chain(
     force: options.Force = False,
 ) -> Answer:
     """Forecast an outcome from the forecast of another fit, such as an accuracy from a loss, with the uncertainty of both."""
-    from bayeslaw.core.text import plain, with_intervals
+    from bayeslaw.core.text import counted, plain, with_intervals
     from bayeslaw.plots.chain import chain_panels
 
     options.check_outputs("A forecast", output, plot, [first, second, at])
@@ -53,7 +53,7 @@ def chain(
         spreads = [c for c in map(str, shown) if c.rpartition("_")[2].startswith("eti")]
         columns = [*map(str, result.settings), f"{result.link}_median", "run_median", *(c for c in spreads if "latent" not in c)]
         text = plain(shown[[c for c in columns if c != outcome] + ["extrapolation"]])
-        answer.save_table("forecast", table, output, f"{len(table)} settings", text)
+        answer.save_table("forecast", table, output, counted(len(table), "setting"), text)
     else:
         averages = result.mean(mean)
         table, draws = averages.summary(ci), averages.draws
@@ -61,7 +61,7 @@ def chain(
             measured = averages.measured(measured)
             if lacking := sum(value != value for value in measured):
                 answer.say(f"{lacking} of {len(measured)} averages have rows without a measured {outcome}", "")
-        answer.save_table("averages", table, output, f"{len(table)} averages over {mean}", joined=True)
+        answer.save_table("averages", table, output, f"{counted(len(table), 'average')} over {mean}", joined=True)
     if measured is not None:
         _add_scores(answer, measured, draws, second_fit)
     answer.say(

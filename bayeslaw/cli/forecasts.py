@@ -73,10 +73,10 @@ def forecast(
 
     answer.save_picture(plot, draw)
     if mean is None:
-        answer.save_table("forecast", table, output, f"{len(table)} settings", plain(_shown(result, table)))
+        answer.save_table("forecast", table, output, counted(len(table), "setting"), plain(_shown(result, table)))
     else:
         averages = result.mean(mean).summary(ci)
-        answer.save_table("averages", averages, output, f"{len(averages)} averages over {mean}", joined=True)
+        answer.save_table("averages", averages, output, f"{counted(len(averages), 'average')} over {mean}", joined=True)
     answer.say(*_reported(result))
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
@@ -168,7 +168,7 @@ def score(
     force: options.Force = False,
 ) -> Answer:
     """Score the forecasts of a fit on held-out rows: each run, then error, bias, coverage, width and CRPS."""
-    from bayeslaw.core.text import plain
+    from bayeslaw.core.text import counted, plain
     from bayeslaw.evaluation.scores import headlines, legend, sample_note, scored
 
     held, loaded = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)), bayeslaw.load_fit(fit)
@@ -190,7 +190,8 @@ def score(
         answer.results["scores"] = table
         left = row["base_rows_left_out"]
         answer.say(
-            f"{row['rows']} {outcome.plural} of {len(result.runs)} runs of {held.name}, {row['sample']}, forecast by {row['law']} "
+            f"{counted(row['rows'], outcome.name)} of {counted(len(result.runs), 'run')} of {held.name}, {row['sample']}, "
+            f"forecast by {row['law']} "
             f"({row['spread']}; checks {row['checks']}, model {row['model']})"
             + (f"; {left} base-checkpoint rows (D = 0) left out" if left else "")
         )

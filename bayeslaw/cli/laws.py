@@ -128,7 +128,7 @@ def check(
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.data.observations import Observations
-    from bayeslaw.data.validate import base_rows, mixed_domains, repeats_note
+    from bayeslaw.data.validate import SWAPPED, base_rows, mixed_domains, repeats_note, swapped_note, without_repeats
     from bayeslaw.laws.pooling import levels_of, with_levels
 
     card, answer = bayeslaw.load_law(law, shares=shares), Answer()
@@ -146,12 +146,15 @@ def check(
     mixed = mixed_domains(table.frame, card)
     if not mixed:
         Observations.of(card, table)  # which refuses what a fit would, such as rows where the law has no finite value
-    base = int(base_rows(table.frame, card).sum())
+    kept, _ = without_repeats(table, [card])  # the note says which rows were left out
+    base = int(base_rows(kept.frame, card).sum())
     aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
-    answer.results |= {"rows": len(table), "base_rows": base}
-    answer.say(f"{runs.name}: {len(table)} rows are sound for {card.name}{aside}.")
+    answer.results |= {"rows": len(kept), "base_rows": base}
+    answer.say(f"{runs.name}: {len(kept)} rows are sound for {card.name}{aside}.")
     if note := repeats_note(table, card):
         answer.say(f"note: {note}.")
+    if note := swapped_note(table.frame, card):
+        answer.say(f"note: {note}. {SWAPPED}.")
     if mixed:
         answer.say(f"To fit it: {mixed}.")
     return answer
@@ -159,10 +162,10 @@ def check(
 
 def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
     """Say what else is at fault once missing columns are those that are probably meant; nothing where some have no guess."""
-    from bayeslaw.data.starter import guesses
+    from bayeslaw.data.starter import guesses, to_guess
 
     missing = [f.column for f in bayeslaw.data.check(table, card) if f.code == "missing-column"]
-    guessed = guesses(table.frame, [*missing, *(["run"] if "run" not in table.frame else [])])
+    guessed = guesses(table.frame, to_guess(table.frame, missing))
     if not missing or not {*missing} <= guessed.keys():
         return []
     again = bayeslaw.read_runs(table.frame, columns=guessed, strict=False)

@@ -12,7 +12,7 @@ import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.text import number
+from bayeslaw.core.text import counted, number
 
 PAIRS = "NAME=NUMBER, such as web=0.5,code=0.5"
 
@@ -61,7 +61,7 @@ def mix(
     answer.show("losses", mixed.losses, joined=True)
     answer.say("", "mixtures compared")
     shown = mixed.table if output is not None else mixed.table.sort_values("loss_mean")
-    answer.save_table("mixtures", shown, output, f"{len(shown)} mixtures", joined=True)
+    answer.save_table("mixtures", shown, output, counted(len(shown), "mixture"), joined=True)
     answer.results |= {"best": mixed.best, "attainable": mixed.attainable, "gain": mixed.gain}
     answer.note(mixed.notes)
     return answer

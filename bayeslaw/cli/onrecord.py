@@ -97,7 +97,7 @@ def settle(
     in_sample: options.InSample = False,
 ) -> Answer:
     """Score a registered forecast on measured losses without the fit: the numbers of `score`, from the registered draws."""
-    from bayeslaw.core.text import plain
+    from bayeslaw.core.text import counted, plain
     from bayeslaw.evaluation.prediction import read_prediction
     from bayeslaw.evaluation.scores import headlines, legend, sample_note
     from bayeslaw.evaluation.settlement import ENDING
@@ -128,7 +128,7 @@ def settle(
     left = row["base_rows_left_out"]
     answer.say(
         "",
-        f"{row['rows']} {outcome.plural} of {held.name} against {len(asked.rows)} forecasts by {row['law']} registered "
+        f"{row['rows']} {outcome.plural} of {held.name} against {counted(len(asked.rows), 'forecast')} by {row['law']} registered "
         f"{asked.content['date']} ({row['spread']}; checks {row['checks']}, model {row['model']})"
         + (f"; {left} base-checkpoint rows (D = 0) left out" if left else ""),
     )

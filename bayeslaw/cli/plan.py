@@ -11,6 +11,7 @@ import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import counted
 
 if TYPE_CHECKING:
     from bayeslaw.planning.life import WholeLife
@@ -171,7 +172,7 @@ def _menu_answer(menu: PlanMenu, output: Path | None, plot: Path | None) -> Answ
     answer = Answer()
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_menu(menu, ax))
     answer.say(*menu.lines(), "")
-    answer.save_table("menu", menu.table, output, f"{len(menu.table)} checkpoints")
+    answer.save_table("menu", menu.table, output, counted(len(menu.table), "checkpoint"))
     answer.results["best"] = None if menu.best is None else menu.best.best
     answer.note(menu.notes)
     return answer
@@ -277,7 +278,7 @@ def allocate(
     if len(table) > 1:
         panels.insert(0, lambda ax: bayeslaw.plots.plot_frontier([allocation], ax, ci_prob=ci))
     answer.save_picture(plot, *panels)
-    answer.save_table("allocation", table, output, f"{len(table)} values of compute", joined=True)
+    answer.save_table("allocation", table, output, f"{counted(len(table), 'value')} of compute", joined=True)
     answer.say("", f"power laws of compute, {allocation.method}")
     answer.show("powers", powers, joined=True)
     answer.note(allocation.notes)
@@ -323,7 +324,7 @@ def transfer(
     table = saved.summary(ci)
     panels = [lambda ax, of=of: bayeslaw.plots.plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
     answer.save_picture(plot, *panels)
-    answer.save_table("transfer", table, output, f"{len(table)} settings", joined=True)
+    answer.save_table("transfer", table, output, counted(len(table), "setting"), joined=True)
     answer.note(saved.notes)
     return answer
 
@@ -362,7 +363,7 @@ def tuning(
     answer.save_picture(plot, *(lambda ax, of=of: bayeslaw.plots.plot_tuning(tuned, ax, of=of, ci_prob=ci) for of in tuned.optimum))
     if len(tuned.settings):
         best = tuned.summary(ci)
-        answer.save_table("best", best, output, f"{len(best)} settings", joined=True)
+        answer.save_table("best", best, output, counted(len(best), "setting"), joined=True)
     if tuned.runs is not None:
         rows = tuned.undertuned(ci).sort_values("undertuned_median", ascending=False)
         answer.say("", f"undertuned by, of {len(rows)} rows those that lose most")

@@ -11,6 +11,7 @@ import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import counted
 
 MOST_ROWS = 12  # of a table that a terminal shows; more go to --output
 SETTING = "NAME=VALUE, such as r=0.25 or domain=web"
@@ -80,7 +81,7 @@ def versus(
         answer.results["comparison"] = table
         answer.say(f"{len(table)} rows; --output or --json has the table")
     else:
-        answer.save_table("comparison", table, output, f"{len(table)} comparisons", joined=True)
+        answer.save_table("comparison", table, output, counted(len(table), "comparison"), joined=True)
     answer.results |= {"names": {"A": compared.names[0], "B": compared.names[1]}, "crossing": compared.crossings_table(ci)}
     answer.note(compared.notes)
     if candidates is not None and budget is not None:

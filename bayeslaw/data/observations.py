@@ -20,6 +20,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
 SAME = 1e-6  # relative difference below which a number of a table is that of a fitted row
+LEAST_DECIMALS = 3  # of rounded outcomes by which rows of a run are recognised
 
 
 @dataclass(frozen=True)
@@ -193,11 +194,21 @@ class Observations:
         Returns
         -------
         bool array (n,)
-            Numbers that differ by less than `SAME`, relatively, are the same: tables are written with few digits.
+            Numbers that differ by less than `SAME`, relatively, are the same: tables are written with few digits. In runs of the
+            same name an outcome is also the same if it is the other one, rounded to the decimals of its table.
         """
         mine, theirs = self._places(law, frame, law.outcome.name)
         distance, _ = KDTree(mine).query(theirs, p=np.inf, distance_upper_bound=SAME)
-        return np.asarray(np.isfinite(distance))
+        seen, run = np.isfinite(distance), _find(frame, "run", self.run_names)
+        named = np.flatnonzero(~seen & (run >= 0))
+        if named.size:
+            asked = np.column_stack([theirs[named, :-1], run[named]])  # the outcome is the last
+            near = KDTree(np.column_stack([mine[:, :-1], self.run])).query_ball_point(asked, SAME, p=np.inf)
+            own, values = self.outcomes, frame[law.outcome.name].to_numpy(dtype=np.float64)
+            decimals = min(_decimals(own), _decimals(values))
+            most = 0.5000001 * 10.0**-decimals if decimals >= LEAST_DECIMALS else 0.0
+            seen[named] = [bool((np.abs(own[of] - value) <= most).any()) for value, of in zip(values[named], near, strict=True)]
+        return np.asarray(seen)
 
     def outcomes_at(self, law: Law, frame: pd.DataFrame) -> list[list[float]]:
         """Return the outcomes of these rows at each row's settings of a table (n rows), by the rule of `has`; often none.
@@ -428,6 +439,11 @@ class Nesting:
 def same_scale(values: Any) -> NDArray[np.float64]:
     """Return a logarithm that has a value at 0 and below: numbers less than `SAME` apart on it are the same."""
     return np.asarray(np.arcsinh(1e150 * np.asarray(values, dtype=np.float64)))
+
+
+def _decimals(values: NDArray[np.float64]) -> int:
+    """Return with how many decimals numbers are written, at most 12."""
+    return next((count for count in range(12) if np.allclose(values, values.round(count), rtol=0.0, atol=1e-13)), 12)
 
 
 def run_codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:

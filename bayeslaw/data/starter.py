@@ -29,6 +29,7 @@ _WORDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         "per vocab batch unique length len seq sec second step param parameter pretrain pretraining tokenizer",
         (("train training total seen", "token tok"), ("token tok",)),
     ),
+    "loss_se": ("train training", (("loss", "se stderr"), ("loss", "standard", "error"))),
     "U": ("", (("unique", "token tok"),)),
     "r": ("token loss", (("replay",),)),
     "ptpp": ("", (("pretrain pretraining", "tpp"), ("pretrain pretraining", "token tok", "per"))),
@@ -76,6 +77,8 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
                 unit = "" if ours in TEXT["curves"] else _unit(ours, free.pop(column), values)
                 guessed[ours] = f"{column}:{unit}" if unit else column
                 break
+    if guessed.get("loss", "").endswith(f":{PERPLEXITY}"):
+        guessed.pop("loss_se", None)  # errors of losses are no errors of their perplexities
     column, _, unit = guessed.get("N", "").rpartition(":")
     if (
         column in frame
@@ -97,6 +100,11 @@ def _median(frame: pd.DataFrame, column: str, unit: str) -> float:
     return float(np.median(values)) * SUFFIXES.get(unit.lower(), 1.0) if values.size else math.nan
 
 
+def to_guess(frame: pd.DataFrame, missing: Collection[str]) -> list[str]:
+    """Return missing columns and those that a table may well have under another name, though no law needs them."""
+    return [*missing, *(name for name in ("run", "loss_se") if name not in frame and name not in missing)]
+
+
 def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
     """Return what to do about missing columns: options that name those that are probably meant, or how to name one.
 
@@ -104,7 +112,7 @@ def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
     ----------
     frame, missing : DataFrame and names of ours
     """
-    guessed = guesses(frame, [*missing, *(["run"] if "run" not in frame else [])])
+    guessed = guesses(frame, to_guess(frame, missing))
     others = [str(c) for c in frame if not has_meaning(str(c))]
     hints = "".join(did_you_mean(ours, others) for ours in missing if ours not in guessed)
     if not guessed.keys() & {*missing}:

@@ -51,6 +51,8 @@ class Source:
         What was done with rows that repeat others exactly; see `read_runs`.
     seed : int or None
         Of the first fit that had these rows.
+    columns : mapping of str to str
+        The columns that the user named; see `read_runs`.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Source:
     where: str = ""
     duplicates: Duplicates = "refuse"
     seed: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,8 @@ def read_runs(
     if alike := [*_alike_domains(runs.frame)]:  # before the condition too, which would leave out rows of one spelling
         raise TableError(alike, runs.name)
     runs = replace(runs, frame=with_base_loss(runs.frame))  # before the condition, which may leave out rows at D = 0
-    return replace(runs, duplicates=duplicates, sources=(replace(runs.sources[0], duplicates=duplicates),)).where(condition)
+    read = replace(runs.sources[0], duplicates=duplicates, columns=dict(columns or {}))
+    return replace(runs, duplicates=duplicates, sources=(read,)).where(condition)
 
 
 def _alike_domains(frame: pd.DataFrame) -> Iterator[Fault]:
@@ -345,6 +349,10 @@ def _read(path: Path) -> pd.DataFrame:
         if suffix == ".parquet":
             return _parquet(path)
         return _records(path) if suffix.startswith(".json") else _text_table(path, "," if suffix == ".csv" else "\t")
+    except pd.errors.EmptyDataError:
+        raise BayeslawError(
+            f"{path.name} is empty: a table begins with the names of its columns.", code="unreadable-table"
+        ) from None
     except (ValueError, OSError, ImportError, RecursionError) as error:
         message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
         raise BayeslawError(message, code="unreadable-table") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
+SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
@@ -124,6 +126,21 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
     return repeated[repeated != repeated.index].sort_index()
 
 
+def without_repeats(runs: Runs, laws: Iterable[Law]) -> tuple[Runs, list[str]]:
+    """Leave out rows that repeat others exactly under one of the laws, if the table drops such rows; return a note on them too.
+
+    Parameters
+    ----------
+    runs, laws : Runs and laws
+        The laws say which columns tell rows apart.
+    """
+    again = sorted({row for law in laws for row in repeats(runs.frame, law).index}) if runs.duplicates == "drop" else []
+    if not again:
+        return runs, []
+    which = "repeat earlier rows" if len(again) > 1 else "repeats an earlier row"
+    return replace(runs, frame=runs.frame.drop(index=again)), [f"Left out: {row_ranges(again)}, which {which} exactly."]
+
+
 def _understood(frame: pd.DataFrame, law: Law) -> list[str]:
     """Return the columns that tell rows of a table apart: those of the law, and those with a meaning for bayeslaw."""
     own = {law.outcome.name, *law.covariates, *law.levels, "seed", *TEXT["curves"]}
@@ -157,13 +174,24 @@ def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
     return [[int(row) for row in group] for group in rows.groupby(columns, dropna=False).groups.values() if len(group) > 1]
 
 
+def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:
+    """Return the rows whose run has another outcome at the same settings, as a run has that was resumed or evaluated twice."""
+    rows, name = complete(frame, law), law.outcome.name
+    if law.outcome.kind == "count" or "run" not in rows:
+        return []
+    rows = rows[rows["run"].notna()]
+    columns = [c for c in _understood(rows, law) if c not in (name, law.outcome.error)]
+    return [int(row) for row in rows.index[rows.duplicated(columns) & ~rows.duplicated([*columns, name])]]
+
+
 def repeats_note(runs: Runs, law: Law) -> str:
     """Say which rows of a sound table may be one measurement and are fitted, or were left out; '' if there are none."""
     again = repeats(runs.frame, law)
     notes = []
     if len(again):
-        done = "are left out" if runs.duplicates == "drop" else "are kept, and narrow the intervals as new measurements would"
-        notes.append(f"{row_ranges(again.index)}, which repeat earlier rows exactly, {done}")
+        which = "repeat earlier rows exactly, are" if len(again) > 1 else "repeats an earlier row exactly, is"
+        done = "left out" if runs.duplicates == "drop" else "kept: each narrows the intervals as a new measurement would"
+        notes.append(f"{row_ranges(again.index)}, which {which} {done}")
     if groups := same_in_other_runs(runs.frame, law):
         shown = ", and ".join(row_ranges(group) for group in groups[:3])
         more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
@@ -173,6 +201,12 @@ def repeats_note(runs: Runs, law: Law) -> str:
         notes.append(
             f"{shown}{more}{of_runs} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: "
             "if they are one measurement, keep one of them, since each narrows the intervals as a new one would"
+        )
+    if twice := of_two_outcomes(runs.frame, law):
+        which, them = ("has", "it is") if len(twice) == 1 else ("have", "they are")
+        notes.append(
+            f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}: keep the one "
+            f"that counts, unless {them} measured anew"
         )
     return ". ".join(notes)
 
@@ -284,15 +318,26 @@ def _in_units(values: pd.Series, most: float, usual: float) -> str:
 
 def _check_tokens(frame: pd.DataFrame, law: Law) -> list[Fault]:
     """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
-    adapts = {"r", "ptpp", "cpt"} & {*law.covariates}
-    if adapts or not {"N", "D"} <= {*frame} & {*law.covariates} or not law.covariates["D"].unit.startswith("training tokens"):
-        return []
-    most = (frame["D"] / frame["N"]).max()
+    most = _most_per_parameter(frame, law)
     if not 0 < most < LEAST_PER_PARAMETER or frame["D"].max() > LEAST_TRAINING:
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
     return [Fault(None, "D", "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
+
+
+def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
+    """Return the largest number of training tokens per parameter, 0 for laws of adaptations or of other covariates."""
+    adapts = {"r", "ptpp", "cpt"} & {*law.covariates}
+    if adapts or not {"N", "D"} <= {*frame} & {*law.covariates} or not law.covariates["D"].unit.startswith("training tokens"):
+        return 0.0
+    return float((frame["D"] / frame["N"]).max())
+
+
+def swapped_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that every run of a sound table has more parameters than training tokens, as if N and D were swapped; '' otherwise."""
+    most = _most_per_parameter(frame, law)
+    return f"every run has more parameters than training tokens (D / N is at most {most:.2g})" if 0 < most < 1 else ""
 
 
 def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:
@@ -431,7 +476,7 @@ def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]
     faults += cell_faults(frame, column, error < 0, negative, f"give a standard error{of}", "negative-error")
     if name not in frame or not outcome.is_loss:
         return faults
-    large, problem = np.isfinite(error) & (error > 0.5 * frame[name]), f"{column} {{value}} is more than half of the {name}"
+    large, problem = np.isfinite(error) & (error > 0.5 * frame[name].abs()), f"{column} {{value}} is more than half of the {name}"
     return faults + list(cell_faults(frame, column, large, problem, f"is it a standard error{of}?", "error-too-large"))
 
 

@@ -19,7 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
-from bayeslaw.core.text import listed, short_lines
+from bayeslaw.core.text import counted, listed, short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
@@ -213,7 +213,7 @@ class Anchors:
         """The runs with their cost, and what they are predicted to gain, in words."""
         unit = f" {self.targets.unit}" if self.targets.unit else ""
         return (
-            f"{len(self.bought)} runs for {self.spent:.4g} of {self.market.budget:.4g} {self.candidates.unit}",
+            f"{counted(len(self.bought), 'run')} for {self.spent:.4g} of {self.market.budget:.4g} {self.candidates.unit}",
             f"{self.width_name}: {self.width([]):.4g}{unit} now, {self.width(self.bought):.4g} predicted after the last of them",
         )
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import counted, exact, listed
+from bayeslaw.data.columns import resolve
 from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, check_error
@@ -359,5 +360,6 @@ def grid_of_runs(law: Law | Posterior, settings: Mapping[str, str]) -> pd.DataFr
     ['N 1e+08', 'N 1e+09']
     """
     frame = grid(law, settings)
-    columns = [name for name in settings if name not in ("D", "atpp")]
+    named = {name if name in frame else (resolve(name) or (name,))[0] for name in settings}  # by our names, as the grid's columns
+    columns = [name for name in map(str, frame) if name in named - {"D", "atpp"}]
     return frame.assign(run=[", ".join(f"{name} {exact(row[name])}" for name in columns) for _, row in frame.iterrows()])

@@ -19,7 +19,7 @@ from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array, evenly
-from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges, shortened, whole_number
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
@@ -27,7 +27,7 @@ from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains, repeats
+from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains, without_repeats
 from bayeslaw.evaluation.scores import COVERED, forecast_cells, point_scores
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast
@@ -352,11 +352,9 @@ def _usable(runs: Runs, law: Law, options: Mapping[str, Any]) -> tuple[Runs, lis
     if mixed := mixed_domains(runs.frame, pooled, VARY):
         raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
     Observations.of(pooled, runs, options.get("noise_by"))
+    runs, repeated = without_repeats(runs, [pooled])
+    notes += repeated
     frame = runs.frame
-    if runs.duplicates == "drop" and len(again := repeats(frame, pooled).index):
-        frame = frame.drop(index=again)
-        which = "repeat earlier rows" if len(again) > 1 else "repeats an earlier row"
-        notes.append(f"Left out: {row_ranges(again)}, which {which} exactly.")
     if (base := base_rows(frame, pooled)).any():
         frame = frame[~base]
         notes.append(f"Left out: {counted(int(base.sum()), 'base-checkpoint row')} (D = 0), which {law.name} can't describe.")

@@ -17,7 +17,6 @@ from bayeslaw.core.executors import Result, values_of
 from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import repeats
 from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, cuts_along, forecasts_beyond, pooled_law
 from bayeslaw.evaluation.choice import (
     CUTS,
@@ -84,11 +83,8 @@ def _beyond_name(by: str, cut: float) -> str:
 
 
 def _scorable(work: Work, undescribed: NDArray[np.bool_]) -> Runs:
-    """Return the rows that every law describes, each once where the table drops repeated ones."""
-    frame = work.table.frame[~undescribed]
-    if work.table.duplicates == "drop":
-        frame = frame.drop(index=sorted({row for c in work.candidates for row in repeats(frame, c.law).index}))
-    return replace(work.table, frame=frame)
+    """Return the rows that every law describes."""
+    return replace(work.table, frame=work.table.frame[~undescribed])
 
 
 def _cuts(work: Work, by: str, along: pd.Series, common: Runs) -> tuple[list[Candidate], list[float]]:

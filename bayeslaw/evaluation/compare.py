@@ -24,7 +24,7 @@ from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import base_rows
+from bayeslaw.data.validate import base_rows, without_repeats
 from bayeslaw.evaluation.beyond import compare_beyond
 from bayeslaw.evaluation.choice import (
     Question,
@@ -147,12 +147,12 @@ def compare(
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
-    whole = read_runs(runs)
+    whole, repeated = without_repeats(read_runs(runs), cards)
     candidates = _candidates(cards, list(noise))
     asked = None if at is None else _asked(whole, cards, targets_of(at, cards))
     beyond = asked is not None and bool(asked.by)
     table, undescribed, notes = _undescribed(whole, cards, holdout is None and by is None and not beyond)
-    notes = [*([asked.text] if asked else []), *notes, *_noises(candidates, table)]
+    notes = [*([asked.text] if asked else []), *repeated, *notes, *_noises(candidates, table)]
     folds = _folds(table, undescribed, holdout, by)
     for law in cards:
         Observations.of(law, table)

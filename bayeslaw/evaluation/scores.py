@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError, row_ranges
 from bayeslaw.core.intervals import columns, quantiles
-from bayeslaw.core.text import significant
+from bayeslaw.core.text import counted, significant
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
@@ -433,7 +433,8 @@ def sample_note(scores: pd.DataFrame, name: str) -> str:
     """
     (row,) = scores.to_dict("records")
     if left := row["seen_rows_left_out"]:
-        return f"{left} rows of {name} are in the fit and not scored (--in-sample scores them too)."
+        rows, are, them = (counted(left, "row"), *(("is", "it") if left == 1 else ("are", "them")))
+        return f"{rows} of {name} {are} in the fit and not scored (--in-sample scores {them} too)."
     if row["sample"] == "held-out":
         return ""
     return f"IN-SAMPLE: {row['sample']} are those of the fit, so these scores do not say how well it forecasts."

@@ -19,7 +19,7 @@ from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, TableError, whole_number
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average
@@ -70,7 +70,9 @@ class Chain:
     carried: Forecast
 
     def __repr__(self) -> str:
-        return short_lines(f"<Chain from {self.first.law} by {self.link} to {self.second.law} at {self.place.size:,} settings>")
+        return short_lines(
+            f"<Chain from {self.first.law} by {self.link} to {self.second.law} at {counted(self.place.size, 'setting')}>"
+        )
 
     @property
     def settings(self) -> pd.DataFrame:

@@ -31,7 +31,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
@@ -105,7 +105,7 @@ class Forecast:
     is_outside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __repr__(self) -> str:
-        return short_lines(f"<Forecast by {self.law} at {self.rows.size:,} settings: {self.size:,} draws>")
+        return short_lines(f"<Forecast by {self.law} at {counted(self.rows.size, 'setting')}: {self.size:,} draws>")
 
     def _repr_html_(self) -> str:
         """Show the first settings with the interval to report in a notebook, and checks of the forecast that say something."""
@@ -141,7 +141,7 @@ class Forecast:
         """What error of the law the spread `extrapolated` has, in words; empty if there is none."""
         walks = [member.errors.walk for member in self.beyond if member.errors is not None]
         known = {
-            "the law's error as learnt from the runs and beyond those of other ladders": any(not walk.exact for walk in walks),
+            "the law's error as learnt from these runs and from other ladders": any(not walk.exact for walk in walks),
             "the error that laws have beyond the runs of other ladders": any(walk.exact and walk.share == 1 for walk in walks),
             f"half of the error that laws have beyond the runs of other ladders, and {DIFFER}": any(w.share < 1 for w in walks),
         }

@@ -172,8 +172,9 @@ def allocate(
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
-            "since compute or the best N or D leaves the runs, N, D and losses of all compute are by the law with its error as "
-            "learnt (extrapolated), which the optimum leaves out; compute inside the runs has narrower ones if asked for alone"
+            "some compute, or its best N or D, lies outside the runs, so losses include the law's error (extrapolated). The best N "
+            "and D are those of the law without it: their intervals are too narrow if the law is wrong there. Compute inside the "
+            "runs has narrower intervals if asked for by itself"
         )
     rows = np.concatenate([np.stack([own.observed.covariates[c] for c in ("N", "D")], axis=1) for own, _ in fits])
     rows = np.unique(rows[(rows > 0).all(axis=1)], axis=0)

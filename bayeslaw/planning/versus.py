@@ -31,7 +31,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
-from bayeslaw.core.text import compact, percent, short_lines
+from bayeslaw.core.text import compact, counted, percent, short_lines
 from bayeslaw.core.units import per
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import Anchors, anchors
@@ -108,7 +108,7 @@ class Versus:
     failed: bool = False
 
     def __repr__(self) -> str:
-        return short_lines(f"<Versus: {self.names[0]} (A) and {self.names[1]} (B) at {len(self.settings):,} settings>")
+        return short_lines(f"<Versus: {self.names[0]} (A) and {self.names[1]} (B) at {counted(len(self.settings), 'setting')}>")
 
     def _repr_html_(self) -> str:
         """Show the comparison in a notebook."""
@@ -194,14 +194,27 @@ class Versus:
         lines += [self._sentence(row, ci_prob) for row in ([0, -1] if len(self.settings) > 1 else [0])]
         if self.crossing.size:
             lines.append(self._crossing_sentence(ci_prob))
-        open_ = self.compute[(self.b_better > 1 - SURE) & (self.b_better < SURE)]
-        if open_.size:
-            where = compact(open_[0], 3) if open_.size == 1 else f"{compact(open_.min(), 3)} to {compact(open_.max(), 3)}"
+        of = f"of {len(self.settings)} settings"
+        for name, probability in (("A", 1 - self.b_better), ("B", self.b_better)):
+            if (sure := probability >= SURE).any() and not sure.all():
+                lines.append(
+                    f"{name} is better with a probability of {SURE:.0%} or more at {self._where(sure)} FLOPs ({sure.sum()} {of})."
+                )
+        open_ = (self.b_better > 1 - SURE) & (self.b_better < SURE)
+        if open_.any():
             lines.append(
-                f"Nobody can know yet which is better at {where} FLOPs: neither has a probability of {SURE:.0%} there "
-                f"({open_.size} of {len(self.settings)} settings). Runs at larger compute would tell."
+                f"Nobody can know yet which is better at {self._where(open_)} FLOPs: neither has a probability of {SURE:.0%} there "
+                f"({open_.sum()} {of}). Runs at larger compute would tell."
             )
         return lines
+
+    def _where(self, chosen: NDArray[np.bool_]) -> str:
+        """Return the compute of some settings as text: neighbours in compute are a range."""
+        order = np.argsort(self.compute, kind="stable")
+        ranges = np.flatnonzero(np.diff(chosen[order], prepend=False, append=False)).reshape(-1, 2)
+        ends = [[compact(float(self.compute[order[i]]), 3) for i in (start, stop - 1)] for start, stop in ranges]
+        *first, last = (low if low == high else f"{low} to {high}" for low, high in ends)
+        return f"{', '.join(first)} and {last}" if first else last
 
     def _sentence(self, row: int, ci_prob: float) -> str:
         """Say what is best at one row."""

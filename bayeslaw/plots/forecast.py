@@ -38,7 +38,7 @@ COMPUTE = "compute"  # 6 N D, as an axis of settings with both
 NEAR = 0.05  # e-folds of N within which a measured model is one of a curve along which N changes
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
 SAME = 1e-3  # relative difference of settings that count as one
-DECADE = 10.0  # ratio of the ends of a curve from which on the axis is logarithmic
+DECADE = 10.0  # ratio of the ends of what is drawn from which on the axis is logarithmic
 MOST_POINTS = 1_000  # fitted losses that are drawn at each setting
 LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves, and as far outside as the curves are long
 
@@ -141,9 +141,11 @@ def plot_forecast(
         setting = dict(zip(others, key, strict=True))
         _draw_setting(ax, i, group, along, x, _words(setting) or forecast.law)
     note_hidden(ax, len(groups), "setting")
-    if table[x].min() > 0 and table[x].max() >= DECADE * table[x].min():
+    grounds = _grounds_outside(forecast, x)
+    drawn_at = np.concatenate([table[x].to_numpy(dtype=np.float64), *map(np.asarray, grounds)])
+    if drawn_at.min() > 0 and drawn_at.max() >= DECADE * drawn_at.min():
         ax.set_xscale("log")
-    _shade_outside(forecast, ax, x)
+    _shade_outside(ax, grounds)
     notes = []
     if fitted:
         notes += _draw_fitted(forecast, ax, drawn, x, [*covariates, *map(str, texts)])
@@ -406,8 +408,8 @@ def _elsewhere(group: pd.DataFrame, along: Collection[str]) -> bool:
     return bool(len(others) and (group[others] > 0).any(axis=1).all())
 
 
-def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
-    """Hatch the ground where a covariate leaves the range of the runs of any law of the forecast."""
+def _grounds_outside(forecast: Forecast, x: str) -> list[tuple[float, float]]:
+    """Return where settings leave the range of the runs of any law of the forecast: from the range's end to the farthest."""
     derived = x not in forecast.outside
     tables = [pd.DataFrame(part.fit.observed.covariates) for part in forecast.members]
     tables = [_with_compute(table) if derived and {"N", "D"} <= {*table} else table for table in tables]
@@ -415,14 +417,19 @@ def _shade_outside(forecast: Forecast, ax: Axes, x: str) -> None:
     given = (_with_compute(forecast.settings) if derived else forecast.settings)[x].to_numpy(dtype=np.float64)
     low, high = max(float(v.min()) for v in seen), min(float(v.max()) for v in seen)
     beyond = np.ones(given.size, bool) if derived else forecast.outside[x].to_numpy(dtype=np.float64) > 0
-    for start, end, side in ((float(given.min()), low, given < low), (high, float(given.max()), given > high)):
-        if (beyond & side).any():
-            ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)
-            middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
-            if _share_of_width(ax, start, end) > LABELLED:
-                place: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top", "zorder": 6}
-                ground = {"fc": "0.95", "ec": "none", "pad": 1.5}
-                ax.text(middle, 0.985, "outside the runs", fontsize=SMALL, bbox=ground, **place)
+    ends = ((float(given.min()), low, given < low), (high, float(given.max()), given > high))
+    return [(start, end) for start, end, side in ends if (beyond & side).any()]
+
+
+def _shade_outside(ax: Axes, grounds: Sequence[tuple[float, float]]) -> None:
+    """Hatch the ground where settings leave the range of the runs."""
+    for start, end in grounds:
+        ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)
+        middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
+        if _share_of_width(ax, start, end) > LABELLED:
+            place: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top", "zorder": 6}
+            ground = {"fc": "0.95", "ec": "none", "pad": 1.5}
+            ax.text(middle, 0.985, "outside the runs", fontsize=SMALL, bbox=ground, **place)
 
 
 def _share_of_width(ax: Axes, start: float, end: float) -> float:

@@ -136,7 +136,7 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **le
     """
     ax.set_xlabel(x, fontsize=MEDIUM)
     ax.set_ylabel(_broken(y, UPRIGHT), fontsize=MEDIUM)
-    ax.tick_params(labelsize=SMALL)
+    ax.tick_params(labelsize=SMALL, which="both")
     for axis in (ax.xaxis, ax.yaxis):
         axis.get_offset_text().set_fontsize(SMALL)
     ax.set_title(wrapped(ax, title, MEDIUM, balanced=True), fontsize=MEDIUM)

@@ -111,8 +111,9 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]
-    if not sources or not all(isinstance(text, str) for source in sources for text in (source.name, source.where)):
-        raise FitError("the names of its tables are missing, or are no texts.", code="damaged-sources")
+    texts = [text for source in sources for text in (source.name, source.where, *source.columns, *source.columns.values())]
+    if not sources or not all(isinstance(text, str) for text in texts):
+        raise FitError("the names of its tables or of their columns are missing, or are no texts.", code="damaged-sources")
     about = info.get("discrepancy", {})
     if not isinstance(about, dict) or not all(isinstance(about.get(name, ""), str) for name in ("asked", "reason")):
         raise FitError("what it says of the learnt discrepancy is no text.", code="damaged-extrapolation")

@@ -145,7 +145,8 @@ def _commands(fit: Fit, file: str | None) -> str:
     outputs = [str(last.with_stem(f"{last.stem}-{i}")) for i in range(1, len(fit.sources))] + [str(last)]
     given = []
     for source in fit.sources:
-        rows = ["--where", source.where] if source.where else []
+        rows = [word for ours, text in source.columns.items() for word in ("--column", f"{ours}={text}")]
+        rows += ["--where", source.where] if source.where else []
         given.append(rows + (["--duplicates", source.duplicates] if source.duplicates != "refuse" else []))
     tables = ["TABLE.csv" if source.name == IN_MEMORY else source.name for source in fit.sources]
     words = ["bayeslaw", "fit", law, tables[0], "-o", outputs[0], "--noise", noise]

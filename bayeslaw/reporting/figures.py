@@ -13,6 +13,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import counted
 from bayeslaw.evaluation.predictive import PredictiveCheck, predictive_check
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import rows_of
@@ -108,7 +109,7 @@ def _data_picture(fit: Fit, named: _Named, curves: Forecast, others: int, ci_pro
     """Return the picture of curves through the data, of which `others` more settings are not drawn."""
     (label, percent, mark), outcome, x = named, fit.law.outcome, forecast_axis(curves)
     options: dict[str, Any] = {"ci_prob": ci_prob, "x": x, "unit": fit.covariates[x].unit}
-    few = f" Curves of {others} other settings are not drawn." if others else ""
+    few = f" Curves of {counted(others, 'other setting')} are not drawn." if others else ""
     return Picture(
         f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted {outcome.plural} as points."
         f"{few}{mark}",

@@ -108,8 +108,8 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     for name, row in fit.summary(ci_prob).iterrows():
         meaning, symbol = describe_parameter(fit, str(name))
         width = (row[high] - row[low]) / 2
-        decimals = max(0, 1 - int(np.floor(np.log10(width)))) if width > 0 else 4
-        median, lower, upper = (f"{row[c]:.{decimals}f}" for c in ("median", low, high))
+        decimals = 1 - int(np.floor(np.log10(width))) if width > 0 else 4
+        median, lower, upper = (f"{round(row[c], decimals):.{max(decimals, 0)}f}" for c in ("median", low, high))
         cells = (f"${symbol}$", latex_text(meaning), f"${median}$", f"$[{lower}, {upper}]{mark}$")
         for column, text in zip(columns, cells, strict=True):
             column.append(text)

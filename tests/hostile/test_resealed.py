@@ -91,7 +91,14 @@ ATTRIBUTES: dict[str, list[Any]] = {
     "noise_by": [3, "lab", []],
     "interrupted": [None, "yes", []],
     "conversions": [None, 3, [1]],
-    "sources": [None, [], [1], [{"name": 3, "rows": 12}], [{"name": "old.csv"}]],
+    "sources": [
+        None,
+        [],
+        [1],
+        [{"name": 3, "rows": 12}],
+        [{"name": "old.csv"}],
+        [{"name": "old.csv", "rows": 12, "columns": {"N": 3}}],
+    ],
     "discrepancy": [None, 3, [], {"reason": 3}, {"asked": ["learned"]}],
     "bayeslaw_format": [None, 1, 99, "2", []],
 }

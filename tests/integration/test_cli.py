@@ -168,7 +168,7 @@ def test_a_forecast_names_settings_far_outside_the_runs(command: Command, folder
     assert done.out.count("FAR outside: D by 8.7 e-folds") == 1
     assert any(line.split()[-1:] == ["inside"] for line in done.out.splitlines())
     inside = command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "out.csv")
-    said = "1 settings written to out.csv\nAll rows lie inside the runs: report `run`.\n"
+    said = "1 setting written to out.csv\nAll rows lie inside the runs: report `run`.\n"
     assert inside.out == f"{said}Sampling: passed\nModel: no concerns\n"
 
 

@@ -102,14 +102,24 @@ def test_a_fit_that_was_given_without_a_file_has_none(sound_fit: Fit) -> None:
 
 @pytest.mark.usefixtures("pictures_are_not_drawn")
 def test_the_commands_of_a_page_make_the_fits_again(command: Command, folder: Path) -> None:
-    """After a condition, dropped rows, another prior and two updates: the same rows and the same draws."""
+    """After named columns, a condition, dropped rows, another prior and two updates: the same rows and the same draws."""
     table = pd.read_csv("runs.csv")
     old, new = table[table["run"] != "run 7"], table[table["run"] == "run 7"]
-    pd.concat([old, old.head(2)]).rename(columns={"N": "params"}).to_csv("old.csv", index=False)
+    old = old.assign(D=old["D"] / 1e9).rename(columns={"N": "params", "D": "seen by the end"})
+    pd.concat([old, old.head(2)]).to_csv("old.csv", index=False)
     new.assign(run="it's new").to_csv("a new table.csv", index=False)
     new.assign(run="newer", loss=new["loss"] * 1.001).to_csv("newer.csv", index=False)
     short = ("--draws", "400", "--tune", "200", "--chains", "2", "-q")
-    chosen = ("--where", "D > 2e8 and run != 'run 3'", "--duplicates", "drop", "--prior", "E=LogNormal(0.5, 0.15)")
+    chosen = (
+        "--column",
+        "D=seen by the end:B",
+        "--where",
+        "D > 2e8 and run != 'run 3'",
+        "--duplicates",
+        "drop",
+        "--prior",
+        "E=LogNormal(0.5, 0.15)",
+    )
     assert command("fit", "chinchilla", "old.csv", "-o", "one.nc", *chosen, *short, "--seed", "3").status == 0
     assert command("update", "one.nc", "a new table.csv", "-o", "two.nc", "--where", "D > 2e8", "-q", "--force").status == 0
     assert command("update", "two.nc", "newer.csv", "-o", "three.nc", "--seed", "8", "-q", "--force").status == 0

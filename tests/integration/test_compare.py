@@ -204,6 +204,15 @@ def test_left_out_runs_are_scored_without_them(left_out: Comparison) -> None:
     assert NO_POINTS in left_out.notes
 
 
+def test_rows_that_the_table_drops_are_not_scored() -> None:
+    """A row that repeats another would count twice in the scores of its run."""
+    twice = read_runs(pd.concat([TABLE, TABLE.tail(1)]), duplicates="drop")
+    for how in ({"loo": True}, {"holdout": "N > 5e8"}):
+        once, dropped = (compare(runs, ["chinchilla"], **how, **QUICK) for runs in (RUNS, twice))
+        pd.testing.assert_frame_equal(dropped.scores, once.scores)
+        assert dropped.notes[0] == f"Left out: row {len(TABLE) + 1}, which repeats an earlier row exactly."
+
+
 def test_known_errors_of_losses_widen_the_scores_of_left_out_runs() -> None:
     """Losses with known errors of 10% lie within 90% intervals nine times of ten; without the errors few would."""
     table = oracles.table(load_law("chinchilla"), runs=20)

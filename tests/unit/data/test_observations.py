@@ -122,6 +122,14 @@ def test_known_errors_are_checked(error: Any, code: str) -> None:
         Observations.of(law, oracles.runs(table))
 
 
+def test_a_negative_loss_is_no_fault_of_its_known_error() -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law).assign(loss_se=0.01)
+    table.loc[1, "loss"] = -3.2
+    with faults(("loss-not-positive", 2, "loss")):
+        Observations.of(law, oracles.runs(table))
+
+
 def test_faults_of_known_errors_name_the_unit_of_the_table() -> None:
     law = load_law("chinchilla")
     table = oracles.table(law).assign(unit="bits/byte")

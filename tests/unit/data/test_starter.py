@@ -260,3 +260,14 @@ def test_a_unit_that_numbers_alone_suggest_must_leave_enough_tokens() -> None:
     usual = pd.DataFrame({"n_params": [70.0, 160.0, 410.0], "tokens": [1e9, 3e9, 5e9]})
     assert guesses(usual, ["N", "D"]) == {"N": "n_params:M", "D": "tokens"}
     assert guesses(small.rename(columns={"model_params": "params_M"}), ["N", "D"])["N"] == "params_M:M"
+
+
+def test_a_column_of_standard_errors_is_proposed_with_others() -> None:
+    """No law needs it, but without it the errors of losses count as noise of runs."""
+    table = pd.DataFrame(
+        {"params_M": [1.0], "seen_tokens_B": [2.0], "val/loss": [3.0], "val/loss_stderr": [0.01], "val/ppl_std": [1.0]}
+    )
+    assert "--column loss_se=val/loss_stderr" in advice(table, ["D"])
+    assert "loss_se" not in advice(table.assign(loss_se=0.01), ["D"])
+    perplexities = table.drop(columns="val/loss").assign(ppl=20.0)
+    assert "loss_se" not in advice(perplexities, ["loss", "D"])  # an error of a loss is none of a perplexity

@@ -14,7 +14,7 @@ import pytest
 from bayeslaw.core.errors import TableError, grouped
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import Purpose, check, complete, repeats_note
+from bayeslaw.data.validate import Purpose, check, complete, repeats_note, swapped_note
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
@@ -210,9 +210,12 @@ def test_two_columns_of_one_name_in_memory_are_refused() -> None:
         read_runs(pd.DataFrame([[1.0, 2.0]], columns=["params_b", "params_b"]))
 
 
-def test_an_empty_table_is_refused() -> None:
+def test_an_empty_table_is_refused(tmp_path: Path) -> None:
     with fails("no-rows"):
         read_runs(pd.DataFrame({"N": [], "loss": []}))
+    (tmp_path / "empty.csv").touch()
+    with fails("unreadable-table", "empty.csv is empty"):
+        read_runs(tmp_path / "empty.csv")
 
 
 # --- tables that a law can't use ------------------------------------------------------------------------------------
@@ -391,9 +394,33 @@ def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
         assert check(dropped, law) == check(kept, law) == []
         assert [Observations.of(law, runs).response.size for runs in (dropped, kept)] == [30, 30 + count]
         assert repeats_note(dropped, law).endswith("which repeat earlier rows exactly, are left out")
-        assert "are kept, and narrow the intervals" in repeats_note(kept, law)
+        assert "are kept: each narrows the intervals" in repeats_note(kept, law)
+    one = read_runs(pd.concat([table, table.tail(1)]), duplicates="drop")
+    assert repeats_note(one, law) == "row 31, which repeats an earlier row exactly, is left out"
     with fails("unknown-duplicates", "merge"):
         read_runs(table, duplicates="merge")  # type: ignore[arg-type]
+
+
+def test_a_run_with_two_losses_at_one_setting_is_noted() -> None:
+    """As a run has that was resumed: `bayeslaw import` asks which loss counts, and a table of one's own may have both."""
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=6)
+    again = table.tail(1).assign(loss=table["loss"].iloc[-1] + 0.03)
+    note = repeats_note(read_runs(pd.concat([table, again])), law)
+    assert note.startswith("row 31 has the run and the settings of an earlier row and another loss")
+    for other in ({"run": "another seed"}, {"run": np.nan}, {"D": 2 * again["D"]}):
+        assert repeats_note(read_runs(pd.concat([table, again.assign(**other)])), law) == ""
+    assert repeats_note(read_runs(pd.concat([table, again]).assign(seed=range(31))), law) == ""
+
+
+def test_a_table_in_which_parameters_and_tokens_are_swapped_is_noted() -> None:
+    """Chinchilla's law fits such a table as well, and would forecast other settings than those asked for."""
+    law, table = load_law("chinchilla"), oracles.table(load_law("chinchilla"), runs=6).assign(D=lambda t: 20 * t["N"])
+    assert swapped_note(table, law) == ""
+    swapped = table.rename(columns={"N": "D", "D": "N"})
+    assert swapped_note(swapped, law) == "every run has more parameters than training tokens (D / N is at most 0.05)"
+    assert swapped_note(pd.concat([swapped, table.head(1)]), law) == ""
+    assert swapped_note(swapped.assign(r=0.1), load_law("replay-target")) == ""  # adaptations may be short
 
 
 @pytest.mark.slow

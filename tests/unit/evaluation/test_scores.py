@@ -338,6 +338,20 @@ def test_a_new_loss_at_fitted_settings_and_a_fitted_loss_elsewhere_are_held_out(
         assert score(sound_fit, seen.assign(**change))["seen_rows_left_out"].tolist() == [0]
 
 
+def test_a_rounded_loss_of_a_fitted_run_is_not_held_out() -> None:
+    """One of two tables of the same runs may have fewer digits; a run of another name has a loss of its own."""
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=8)
+    observed = Observations.of(law, bayeslaw.read_runs(table))
+    rounded = bayeslaw.read_runs(table.assign(loss=table["loss"].round(3))).frame
+    assert observed.has(law, rounded).all()
+    assert not observed.has(law, rounded.assign(run=[f"seed 2 of {run}" for run in rounded["run"]])).any()
+    assert not observed.has(law, rounded.drop(columns="run")).any()
+    assert not observed.has(law, rounded.assign(loss=rounded["loss"] + 0.001)).any()
+    digits = Observations.of(law, bayeslaw.read_runs(table.assign(loss=table["loss"].round(4))))
+    assert digits.has(law, bayeslaw.read_runs(table).frame).all()
+
+
 def test_an_idle_replay_share_does_not_hide_a_fitted_base_row() -> None:
     """At D = 0 the replay share does not matter: logs leave it empty, and it is filled with the median of each table."""
     law = load_law("transfer-target")

@@ -70,6 +70,11 @@ def test_runs_of_a_grid_are_named_by_their_group() -> None:
     assert result["run"].tolist() == ["x 0, domain web, lab a", "x 0, domain web, lab b_1"]
 
 
+def test_runs_of_a_grid_may_be_asked_for_under_other_usual_names() -> None:
+    result = grid_of_runs(load_law("chinchilla"), {"params_M": "410", "tokens": "10B,20B"})
+    assert result.to_dict("list") == {"N": [4.1e8] * 2, "D": [1e10, 2e10], "run": ["N 4.1e+08"] * 2}
+
+
 NOT_NUMBERS = ["", "big", "1,", "1,,2", "1:2", "1e8:1e9:2:3", "1e8:1e9:2.5", "nan", "1e8:inf:3", "1e8-1e9"]
 
 

@@ -343,3 +343,11 @@ def test_a_fit_says_what_became_of_repeated_rows(policy: Duplicates, verdict: st
     assert check.text.startswith("rows 31–34, which repeat earlier rows exactly, are ")
     assert fit.observed.response.size == (30 if policy == "drop" else 34)
     assert fit.sources[0].duplicates == policy
+
+
+@pytest.mark.slow
+def test_a_fit_to_swapped_columns_has_a_concern() -> None:
+    table = old_table().assign(D=lambda t: 20 * t["N"])
+    for runs, concerns in ((table, []), (table.rename(columns={"N": "D", "D": "N"}), ["tokens"])):
+        fit = stand_in_fit(CHINCHILLA, read_runs(runs.drop(columns="run")))
+        assert [check.name for check in fit.concerns if check.name == "tokens"] == concerns

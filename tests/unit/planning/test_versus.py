@@ -117,6 +117,23 @@ def test_nobody_can_know_is_said_where_neither_is_probable(along: Versus) -> Non
     assert not [line for line in sure.lines() if line.startswith("Nobody")]
 
 
+def test_where_a_recipe_is_better_and_where_neither_is(along: Versus) -> None:
+    """Neighbours in compute are one range, in whatever order they were asked for."""
+    shares = np.array([0.5, 0.95, 0.95, 0.05, 0.5, 0.5, 0.95, 0.5])
+    difference = np.where(np.arange(SIZE)[:, None] < shares * SIZE, -1.0, 1.0)
+    settings = along.settings.assign(compute=np.geomspace(1e18, 1e25, 8))
+    made = replace(along, settings=settings, noisy=np.stack([np.zeros_like(difference), difference]))
+    expected = [
+        "A is better with a probability of 90% or more at 1e21 FLOPs (1 of 8 settings).",
+        "B is better with a probability of 90% or more at 1e19 to 1e20 and 1e24 FLOPs (3 of 8 settings).",
+        "Nobody can know yet which is better at 1e18, 1e22 to 1e23 and 1e25 FLOPs: neither has a probability of 90% there "
+        "(4 of 8 settings). Runs at larger compute would tell.",
+    ]
+    assert made.lines()[-3:] == expected
+    turned = replace(made, settings=settings[::-1], noisy=made.noisy[..., ::-1])
+    assert turned.lines()[-3:] == expected
+
+
 @pytest.mark.slow
 def test_at_settings_compute_grows_at_their_tokens_per_parameter(fits: tuple[Fit, Fit]) -> None:
     result = versus(*fits, {"N": "1e9,2e9", "D": "2e10"})

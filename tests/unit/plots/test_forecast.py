@@ -102,6 +102,25 @@ def test_the_axes_are_labelled(fan: Forecast, ax: Axes) -> None:
     assert labels(ax) == ["N = 100M", "N = 1B", "N = 8.1B"]
 
 
+def test_the_axis_is_logarithmic_where_runs_and_settings_span_a_decade(sound_fit: Fit, ax: Axes) -> None:
+    """Distances outside the runs are in e-folds: on a linear axis all runs would lie at its left end."""
+    largest = float(sound_fit.observed.covariates["D"].max())
+    for times, scale in (([2.0, 6.0], "linear"), ([5.0, 30.0], "log"), ([30.0], "log")):
+        ax.clear()
+        plot_forecast(forecast(sound_fit, grid(sound_fit.law, {"N": 1e9, "D": [t * largest for t in times]})), ax, x="D")
+        assert ax.get_xscale() == scale
+
+
+def test_the_labels_of_all_ticks_are_of_one_size(fan: Forecast, ax: Axes) -> None:
+    plot_forecast(fan, ax)
+    ax.set_xlim(4e9, 6e10)  # a decade, of which minor ticks have labels too
+    ax.figure.canvas.draw()
+    sizes = {
+        text.get_fontsize() for text in [*ax.get_xticklabels(which="both"), *ax.get_yticklabels(which="both")] if text.get_text()
+    }
+    assert len(sizes) == 1
+
+
 @pytest.mark.slow
 def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: Axes) -> None:
     fan = forecast(sound_fit, grid(sound_fit.law, {"N": "1e9", "D": "1e9:1e12:7"}))

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bayeslaw.laws.formula import latex_text
+from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.latex import parameters_latex, tabular, uncertain
 from tests.fixed import apart_fit, line_fit
 
@@ -48,6 +49,15 @@ def test_every_parameter_stands_with_its_interval(prob: float) -> None:
         figures = 1 - math.floor(math.log10(width)) if width > 0 else 4
         assert len(median.strip("$").partition(".")[2]) == figures  # two figures of the half width
         assert [float(v) for v in re.findall(r"-?[\d.]+", median + interval)] == pytest.approx(expected, abs=0.51 * 10**-figures)
+
+
+def test_large_parameters_have_two_figures_of_their_uncertainty_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = line_fit(size=400)
+    summary = fit.summary()
+    summary.loc["b", ["median", "eti90_lb", "eti90_ub"]] = [5064.1, 3663.9, 6904.4]
+    monkeypatch.setattr(Fit, "summary", lambda *_: summary)
+    (row,) = (row for row in rows_of(parameters_latex(fit)) if row[0] == "$b$")
+    assert row[2:] == ["$5100$", "$[3700, 6900]$"]
 
 
 @pytest.mark.slow
