@@ -8,7 +8,7 @@ stacks with equal weights. From tables whose sizes span a factor of 50 the large
 (far sizes), also together with the later stages. Delphi has seven bases, of which size and stage grow together; the two largest are
 forecast. Which laws are stacked, and `noise.walk.WEIGHTS`, by which the size of errors beyond the runs is multiplied along sizes
 and stages, are also chosen on all sweeps but the one that is scored, in turn; the weights by the law that is recommended by itself.
-Laws of a stack have a share of that error each (`forecasting.stack.IN_STACK`): SHARES are tried on every case of the target and
+In a stack what its laws differ by is a part of that error, and the rest is added: ERRORS are tried on every case of the target and
 on Delphi, fitted up to each base in turn.
 Point fits, and the published law of the domain for the sizes that its card is for, stand beside. Where a sweep has annealed
 checkpoints and others, the recommended laws are also fitted to both kinds at once. They are fitted with either of NOISES too, where
@@ -36,7 +36,7 @@ from bayeslaw.noise import walk as walks
 
 SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (1.0, 1.25, 1.5) for p in (0.5, 0.75, 1.0)}
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+ERRORS = ("none", "the rest", "whole")
 FEWEST = 3  # bases of Delphi that are fitted
 SETTLED, WIDE = 2.0, 50.0
 LAWS: dict[str, list[tuple[str, ...]]] = {
@@ -160,10 +160,8 @@ def work(case: Case) -> list[dict[str, Any]]:
             with patch.object(walks, "WEIGHTS", weights):
                 extrapolated = posterior.forecast(some, force=True).predictive
             rows.append(head | {"spread": str(key)} | scores(loss, extrapolated))
-        for share in SHARES if laws == shown(best) and len(best) > 1 else ():
-            with patch.object(stacks, "IN_STACK", share):
-                shared = posterior.forecast(some, force=True).predictive
-            rows.append(head | {"spread": f"{share:g}"} | scores(loss, shared))
+        for error in ERRORS if laws == shown(best) and len(best) > 1 else ():
+            rows.append(head | {"spread": error} | scores(loss, forecast_with(posterior, some, error)))
     rows.append(about | {"laws": shown(best), "spread": "point", "error": point_error(best, case.seen, case.held)})
     seen, held = (frame[frame["N"] >= bayeslaw.load_law(published).covariates["N"].support[0]] for frame in (case.seen, case.held))
     fit = bayeslaw.fit(published, seen, **options)
@@ -173,8 +171,16 @@ def work(case: Case) -> list[dict[str, Any]]:
     return rows
 
 
+def forecast_with(posterior: Posterior, at: Any, error: str) -> Any:
+    """Draws of losses by a stack whose laws have no error, the rest of the usual one, as in the package, or the whole of it."""
+    if error == "whole":
+        with patch.object(stacks, "rest_of_errors", lambda selections: {}):
+            return posterior.forecast(at, force=True).predictive
+    return posterior.forecast(at, discrepancy="none" if error == "none" else None, force=True).predictive
+
+
 def work_bases(fitted: int) -> list[dict[str, Any]]:
-    """Scores at each larger base of Delphi of the target's stack, fitted to so many of the smallest bases, with each share."""
+    """Scores at each larger base of Delphi of the target's stack, fitted to so many of the smallest bases."""
     rows = delphi()
     bases = np.sort(rows["base"].unique())
     seen, laws = rows.loc[rows["base"] <= bases[fitted - 1], COLUMNS], LAWS["target"][0]
@@ -184,10 +190,9 @@ def work_bases(fitted: int) -> list[dict[str, Any]]:
         held = rows[rows["base"] == base]
         reach = float(np.log(held["N"].iloc[0] / seen["N"].max()))
         about = {"fitted bases": fitted, "forecast base": f"{base:.0e}", "passed": posterior.passed, "reach": reach}
-        for share in SHARES:
-            with patch.object(stacks, "IN_STACK", share):
-                draws = posterior.forecast(held[COLUMNS].drop(columns="loss"), force=True).predictive
-            found.append(about | {"share": share} | scores(held["loss"].to_numpy(), draws))
+        for error in ERRORS:
+            draws = forecast_with(posterior, held[COLUMNS].drop(columns="loss"), error)
+            found.append(about | {"with": error} | scores(held["loss"].to_numpy(), draws))
     return found
 
 
@@ -197,11 +202,10 @@ def far_widths() -> str:
     posterior = together({name: bayeslaw.fit(name, rows[COLUMNS], progress=False) for name in LAWS["target"][0]})
     at = {"N": 4 * rows["N"].max(), "ptpp": rows["ptpp"].max(), "r": rows["r"].iloc[0], "D": [1e9, 2e9, 4e9, 8e9]}
     texts = []
-    for share in (0.0, stacks.IN_STACK):
-        with patch.object(stacks, "IN_STACK", share):
-            low, middle, high = np.quantile(posterior.forecast(at, force=True).predictive, [0.05, 0.5, 0.95], axis=0)
+    for error, words in (("none", "without an error"), ("the rest", "as in the package")):
+        low, middle, high = np.quantile(forecast_with(posterior, at, error), [0.05, 0.5, 0.95], axis=0)
         widths = (high - low) / middle
-        texts.append(f"{percent(widths.min(), 1)} to {percent(widths.max(), 1)} with a share of {share:g}")
+        texts.append(f"{percent(widths.min(), 1)} to {percent(widths.max(), 1)} {words}")
     return " and ".join(texts)
 
 
@@ -277,32 +281,35 @@ def spreads(rows: pd.DataFrame) -> str:
     )
 
 
-def shares(rows: pd.DataFrame) -> str:
-    """Coverage, width and interval score of the target's stack with every share, means over the cases of a sweep."""
-    some = rows[(rows["laws"] == shown(LAWS["target"][0])) & rows["spread"].isin([f"{share:g}" for share in SHARES])]
-    means: Any = some.assign(score=np.log(some["score"])).groupby(["spread", "sweep"], sort=False)[["90%", "width", "score"]].mean()
+def stack_errors(rows: pd.DataFrame) -> str:
+    """Error, coverage, width and interval score of the target's stack with each of ERRORS, means over the cases of a sweep."""
+    some = rows[(rows["laws"] == shown(LAWS["target"][0])) & rows["spread"].isin(ERRORS)]
+    columns = ["error", "90%", "width", "score"]
+    means: Any = some.assign(score=np.log(some["score"])).groupby(["spread", "sweep"], sort=False)[columns].mean()
     body = []
-    for share in SHARES:
-        of = means.loc[f"{share:g}"]
-        cells = {str(sweep): f"{percent(row['90%'])}, {percent(row['width'], 1)}" for sweep, row in of.iterrows()}
-        body.append({"share": f"{share:g}", **cells, "interval score": percent(np.exp(of["score"].mean()), 2)})
+    for error in ERRORS:
+        of = means.loc[error]
+        cells = {
+            str(sweep): f"{percent(row['error'], 1)}, {percent(row['90%'])}, {percent(row['width'], 1)}"
+            for sweep, row in of.iterrows()
+        }
+        body.append({"error of its laws": error, **cells, "interval score": percent(np.exp(of["score"].mean()), 2)})
     return markdown_table(body)
 
 
 def bases(rows: pd.DataFrame) -> str:
-    """Error of the target's stack at larger bases of Delphi, and widths and coverage with every share."""
+    """Error of the target's stack at larger bases of Delphi, and coverage and width with each of ERRORS."""
     body = []
     for (fitted, base), part in rows.groupby(["fitted bases", "forecast base"], sort=False):
-        first = part[part["share"] == 0].iloc[0]
+        first = part[part["with"] == "none"].iloc[0]
         cells = {
             "bases fitted": str(fitted), "forecast base": str(base), "checks": "passed" if first["passed"] else "FAILED",
             "e-folds of N beyond": f"{first['reach']:.2f}", "error": percent(first["error"], 2),
             "error an e-fold": percent(first["error"] / first["reach"], 2),
         }  # fmt: skip
-        widths = {f"share {row['share']:g}": f"{percent(row['90%'])}, {percent(row['width'], 1)}" for _, row in part.iterrows()}
-        body.append(cells | widths)
-    means: Any = rows.groupby("share", sort=False)[["90%", "width"]].mean()
-    widths = {f"share {share:g}": f"{percent(row['90%'])}, {percent(row['width'], 1)}" for share, row in means.iterrows()}
+        body.append(cells | {str(row["with"]): f"{percent(row['90%'])}, {percent(row['width'], 1)}" for _, row in part.iterrows()})
+    means: Any = rows.groupby("with", sort=False)[["90%", "width"]].mean()
+    widths = {str(error): f"{percent(row['90%'])}, {percent(row['width'], 1)}" for error, row in means.iterrows()}
     return markdown_table([*body, dict.fromkeys(body[0], "") | {"bases fitted": "mean"} | widths])
 
 
@@ -455,16 +462,13 @@ def main() -> None:
     print("cases of a sweep. Chosen is the best interval score among those that hold 90% on every sweep.\n")
     print(spreads(rows[rows["laws"] == "from-base-source"]))
     print("\n## How wide intervals of a stack are beyond the runs\n")
-    print("What the laws of a stack differ by is a part of their errors, so each law has a share of the usual error; the")
-    print(
-        f"package has {stacks.IN_STACK}. Losses in the target's 90% intervals, and their width, means over the cases of a sweep:\n"
-    )
-    print(shares(rows))
+    print("What the laws of a stack differ by an e-fold beyond the runs is a part of the usual error, and the rest is added.")
+    print("Error, losses in the target's 90% intervals, and their width, means over the cases of a sweep:\n")
+    print(stack_errors(rows))
     if len(at_bases):
-        print("\nThe interval score is best without such an error: on the small sweeps the laws differ by as much as they err. The")
-        print("share was not chosen by that score. Laws that are fitted to more bases agree better, and agree by chance at some")
-        print("tokens, while the error of their stack goes on growing by about 1% for each e-fold beyond the bases. Delphi, fitted")
-        print("to its smallest bases in turn:\n")
+        print("\nThe interval score is best without such an error: on the small sweeps the laws differ by more than they err. The")
+        print("rest was not chosen by that score. Laws that are fitted to more bases agree better, while the error of their stack")
+        print("goes on growing by about 1% for each e-fold beyond the bases. Delphi, fitted to its smallest bases in turn:\n")
         print(bases(at_bases))
         print(
             "\nFitted to all bases, widths of its intervals at four times the largest N, the largest PTPP and 1 to 8 billion tokens"

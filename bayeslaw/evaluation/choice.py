@@ -30,7 +30,6 @@ from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, LEAST_VALUES, dir
 from bayeslaw.evaluation.scores import mean_distance
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.grid import joint_grid
-from bayeslaw.forecasting.stack import IN_STACK
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -175,10 +174,10 @@ def quantiles_of(predicted: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame (n, 2 KEPT)
-        Quantiles of the spread to report, and of that with the share of the law's error that it has in a stack (`differ_in_part`).
+        Quantiles of the spread to report, and of that without the error of the law.
     """
     at = (np.arange(KEPT) + 0.5) / KEPT
-    both = [np.quantile(each.predictive, at, axis=0).T for each in (predicted, _in_stack(predicted))]
+    both = [np.quantile(each.predictive, at, axis=0).T for each in (predicted, replace(predicted, beyond=()))]
     table = pd.DataFrame(np.hstack(both), index=frame.index)
     table.attrs["spread"] = predicted.spread
     return table
@@ -208,14 +207,6 @@ def hold_outs(rows: pd.DataFrame) -> float:
     return min(float(rows.groupby(name)["near"].max().sum()) for name in ("cut", "group", "run"))
 
 
-def _in_stack(predicted: Forecast) -> Forecast:
-    """Return a forecast whose laws have the share of their errors that those of a stack have, where none was learnt."""
-    beyond = (
-        replace(m, errors=m.errors.times(IN_STACK)) if m.errors is not None and m.errors.walk.exact else m for m in predicted.beyond
-    )
-    return replace(predicted, beyond=tuple(beyond))
-
-
 @dataclass(frozen=True)
 class HeldOut:
     """Forecasts of held-out rows by every law.
@@ -226,14 +217,14 @@ class HeldOut:
         One row for each forecast: cut, row, run, group, reach, loss (or another outcome) and near, see `nearness`.
     quantiles : mapping of law to array (n, KEPT)
     outcome : Outcome
-    in_part : mapping of law to array (n, KEPT)
-        As `quantiles`, with the share of its error that a law has in a stack.
+    exact : mapping of law to array (n, KEPT)
+        As `quantiles`, without the errors of the laws.
     """
 
     rows: pd.DataFrame
     quantiles: Mapping[str, Array]
     outcome: Outcome = LOSS
-    in_part: Mapping[str, Array] = field(default_factory=dict)
+    exact: Mapping[str, Array] = field(default_factory=dict)
     crps: tuple[Array, Array] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -275,12 +266,29 @@ class HeldOut:
         return dict(zip(self.quantiles, shrunk.tolist(), strict=True))
 
     def stacked(self, weights: Mapping[str, float], *, in_part: bool = False) -> Array:
-        """Return some 1,000 draws (draws, n) of the weighted forecasts, with the errors of the laws or a share of them."""
-        parts, quantiles = [], self.in_part if in_part else self.quantiles
+        """Return some 1,000 draws (draws, n) of the weighted forecasts.
+
+        With `in_part` what the laws differ by at a row is a part of their errors, as in forecasts of a stack of laws that have
+        learnt none (`forecasting.stack.rest_of_errors`), where it is that at settings an e-fold beyond the runs.
+        """
+        parts, rest = [], self._rest(weights) if in_part else np.ones(len(self.rows))
         for name, weight in weights.items():
             count = round(1000 * weight)
-            parts.append(quantiles[name][:, ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)])
+            some = ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)
+            exact, whole = (
+                (of[name][:, some] for of in (self.exact, self.quantiles)) if in_part else (0.0, self.quantiles[name][:, some])
+            )
+            parts.append(exact + rest[:, None] * (whole - exact))
         return np.hstack(parts).T
+
+    def _rest(self, weights: Mapping[str, float]) -> Array:
+        """Return the share (n,) of the laws' errors that remains when what they differ by at each row is taken from it."""
+        share = [*weights.values()]
+        medians = np.log([np.median(self.exact[name], axis=1) for name in weights])
+        differ = np.average((medians - np.average(medians, axis=0, weights=share)) ** 2, axis=0, weights=share)
+        added = [np.log(self.quantiles[name]).var(axis=1) - np.log(self.exact[name]).var(axis=1) for name in weights]
+        size = np.maximum(np.average(added, axis=0, weights=share), 1e-12)
+        return np.asarray(np.sqrt(np.maximum(0.0, 1 - differ / size)))
 
 
 def crps_terms(loss: Array, forecasts: Sequence[Array], unit: Array | None = None) -> tuple[Array, Array]:

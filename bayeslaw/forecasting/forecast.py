@@ -140,10 +140,11 @@ class Forecast:
     def error(self) -> str:
         """What error of the law the spread `extrapolated` has, in words; empty if there is none."""
         walks = [member.errors.walk for member in self.beyond if member.errors is not None]
+        usual = "the error that laws have beyond the runs of other ladders"
         known = {
             "the law's error as learnt from these runs and from other ladders": any(not walk.exact for walk in walks),
-            "the error that laws have beyond the runs of other ladders": any(walk.exact and walk.share == 1 for walk in walks),
-            f"half of the error that laws have beyond the runs of other ladders, and {DIFFER}": any(w.share < 1 for w in walks),
+            usual: any(walk.exact and not walk.shares for walk in walks),
+            f"{usual}, of which {DIFFER} is a part": any(walk.shares for walk in walks),
         }
         return " or ".join(text for text, applies in known.items() if applies)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import xarray as xr
 from scipy.optimize import Bounds, LinearConstraint, minimize
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.files import as_path
 from bayeslaw.core.methods import PublicFunction
@@ -22,6 +22,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
+from bayeslaw.noise.walk import directions, usual_size
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
 from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
@@ -30,8 +31,7 @@ FORMAT = 1
 TURNS = 6  # that the laws of a second stack take, and for every further one times as many
 LEAST = 1e-3  # smallest weight: a smaller one would be a few draws of some thousand, which changes no interval
 DIFFER = "what the stack's laws differ by"
-IN_STACK = 0.5  # of the usual error beyond the runs that each law of a stack has, where none has learnt one (`make cpt`)
-ALONE = 0.9  # share of the draws from which on a law of a stack counts as if it were alone
+COMPARED = 100  # settings beyond the runs, and draws, at which the laws of a stack are compared
 NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at which the optimiser counts as converged
 
 
@@ -258,33 +258,73 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     """Return the fit with the error of its law for a forecast by some fits, or None where it has none.
 
     The error of a law that learnt none from its runs is one of a usual size, beyond the runs. Where all of several laws are such,
-    what they differ by is a part of it, and each has the share `IN_STACK` of that size; not where one law gives nearly all draws
-    (`ALONE`).
+    what they differ by is a part of it, and the rest is added (`rest_of_errors`).
     """
     away = fit.extrapolation
     if away is None or away.discrepancy is None:
         return None
-    if not differ_in_part(selections):
+    if not (shares := rest_of_errors(selections)):
         return away
-    walk = replace(away.discrepancy.walk, share=IN_STACK)
-    return replace(away, discrepancy=replace(away.discrepancy, walk=walk))
+    return replace(away, discrepancy=replace(away.discrepancy, walk=replace(away.discrepancy.walk, shares=shares)))
 
 
-def differ_in_part(selections: Sequence[tuple[Fit, Index]]) -> bool:
-    """Whether a forecast is by several laws of which none has learnt an error: what they differ by is a part of it."""
-    draws = Counter[str]()
-    for fit, chosen in selections:
-        draws[fit.law.name] += chosen.size
+def several_exact(selections: Sequence[tuple[Fit, Index]]) -> bool:
+    """Whether a forecast is by several laws of which none has learnt an error."""
     every = {id(fit): fit.extrapolation for fit, _ in selections}.values()
-    return max(draws.values()) < ALONE * draws.total() and all(
+    return len({fit.law.name for fit, _ in selections}) > 1 and all(
         away is None or away.discrepancy is None or away.discrepancy.walk.exact for away in every
     )
 
 
+def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
+    """Return along each axis the share of the usual error that remains when what several laws differ by is taken from it.
+
+    The laws are compared an e-fold beyond the largest runs along the axis, at the other settings of the fitted rows. With a usual
+    size s there, and a standard deviation d of the laws' mean log losses, the share is sqrt(1 - d^2/s^2), or 0. Empty for one law,
+    for laws that have learnt an error, and for laws that no row has all covariates of: their errors stay whole.
+    """
+    if not several_exact(selections):
+        return {}
+    chosen: dict[int, tuple[Fit, list[Index]]] = {}
+    for fit, draws in selections:
+        chosen.setdefault(id(fit), (fit, []))[1].append(draws)
+    rows = max((fit.observed.covariates for fit, _ in chosen.values()), key=len)
+    if any({*fit.law.covariates} - {*rows} for fit, _ in chosen.values()):
+        return {}
+    count = np.array([sum(draws.size for draws in parts) for _, parts in chosen.values()])
+    law, shares = selections[0][0].law, dict[str, float]()
+    for axis in directions(law):
+        at, means = _beyond_along(law, rows, axis), list[Array]()
+        for fit, parts in chosen.values():
+            some = np.concatenate(parts)
+            values = fit.law.predict(fit.draws_of(some[evenly(some.size, COMPARED)]), {c: at[c] for c in fit.law.covariates})
+            means.append(np.log(values).mean(axis=0))
+        middle = np.average(means, axis=0, weights=count)
+        variance = np.average((np.array(means) - middle) ** 2, axis=0, weights=count).mean()
+        shares[axis] = float(np.sqrt(max(0.0, 1 - variance / usual_size(law, axis) ** 2)))
+    return shares
+
+
+def _beyond_along(law: Law, rows: Mapping[str, Array], axis: str) -> dict[str, Array]:
+    """Return settings an e-fold beyond the largest rows along an axis; tokens of an adaptation grow with the size."""
+    along = directions(law)
+    begun = np.flatnonzero(rows["D"] > 0) if "D" in rows else np.arange(next(iter(rows.values())).size)
+    some = begun[evenly(begun.size, COMPARED)]
+    at = {name: values[some] for name, values in rows.items()}
+    for name in along:
+        largest = rows[name].max() * (math.e if name == axis else 1.0)
+        at[name] = np.full(some.size, min(largest, law.covariates[name].support[1]))
+    if "D" in at and "D" not in along and "N" in along:
+        at["D"] = np.minimum(at["D"] / rows["N"][some] * at["N"], law.covariates["D"].support[1])
+    return at
+
+
 def errors_in_words(posterior: Posterior, ci_prob: float = 0.9) -> dict[str, str]:
     """Return by name what error of its law a fit, or each of a stack, has learnt, or why none, as `Fit.learnt`."""
-    in_part = differ_in_part(posterior.selections)
-    beyond = f"beyond them it has half of the error that laws have on other ladders, besides {DIFFER}" if in_part else ""
+    several = several_exact(posterior.selections)
+    beyond = (
+        f"beyond them {DIFFER} is a part of the error that laws have on other ladders, and the rest is added" if several else ""
+    )
     return {name: fit.learnt(ci_prob, beyond) for name, fit in fits_of(posterior).items()}
 
 

@@ -55,6 +55,16 @@ def directions(law: Law) -> tuple[str, ...]:
     return tuple(name for name, c in law.axes.items() if c.logarithmic and name not in shared)
 
 
+def weight(law: Law, axis: str) -> float:
+    """Return by which the size beyond the runs is multiplied along an axis of a law that counts as exact inside them."""
+    return WEIGHTS.get(axis, 1.0) if CONTINUED & {*law.covariates} else 1.0
+
+
+def usual_size(law: Law, axis: str) -> float:
+    """Return the sd of the error, an e-fold beyond the runs along an axis, of a law that counts as exact inside them."""
+    return weight(law, axis) * math.exp(BEYOND[0] + BEYOND[1] ** 2)
+
+
 def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
     """Return log covariates (n, axes) along `directions`; D = 0 counts as one token."""
     columns = [np.log(np.maximum(covariates[a], law.covariates[a].support[0] or 1.0)) for a in directions(law)]
@@ -115,8 +125,9 @@ class Walk:
         As `BEYOND`.
     exact : bool
         Whether the law counts as exact inside the runs, since no error was learnt there; beyond them the walk goes on from 0.
-    share : float
-        Of `beyond`: less than 1 where the law is one of several, whose differences are a part of their errors.
+    shares : mapping of covariate to float
+        Of the size beyond the runs along each axis: less than 1 where the law is one of several, whose differences are a part of
+        their errors.
     """
 
     law: Law = field(repr=False)
@@ -128,7 +139,7 @@ class Walk:
     information: float = 1.0
     beyond: tuple[float, float] = BEYOND
     exact: bool = False
-    share: float = 1.0
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, law: Law, covariates: Mapping[str, Array]) -> Walk | None:
@@ -159,9 +170,8 @@ class Walk:
     @property
     def weights(self) -> Array:
         """By which the size beyond the runs is multiplied for each feature, where the law counts as exact inside them."""
-        known = WEIGHTS if CONTINUED & {*self.law.covariates} else {}
         names = zip(directions(self.law), self.axes, strict=True)
-        own = [np.full(a.inside.size + a.beyond.size, known.get(name, 1.0)) for name, a in names]
+        own = [np.full(a.inside.size + a.beyond.size, weight(self.law, name) * self.shares.get(name, 1.0)) for name, a in names]
         return np.concatenate([*own, *(np.outer(a, b).ravel() for a, b in combinations(own, 2))])
 
     def features(self, covariates: Mapping[str, Any]) -> Array:
@@ -192,7 +202,7 @@ class Walk:
         array (all features, S)
         """
         rng, inside = np.random.default_rng(entropy), self.inside
-        extra = self.share * np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
+        extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
         if self.exact:
             return np.asarray(extra * rng.standard_normal((inside.size, scale.size)) * (self.weights * ~inside)[:, None])
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,6 @@ class DrawnErrors:
         features = self.walk.features(covariates)
         used = features.any(axis=0)  # few settings lie beyond every knot
         return np.asarray(features[:, used] @ self.coefficients[used])
-
-    def times(self, share: float) -> DrawnErrors:
-        """Return a share of the errors of a law that counts as exact inside the runs."""
-        return DrawnErrors(replace(self.walk, share=share * self.walk.share), share * self.coefficients)
 
     def along(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (s,) at settings (s,), each by its own draw."""

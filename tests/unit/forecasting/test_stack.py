@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import IN_STACK, LEAST, TURNS, Stack, errors_in_words, paired, stacking, with_error
+from bayeslaw.forecasting.stack import LEAST, TURNS, Stack, errors_in_words, paired, stacking, with_error
 from bayeslaw.laws.card import load_law
+from bayeslaw.noise.walk import usual_size
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails, faults
@@ -211,31 +213,46 @@ def test_laws_of_a_second_stack_take_turns(stack: Stack) -> None:
     assert [p.turns for p in paired([first, second]) if isinstance(p, Stack)] == [1, TURNS]  # a second time changes nothing
 
 
+def multiplied(fit: Fit, name: str, factor: float) -> Fit:
+    """A fit of a law of another name, whose losses are those of this one times a factor."""
+    posterior = fit.tree["posterior"].to_dataset()
+    tree = fit.tree.copy()
+    tree["posterior"] = xr.DataTree(posterior.assign({k: factor * posterior[k] for k in ("E", "A", "B", "C", "F")}))
+    return replace(fit, law=replace(fit.law, name=name), tree=tree)
+
+
 @pytest.mark.slow
-def test_stacked_laws_that_learnt_no_error_have_half_of_the_usual_size_each(ptpp_fit: Fit) -> None:
+def test_what_the_laws_of_a_stack_differ_by_is_a_part_of_their_error(ptpp_fit: Fit) -> None:
+    """Losses that differ by a factor f lie log f / 2 from their middle, which is taken from the usual size in squares."""
     learning = replace(ptpp_fit, info={**ptpp_fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
-    another = replace(learning, law=replace(learning.law, name="another"))
     draws = np.arange(4000)
 
-    def size(*selections: tuple[Fit, Any]) -> float:
-        """The sd of the error a long way beyond the runs."""
+    def size(*selections: tuple[Fit, Any]) -> dict[str, float]:
+        """The sd of the error an e-fold beyond the runs along each axis."""
         away = with_error(learning, list(selections))
         assert away is not None
         assert away.discrepancy is not None
-        at = {"N": np.array([1e12]), "ptpp": np.array([1000.0])}
-        return float(away.discrepancy.drawn(draws, (1,)).at(at).std())
+        drawn, most = away.discrepancy.drawn(draws, (1,)), {k: v.max() for k, v in learning.observed.covariates.items()}
+        places = {axis: {k: np.array([v * (np.e if k == axis else 1.0)]) for k, v in most.items()} for axis in ("N", "ptpp")}
+        return {axis: float(drawn.at(at).std()) for axis, at in places.items()}
 
     alone = size((learning, draws))
     assert size((learning, draws), (learning, draws)) == alone  # one law in two turns
-    assert size((learning, draws), (another, draws[:100])) == alone  # another law with hardly any draws
-    assert size((learning, draws), (another, draws)) == pytest.approx(IN_STACK * alone)
+    assert size((learning, draws), (multiplied(learning, "same", 1.0), draws)) == pytest.approx(alone)
+    near, far = multiplied(learning, "near", np.exp(0.016)), multiplied(learning, "far", 1.2)
+    assert size((learning, draws), (far, draws)) == dict.fromkeys(alone, 0.0)
+    some = size((learning, draws), (near, draws))
+    for axis, whole in alone.items():
+        assert some[axis] == pytest.approx(whole * np.sqrt(1 - (0.008 / usual_size(learning.law, axis)) ** 2), rel=0.01)
+    few = size((learning, draws), (far, draws[:4]))
+    assert all(0.8 * alone[axis] < few[axis] < alone[axis] for axis in alone)  # a law with hardly any draws
     at = AT.assign(N=1e12, ptpp=1000.0)
-    both = Stack({"one": learning, "other": another}, {"one": 0.5, "other": 0.5})
+    both = Stack({"one": learning, "other": near}, {"one": 0.5, "other": 0.5})
     for posterior in (learning, both):
         assert forecast(posterior, at, force=True).spreads == ("latent", "run", "extrapolated")
-    assert "half of the error" in forecast(both, at, force=True).error
-    assert "half of the error" in errors_in_words(both)["one"]
-    assert "half of the error" not in forecast(learning, at, force=True).error
+    assert "differ by" in forecast(both, at, force=True).error
+    assert "differ by" in errors_in_words(both)["one"]
+    assert "differ by" not in forecast(learning, at, force=True).error
 
 
 def test_two_noises_of_one_law_keep_its_error_beyond_the_runs() -> None:
@@ -249,4 +266,4 @@ def test_two_noises_of_one_law_keep_its_error_beyond_the_runs() -> None:
     far = table.tail(1).assign(ptpp=1e3, run="new").drop(columns="loss")
     forecasts = [posterior.forecast(far, force=True) for posterior in (fits["normal"], *stacks)]
     assert [f.headlines for f in forecasts] == [["extrapolated"]] * 4
-    assert ["half of the error" in f.error for f in forecasts] == [False, False, False, True]
+    assert ["differ by" in f.error for f in forecasts] == [False, False, True, True]
