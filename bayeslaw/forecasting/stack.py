@@ -298,10 +298,12 @@ def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
         for fit, parts in chosen.values():
             some = np.concatenate(parts)
             values = fit.law.predict(fit.draws_of(some[evenly(some.size, COMPARED)]), {c: at[c] for c in fit.law.covariates})
-            means.append(np.log(values).mean(axis=0))
-        middle = np.average(means, axis=0, weights=count)
-        variance = np.average((np.array(means) - middle) ** 2, axis=0, weights=count).mean()
-        shares[axis] = float(np.sqrt(max(0.0, 1 - variance / usual_size(law, axis) ** 2)))
+            with np.errstate(all="ignore"):
+                means.append(np.log(values).mean(axis=0))
+        known = np.array(means)[:, np.isfinite(means).all(axis=0)]
+        variance = np.average((known - np.average(known, axis=0, weights=count)) ** 2, axis=0, weights=count)
+        differ = variance.mean() if variance.size else 0.0
+        shares[axis] = math.sqrt(max(0.0, 1 - differ / usual_size(law, axis) ** 2))
     return shares
 
 
