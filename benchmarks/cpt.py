@@ -466,9 +466,10 @@ def main() -> None:
     print("Error, losses in the target's 90% intervals, and their width, means over the cases of a sweep:\n")
     print(stack_errors(rows))
     if len(at_bases):
-        print("\nThe interval score is best without such an error: on the small sweeps the laws differ by more than they err. The")
-        print("rest was not chosen by that score. Laws that are fitted to more bases agree better, while the error of their stack")
-        print("goes on growing by about 1% for each e-fold beyond the bases. Delphi, fitted to its smallest bases in turn:\n")
+        print(
+            "\nThis was not chosen by interval scores (docs/decisions/forecasting.md). Losses in 90% intervals, and their width, on"
+        )
+        print("Delphi, fitted to its smallest bases in turn:\n")
         print(bases(at_bases))
         print(
             "\nFitted to all bases, widths of its intervals at four times the largest N, the largest PTPP and 1 to 8 billion tokens"

@@ -81,7 +81,7 @@ def forecast(
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
         answer.say(
-            f"note: effects learnt of fitted runs are kept in {counted(later, 'later row')}; noise normal-drift lets them change"
+            f"note: {counted(later, 'later row')} of fitted runs: effects of runs stay as learnt; with normal-drift they change"
         )
     answer.say(*(str(check) for check in (*failures(loaded.checks), *result.checks) if not check.passed))
     answer.judge(checks)

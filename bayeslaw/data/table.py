@@ -310,7 +310,7 @@ def read_table(
         frame = frame.assign(D=frame["atpp"] * frame["N"])
         conversions.append("D = atpp x N")
     if "ptpp" not in frame and {"pretrain_tokens", "N"} <= set(frame):
-        frame = frame.assign(ptpp=frame["pretrain_tokens"] / frame["N"])
+        frame = frame.assign(ptpp=frame["pretrain_tokens"] / frame["N"].where(frame["N"] > 0))
         conversions.append("ptpp = pretrain_tokens / N")
     return Runs(frame, name, tuple(conversions), tuple(unread), originals=originals)
 

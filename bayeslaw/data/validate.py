@@ -127,15 +127,15 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
 
 
 def without_repeats(runs: Runs, laws: Iterable[Law]) -> tuple[Runs, list[str]]:
-    """Leave out rows that repeat others exactly under one of the laws, if the table drops such rows; return a note on them too.
+    """Leave out rows that repeat others exactly under every law, if the table drops such rows; return a note on them too.
 
     Parameters
     ----------
     runs, laws : Runs and laws
         The laws say which columns tell rows apart.
     """
-    again = sorted({row for law in laws for row in repeats(runs.frame, law).index}) if runs.duplicates == "drop" else []
-    if not again:
+    repeated = [{*repeats(runs.frame, law).index} for law in laws] if runs.duplicates == "drop" else [set[int]()]
+    if not (again := sorted(set[int].intersection(*repeated))):
         return runs, []
     which = "repeat earlier rows" if len(again) > 1 else "repeats an earlier row"
     return replace(runs, frame=runs.frame.drop(index=again)), [f"Left out: {row_ranges(again)}, which {which} exactly."]
@@ -203,10 +203,10 @@ def repeats_note(runs: Runs, law: Law) -> str:
             "if they are one measurement, keep one of them, since each narrows the intervals as a new one would"
         )
     if twice := of_two_outcomes(runs.frame, law):
-        which, them = ("has", "it is") if len(twice) == 1 else ("have", "they are")
+        which = "has" if len(twice) == 1 else "have"
         notes.append(
             f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}: keep the one "
-            f"that counts, unless {them} measured anew"
+            "that counts, unless both are separate measurements"
         )
     return ". ".join(notes)
 
@@ -300,7 +300,8 @@ def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
     """Find rows of checkpoints whose loss before adaptation is not known, and name the checkpoints."""
     missing = frame[frame[BASE_LOSS].isna()]
     names = [name for name in NAMED if name in frame]
-    suggestion = f"{MEASURE}; without it, leave out these rows by --where, or fit a law that does not need it"
+    others = "leave out these rows by --where, or " * (len(missing) < len(frame))
+    suggestion = f"{MEASURE}; without it, {others}fit a law that does not need it"
     faults = list[Fault]()
     for model, rows in missing.groupby(names, dropna=False, sort=False) if names else [((), missing)]:
         which = in_words(dict(zip(names, model, strict=True)))

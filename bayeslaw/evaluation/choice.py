@@ -268,8 +268,8 @@ class HeldOut:
     def stacked(self, weights: Mapping[str, float], *, in_part: bool = False) -> Array:
         """Return some 1,000 draws (draws, n) of the weighted forecasts.
 
-        With `in_part` what the laws differ by at a row is a part of their errors, as in forecasts of a stack of laws that have
-        learnt none (`forecasting.stack.rest_of_errors`), where it is that at settings an e-fold beyond the runs.
+        With `in_part` what the laws differ by at a row is a part of their errors. Forecasts of a stack of such laws take what they
+        differ by an e-fold beyond the runs instead (`forecasting.stack.rest_of_errors`).
         """
         parts, rest = [], self._rest(weights) if in_part else np.ones(len(self.rows))
         for name, weight in weights.items():

@@ -103,29 +103,25 @@ def base_loss_check(observed: Observations, covariates: Mapping[str, Any]) -> Ch
         return None
     columns = [*names, BASE_LOSS]
     known = pd.concat(frame[columns] for frame in _measured([observed])).drop_duplicates(ignore_index=True)
-    found = list[str]()
-    stated = pd.DataFrame({name: covariates[name] for name in columns}).drop_duplicates()
-    for *model, loss in stated.itertuples(index=False, name=None):
-        ratio, limits = known[names] / model, known[BASE_LOSS] / loss
-        same = ((ratio - 1).abs() <= SAME).all(axis=1)
-        if (same & ((limits - 1).abs() <= DISORDER)).any():
-            continue
-        above = (ratio <= 1 + SAME).all(axis=1) & (limits < 1 / (1 + DISORDER))
-        below = (ratio >= 1 - SAME).all(axis=1) & (limits > 1 + DISORDER)
-        if (wrong := above | below).any():
-            at = limits[wrong].sub(1).abs().idxmax()
-            side, more = ("above", "larger") if above[at] else ("below", "smaller")
-            other = in_words(dict(zip(names, known.loc[at, names], strict=True)))
-            found.append(
-                f"base_loss {loss:.4g} of {in_words(dict(zip(names, model, strict=True)))} lies {side} "
-                f"{known.loc[at, BASE_LOSS]:.4g}, that of "
-                + ("this model among the runs" if same[at] else f"{other}, which has no {more} {' or '.join(names)}")
-            )
-    if not found:
+    stated = pd.DataFrame({name: covariates[name] for name in columns}).drop_duplicates(ignore_index=True)
+    ratio = known[names].to_numpy() / stated[names].to_numpy()[:, None]  # (settings, known checkpoints, names)
+    loss = known[BASE_LOSS].to_numpy() / stated[BASE_LOSS].to_numpy()[:, None]
+    same = (np.abs(ratio - 1) <= SAME).all(axis=-1)
+    above = (ratio <= 1 + SAME).all(axis=-1) & (loss < 1 / (1 + DISORDER))
+    below = (ratio >= 1 - SAME).all(axis=-1) & (loss > 1 + DISORDER)
+    wrong = (above | below) & ~(same & (np.abs(loss - 1) <= DISORDER)).any(axis=1, keepdims=True)
+    if not (rows := np.flatnonzero(wrong.any(axis=1))).size:
         return None
-    rest = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+    first = int(rows[0])
+    worst = int(np.where(wrong[first], np.abs(loss[first] - 1), -1.0).argmax())
+    of, other = stated.to_dict("records")[first], known.to_dict("records")[worst]
+    model, its = (in_words({name: row[name] for name in names}) for row in (of, other))
+    side, more = ("above", "larger") if above[first, worst] else ("below", "smaller")
+    whose = "this model among the runs" if same[first, worst] else f"{its}, which has no {more} {' or '.join(names)}"
+    text = f"base_loss {of[BASE_LOSS]:.4g} of {model} lies {side} {other[BASE_LOSS]:.4g}, that of {whose}"
+    rest = f", and {rows.size - 1} more like it" if rows.size > 1 else ""
     advice = "Make sure that it is of this checkpoint, of the fitted domain and in the unit of the runs"
-    return Check("base_loss", False, found[0] + rest, "model", stated.reset_index(drop=True), advice)
+    return Check("base_loss", False, text + rest, "model", stated.loc[rows].reset_index(drop=True), advice)
 
 
 def unknown_base_loss(name: str, models: str, way: str) -> BayeslawError:

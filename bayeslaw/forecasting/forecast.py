@@ -168,7 +168,8 @@ class Forecast:
             checks += [(name, check) for check in member.checks()]
         named = [replace(c, text=f"{name}: {c.text}") if name else c for name, c in checks]
         groups = {check.text: check for member in self.members if (check := new_groups_check(member.fit)) is not None}
-        bases = {check.text: check for m in self.members if (check := base_loss_check(m.fit.observed, m.covariates)) is not None}
+        fits = {id(m.fit): m for m in self.members if not m.fit.levels}.values()  # levels, such as domains, have bases of their own
+        bases = {check.text: check for m in fits if (check := base_loss_check(m.fit.observed, m.covariates)) is not None}
         return (*named, *groups.values(), *bases.values(), self._extrapolation[1])
 
     @cached_property

@@ -269,31 +269,36 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
 
 
 def several_exact(selections: Sequence[tuple[Fit, Index]]) -> bool:
-    """Whether a forecast is by several laws of which none has learnt an error."""
+    """Whether a forecast is by several laws that have an error beyond the runs and have learnt none inside them."""
     every = {id(fit): fit.extrapolation for fit, _ in selections}.values()
-    return len({fit.law.name for fit, _ in selections}) > 1 and all(
-        away is None or away.discrepancy is None or away.discrepancy.walk.exact for away in every
-    )
+    errors = [away.discrepancy for away in every if away is not None and away.discrepancy is not None]
+    several = len({fit.law.name for fit, _ in selections}) > 1
+    return several and bool(errors) and all(error.walk.exact for error in errors)
 
 
 def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
     """Return along each axis the share of the usual error that remains when what several laws differ by is taken from it.
 
     The laws are compared an e-fold beyond the largest runs along the axis, at the other settings of the fitted rows. With a usual
-    size s there, and a standard deviation d of the laws' mean log losses, the share is sqrt(1 - d^2/s^2), or 0. Empty for one law,
-    for laws that have learnt an error, and for laws that no row has all covariates of: their errors stay whole.
+    size s there, and a standard deviation d of the laws' mean log losses, the share is sqrt(1 - d^2/s^2), or 0. Empty for one law
+    and for laws that have learnt an error, whose errors stay whole; and for laws with other axes, or with covariates that change
+    along an axis, such as a base loss, since they can't be compared at a setting that nobody has measured.
     """
     if not several_exact(selections):
         return {}
     chosen: dict[int, tuple[Fit, list[Index]]] = {}
     for fit, draws in selections:
         chosen.setdefault(id(fit), (fit, []))[1].append(draws)
-    rows = max((fit.observed.covariates for fit, _ in chosen.values()), key=len)
-    if any({*fit.law.covariates} - {*rows} for fit, _ in chosen.values()):
-        return {}
+    fits = [fit for fit, _ in chosen.values()]
+    law, along = fits[0].law, directions(fits[0].law)
+    rows = max((fit.observed.covariates for fit in fits), key=len)
+    for fit in fits:
+        free = {*along, "D", "r", *fit.law.shares, *fit.law.indicators}
+        if directions(fit.law) != along or not {*fit.law.covariates} <= free & {*rows}:
+            return {}
     count = np.array([sum(draws.size for draws in parts) for _, parts in chosen.values()])
-    law, shares = selections[0][0].law, dict[str, float]()
-    for axis in directions(law):
+    shares = dict[str, float]()
+    for axis in along:
         at, means = _beyond_along(law, rows, axis), list[Array]()
         for fit, parts in chosen.values():
             some = np.concatenate(parts)

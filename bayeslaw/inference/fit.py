@@ -21,7 +21,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import SWAPPED, of_two_outcomes, one_domain, repeats_note, same_in_other_runs, swapped_note
+from bayeslaw.data.validate import SWAPPED, of_two_outcomes, one_domain, repeats, repeats_note, same_in_other_runs, swapped_note
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
@@ -136,10 +136,13 @@ def fit(
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
     checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
     if note := repeats_note(runs, law):
-        elsewhere = bool(same_in_other_runs(runs.frame, law) or of_two_outcomes(runs.frame, law))
-        settled = runs.duplicates == "drop" and not elsewhere  # the text says which rows were left out
-        which = "`--where \"run != 'NAME'\"` leaves out a run" if elsewhere else "`--duplicates drop`"
-        checks.append(Check("repeats", settled, note, "model", pd.DataFrame(), f"Keep one row of each ({which})"))
+        ways = {
+            "`--duplicates drop`": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
+            "`--where \"run != 'NAME'\"` leaves out a run": bool(same_in_other_runs(runs.frame, law)),
+            f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
+        }
+        needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
+        checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
     if note := swapped_note(runs.frame, law):
         checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
     if compressed is not None and bins is not None:

@@ -172,9 +172,9 @@ def allocate(
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
-            "some compute, or its best N or D, lies outside the runs, so losses include the law's error (extrapolated). The best N "
-            "and D are those of the law without it: their intervals are too narrow if the law is wrong there. Compute inside the "
-            "runs has narrower intervals if asked for by itself"
+            "some compute, or its best N or D, lies outside the runs, so losses include the law's error (extrapolated), and the "
+            "best N and D leave it out: their intervals are too narrow if the law is wrong there. Compute inside the runs has "
+            "narrower intervals if asked for by itself"
         )
     rows = np.concatenate([np.stack([own.observed.covariates[c] for c in ("N", "D")], axis=1) for own, _ in fits])
     rows = np.unique(rows[(rows > 0).all(axis=1)], axis=0)

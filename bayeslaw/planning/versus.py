@@ -195,12 +195,13 @@ class Versus:
         if self.crossing.size:
             lines.append(self._crossing_sentence(ci_prob))
         of = f"of {len(self.settings)} settings"
+        open_ = np.ones(len(self.settings), dtype=bool)
         for name, probability in (("A", 1 - self.b_better), ("B", self.b_better)):
-            if (sure := probability >= SURE).any() and not sure.all():
+            open_ &= ~(sure := probability >= SURE)
+            if sure.any() and not sure.all():
                 lines.append(
                     f"{name} is better with a probability of {SURE:.0%} or more at {self._where(sure)} FLOPs ({sure.sum()} {of})."
                 )
-        open_ = (self.b_better > 1 - SURE) & (self.b_better < SURE)
         if open_.any():
             lines.append(
                 f"Nobody can know yet which is better at {self._where(open_)} FLOPs: neither has a probability of {SURE:.0%} there "

@@ -205,7 +205,7 @@ def _in_order(logs: list[Log]) -> list[Log]:
 def _entries(logs: list[Log], given: LogMap) -> Entries:
     """Return the entries of all logs under our names, in numbers."""
     parts, notes, faults = list[pd.DataFrame](), list[str](), list[Fault]()
-    of_logs: dict[str, list[str]] = {}  # each note once, with the logs that it is about
+    of_logs: dict[str, dict[str, None]] = {}  # each note once, with the logs that it is about
     counts: dict[str, tuple[bool, str]] = {}
     splits: dict[str, dict[str, str]] = {}
     for column in (*given.columns, *given.losses):
@@ -218,7 +218,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
         _check_one_split(log, meaning, splits)
         part, read, wrong = _renamed(log, meaning, marks, len(logs) > 1)
         for note in (*log.notes, *read):
-            of_logs.setdefault(note.removeprefix(f"{log.name}: "), []).append(log.name)
+            of_logs.setdefault(note.removeprefix(f"{log.name}: "), {})[log.name] = None
         faults += wrong
         for run in part["run"].dropna().unique():
             by_logger, name = counts.setdefault(run, (meaning.by_logger, log.name))
@@ -234,7 +234,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     domains: dict[str, str] = {}  # one spelling for each: Pile, pile
     parts = [p.rename(columns=lambda c: domains.setdefault(c.lower(), c) if c.startswith(LOSS) else c) for p in parts]
     frame = pd.concat(parts, ignore_index=True).astype({"_name": "category"})
-    for text, names in of_logs.items():
+    for text, names in ((text, [*of]) for text, of in of_logs.items()):
         some = f"{len(names)} of {len(logs)} logs ({listed(names, 3)})" if len(names) < len(logs) else f"{len(logs)} logs"
         notes.append(f"{names[0] if len(names) == 1 else some}: {text}")
     notes += _not_found(frame, logs, given)
