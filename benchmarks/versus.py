@@ -105,7 +105,7 @@ def table(number: int) -> tuple[dict[str, float], Runs]:
     while True:
         draws = LAW.sample_prior(1, observed.at, rng)
         expected = LAW.predict(draws, {c: frame[c].to_numpy() for c in LAW.covariates})[0]
-        losses = with_noise(expected, observed, frame, LAW, {}, rng)[1]
+        losses = with_noise(expected, observed, frame, LAW, {"noise": "auto"}, rng)[1]
         runs = Runs(frame.assign(loss=losses), f"truth {number}")
         if not check(runs, LAW):
             return {k: float(v[0]) for k, v in draws.items()}, runs
