@@ -79,6 +79,16 @@ def test_a_sound_table_passes_the_check(command: Command, folder: Path) -> None:
     assert "named.csv: 42 rows are sound for chinchilla; 2 base-checkpoint rows (D = 0) are kept out of the fit.\n" in done.out
 
 
+def test_check_counts_the_rows_that_a_fit_has_and_notes_swapped_columns(command: Command, folder: Path) -> None:
+    table = pd.read_csv("runs.csv").drop(columns="run").assign(D=lambda t: 20 * t["N"] + t["D"])
+    pd.concat([table, table.head(1)]).rename(columns={"N": "D", "D": "N"}).to_csv("swapped.csv", index=False)
+    done = command("check", "swapped.csv", "--law", "chinchilla", "--duplicates", "drop")
+    assert done.status == 0
+    assert "swapped.csv: 40 rows are sound for chinchilla.\n" in done.out
+    assert "row 41, which repeats an earlier row exactly, is left out" in done.out
+    assert "note: every run has more parameters than training tokens" in done.out
+
+
 def test_check_names_every_fault_of_a_table(command: Command, folder: Path) -> None:
     table = pd.read_csv("ptpp.csv")
     table.loc[3, "loss"], table.loc[7, "r"], table.loc[9, "N"] = -1.0, 34.0, 8.1

@@ -12,8 +12,10 @@ import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.design.candidates import grid_of_runs, read_candidates
 from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
+from bayeslaw.laws.pooling import with_by, with_levels
 from tests import oracles
 from tests.errors import fails
+from tests.fixed import stand_in_fit
 from tests.posteriors import START, starting
 
 AT: dict[str, Any] = START | {"D": [1e7, 1e8], "r": 0.25}
@@ -122,13 +124,31 @@ def test_a_base_loss_that_contradicts_those_of_the_runs_is_a_concern(n: float, p
 
 def test_several_contradicting_base_losses_are_counted() -> None:
     observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(TWO))
-    at = {"N": np.array([1e8, 1e10]), "ptpp": np.array([31.0, 62.0]), "base_loss": np.array([3.3, 3.4])}
+    at = {"N": np.array([1e8, 1e8, 1e10]), "ptpp": np.array([31.0, 31.0, 62.0]), "base_loss": np.array([2.8, 3.3, 3.4])}
     check = base_loss_check(observed, at)
     assert check is not None
     assert check.text.endswith(", and 1 more like it")
+    assert check.table["base_loss"].tolist() == [3.3, 3.4]
+
+
+def test_base_losses_at_very_many_settings_are_looked_at_at_once() -> None:
+    """One by one, 100,000 settings would take a minute and more."""
+    observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(TWO))
+    at = {"N": np.full(100_000, 1e8), "ptpp": np.full(100_000, 31.0), "base_loss": np.linspace(2.8, 2.9, 100_000)}
+    assert base_loss_check(observed, at) is None
 
 
 def test_forecasts_have_the_concern() -> None:
     at = START | {"D": 1e7, "r": 0.25}
-    names = [check.name for check in starting(2.98, 3.02).forecast(at | {"base_loss": 9.0}, force=True).checks]
-    assert "base_loss" in names
+    fit = starting(2.98, 3.02)
+    assert "base_loss" in [check.name for check in fit.forecast(at | {"base_loss": 9.0}, force=True).checks]
+
+
+def test_base_losses_of_several_domains_are_not_compared() -> None:
+    """Those of code lie far below those of web, whichever model is larger."""
+    web = oracles.table(starting().law, runs=8, checkpoints=8).assign(domain="web")
+    both = pd.concat([web, web.assign(domain="code", run="c " + web["run"], **{c: web[c] / 2 for c in ("loss", "base_loss")})])
+    law = with_levels(with_by(starting().law, {"J": "domain"}), {"domain": ("code", "web")})
+    fit = stand_in_fit(law, both, draws=400)
+    at = web.tail(1).assign(N=2 * web["N"].max(), run="new").drop(columns="loss")
+    assert "base_loss" not in [check.name for check in fit.forecast(at, force=True).checks]
