@@ -144,7 +144,7 @@ class Forecast:
         known = {
             "the law's error as learnt from these runs and from other ladders": any(not walk.exact for walk in walks),
             usual: any(walk.exact and not walk.shares for walk in walks),
-            f"{usual}, of which {DIFFER} is a part": any(walk.shares for walk in walks),
+            f"{usual}, less {DIFFER}": any(walk.shares for walk in walks),
         }
         return " or ".join(text for text, applies in known.items() if applies)
 
