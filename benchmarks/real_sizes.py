@@ -5,7 +5,7 @@
 Losses are simulated from the `transfer-` laws, from `from-base-source`, and from OTHER, a truth of a form that no law of the target
 has: tokens of the pre-training count as a share of new ones, so that a longer one lowers the loss for good. Models have 2.4e8 to
 2.8e9 parameters, stages of 15 and 31 tokens per parameter, three replay shares and ten D, with run effects of .2 to 2% and points
-that scatter by .26%. To each table the law itself, if it is a packaged one, and the recommended laws are fitted at the defaults, and
+that scatter by .26%. To each table the law itself, if it is packaged, and the recommended laws are fitted at the defaults, and
 forecast the loss at 8.1e9 parameters, a stage of 279 and 20 adaptation tokens per parameter. Base losses, which `from-base-source`
 has as a covariate, are those of `transfer-source`.
 """
