@@ -32,7 +32,7 @@ from bayeslaw.evaluation.choice import (
 )
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.scores import draw_scores, point_scores
-from bayeslaw.forecasting.stack import Stack, several_exact
+from bayeslaw.forecasting.stack import Stack, rest_of_errors
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import model_label
 from bayeslaw.posterior.fit import Fit
@@ -70,7 +70,7 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
     held = _held_forecasts(work, asked, along, common, cuts, {name: [scored[cut, name] for cut in cuts] for name in judged})
     weights, table = _weighed_beyond(work, asked, held, fits)
     stack = Stack.of(fits, weights)
-    _score_beyond(work, asked.by, held, tried, weights, in_part=several_exact(stack.selections))
+    _score_beyond(work, asked.by, held, tried, weights, in_part=bool(rest_of_errors(stack.selections)))
     work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
     rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, asked.by)))
     runs = held.relative.groupby([rows["held_out"], rows["run"]], sort=False).mean()

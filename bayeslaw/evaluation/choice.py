@@ -271,14 +271,15 @@ class HeldOut:
         With `in_part` what the laws differ by at a row is a part of their errors. Forecasts of a stack of such laws take what they
         differ by an e-fold beyond the runs instead (`forecasting.stack.rest_of_errors`).
         """
-        parts, rest = [], self._rest(weights) if in_part else np.ones(len(self.rows))
+        parts, rest = [], self._rest(weights)[:, None] if in_part else None
         for name, weight in weights.items():
             count = round(1000 * weight)
             some = ((np.arange(count) + 0.5) / count * KEPT).astype(np.int64)
-            exact, whole = (
-                (of[name][:, some] for of in (self.exact, self.quantiles)) if in_part else (0.0, self.quantiles[name][:, some])
-            )
-            parts.append(exact + rest[:, None] * (whole - exact))
+            whole = self.quantiles[name][:, some]
+            if rest is not None:
+                exact = self.exact[name][:, some]
+                whole = exact + rest * (whole - exact)
+            parts.append(whole)
         return np.hstack(parts).T
 
     def _rest(self, weights: Mapping[str, float]) -> Array:

@@ -433,8 +433,8 @@ def sample_note(scores: pd.DataFrame, name: str) -> str:
     """
     (row,) = scores.to_dict("records")
     if left := row["seen_rows_left_out"]:
-        rows, are, them = (counted(left, "row"), *(("is", "it") if left == 1 else ("are", "them")))
-        return f"{rows} of {name} {are} in the fit and not scored (--in-sample scores {them} too)."
+        are, them = ("is", "it") if left == 1 else ("are", "them")
+        return f"{counted(left, 'row')} of {name} {are} in the fit and not scored (--in-sample scores {them} too)."
     if row["sample"] == "held-out":
         return ""
     return f"IN-SAMPLE: {row['sample']} are those of the fit, so these scores do not say how well it forecasts."

@@ -268,28 +268,23 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     return replace(away, discrepancy=replace(away.discrepancy, walk=replace(away.discrepancy.walk, shares=shares)))
 
 
-def several_exact(selections: Sequence[tuple[Fit, Index]]) -> bool:
-    """Whether a forecast is by several laws that have an error beyond the runs and have learnt none inside them."""
-    every = {id(fit): fit.extrapolation for fit, _ in selections}.values()
-    errors = [away.discrepancy for away in every if away is not None and away.discrepancy is not None]
-    several = len({fit.law.name for fit, _ in selections}) > 1
-    return several and bool(errors) and all(error.walk.exact for error in errors)
-
-
 def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
     """Return along each axis the share of the usual error that remains when what several laws differ by is taken from it.
 
     The laws are compared an e-fold beyond the largest runs along the axis, at the other settings of the fitted rows. With a usual
     size s there, and a standard deviation d of the laws' mean log losses, the share is sqrt(1 - d^2/s^2), or 0. Empty for one law
-    and for laws that have learnt an error, whose errors stay whole; and for laws with other axes, or with covariates that change
-    along an axis, such as a base loss, since they can't be compared at a setting that nobody has measured.
+    and for laws that have learnt an error or have none, whose errors stay as they are; and for laws with other axes, or with
+    covariates that change along an axis, such as a base loss, since they can't be compared at a setting that nobody has measured.
     """
-    if not several_exact(selections):
+    if len({fit.law.name for fit, _ in selections}) == 1:
         return {}
     chosen: dict[int, tuple[Fit, list[Index]]] = {}
     for fit, draws in selections:
         chosen.setdefault(id(fit), (fit, []))[1].append(draws)
     fits = [fit for fit, _ in chosen.values()]
+    errors = [away.discrepancy for fit in fits if (away := fit.extrapolation) is not None and away.discrepancy is not None]
+    if not errors or not all(error.walk.exact for error in errors):
+        return {}
     law, along = fits[0].law, directions(fits[0].law)
     rows = max((fit.observed.covariates for fit in fits), key=len)
     for fit in fits:
@@ -328,10 +323,8 @@ def _beyond_along(law: Law, rows: Mapping[str, Array], axis: str) -> dict[str, A
 
 def errors_in_words(posterior: Posterior, ci_prob: float = 0.9) -> dict[str, str]:
     """Return by name what error of its law a fit, or each of a stack, has learnt, or why none, as `Fit.learnt`."""
-    several = several_exact(posterior.selections)
-    beyond = (
-        f"beyond them {DIFFER} is a part of the error that laws have on other ladders, and the rest is added" if several else ""
-    )
+    in_part = f"beyond them {DIFFER} is a part of the error that laws have on other ladders, and the rest is added"
+    beyond = in_part if rest_of_errors(posterior.selections) else ""
     return {name: fit.learnt(ci_prob, beyond) for name, fit in fits_of(posterior).items()}
 
 
