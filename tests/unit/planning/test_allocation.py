@@ -282,4 +282,4 @@ def test_laws_of_a_stack_that_agree_have_their_whole_error() -> None:
         result, exact = (allocate(fit, 1e27, discrepancy=choice) for choice in ("learned", "none"))
         assert result.extrapolated
         size.append(float(np.median(np.abs(np.log(result.loss / exact.loss)))))
-    assert size[1] == pytest.approx(size[0], rel=0.15)
+    assert size[1] == pytest.approx(size[0], rel=0.15)  # other random numbers, of a size that varies from draw to draw
