@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 def backtest(
     runs: options.RunsPath,
-    law: Annotated[str, Option(help="The law: one that comes with bayeslaw, or the path of a card.")],
+    law: Annotated[
+        str,
+        Option(
+            help="The law: one that comes with bayeslaw, or the path of a card. Several, separated by commas, make a stack with "
+            "equal weights."
+        ),
+    ],
     by: Annotated[
         str, Option(help="The direction of the cuts: compute (the column flops, or 6 N D), N, D, ptpp or step.")
     ] = "compute",
@@ -46,7 +52,7 @@ def backtest(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> Answer:
-    """At several cuts, fit a law to the runs up to the cut and score its forecasts beyond it: error and coverage by distance."""
+    """At several cuts, fit laws to the runs up to the cut and score their forecasts beyond it: error and coverage by distance."""
     from bayeslaw.evaluation.backtest import LEGEND
     from bayeslaw.evaluation.scores import legend
 
@@ -56,9 +62,10 @@ def backtest(
         "by": options.pairs_of("--pool", pool, "PARAMETER=COLUMN, such as E=domain"),
         "draws": draws, "tune": tune, "chains": chains, "bins": bins,
     }  # fmt: skip
+    laws = options.laws_named(law)
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
     result = bayeslaw.backtest(
-        table, law, by=by, cuts=cuts, noise=noise, discrepancy=discrepancy, as_=as_, seed=seed,
+        table, laws[0] if len(laws) == 1 else laws, by=by, cuts=cuts, noise=noise, discrepancy=discrepancy, as_=as_, seed=seed,
         options=settings, executor=executor, force=force, progress=not quiet,
     )  # fmt: skip
 

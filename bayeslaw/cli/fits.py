@@ -58,10 +58,9 @@ def fit(
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy}
-    names = [law] if Path(law).is_file() else [name.strip() for name in law.split(",")]
-    laws = [bayeslaw.load_law(name, shares=shares, reference=reference) for name in ([law] if len(names) == 1 else names)]
+    laws = [bayeslaw.load_law(name, shares=shares, reference=reference) for name in options.laws_named(law)]
     fitted: Fit | Stack
-    if len(names) == 1:
+    if len(laws) == 1:
         fitted = bayeslaw.fit(laws[0], table, progress=not quiet, **settings)
     else:
         fitted = bayeslaw.fit_stack(laws, table, progress=not quiet, **settings)

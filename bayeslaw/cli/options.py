@@ -195,6 +195,11 @@ def columns_of_each(texts: list[str] | None, *paths: Path | None) -> list[dict[s
     return [{} if path is None else next(each) for path in paths]
 
 
+def laws_named(text: str) -> list[str]:
+    """Return the names or paths of laws that are separated by commas; a path may have commas itself."""
+    return [text] if Path(text).is_file() else [name.strip() for name in text.split(",")]
+
+
 def number_of(before: str, text: str) -> float:
     """Return a number; `before` is what stands before it in the command."""
     from bayeslaw.core.text import number

@@ -7,6 +7,7 @@ counted in e-folds of one direction: one e-fold is 2.7 times as much compute, N,
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
@@ -31,6 +33,8 @@ from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains,
 from bayeslaw.evaluation.scores import COVERED, forecast_cells, point_scores
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
+from bayeslaw.forecasting.together import laws_of_stack
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -72,7 +76,7 @@ class Backtest:
     Attributes
     ----------
     law, by : str
-        Name of the law, and the direction.
+        Name of the law or stack, and the direction.
     rows : DataFrame
         One row for each forecast of a row beyond a cut: cut, row (its number in the table), run, the row's value in the direction,
         reach (e-folds beyond the cut), `as` ('known run' where rows of its run were fitted), spread (to report at the row, such as
@@ -150,7 +154,7 @@ ABSOLUTE = tuple({"mae_rel": "mae", "bias_rel": "bias", "width_rel_eti90": "widt
 
 def backtest(
     runs: Runs | pd.DataFrame | str | Path,
-    law: Law | str | Path,
+    law: Law | str | Path | Sequence[Law | str | Path],
     *,
     by: str = "compute",
     cuts: int = 5,
@@ -163,7 +167,7 @@ def backtest(
     force: bool = False,
     progress: bool = True,
 ) -> Backtest:
-    """Fit a law to the rows up to a cut and score its forecasts of those beyond it, at several cuts along one direction.
+    """Fit a law or a stack to the rows up to a cut and score its forecasts of those beyond it, at several cuts in one direction.
 
     Values of the direction within `SAME` e-folds of each other are on one side of each cut. Cuts come after the middle of
     the different values and later; before the first are at least two of them and twice as many rows as the law has parameters.
@@ -171,7 +175,8 @@ def backtest(
     Parameters
     ----------
     runs : Runs, DataFrame or path
-    law : Law, name or path of a card
+    law : Law, name or path of a card, or a sequence of them
+        Several make a stack with equal weights, as by `bayeslaw.fit_stack`, of rows that each of them describes.
     by : {'compute', 'N', 'D', 'ptpp', 'step'}
         The direction: a column of the table. Compute is the column `flops`, or 6 N D in a table without one.
     cuts : int
@@ -213,30 +218,53 @@ def backtest(
     if as_ not in get_args(Reading):
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
     _, learned = read_choice(discrepancy)
-    given, law = dict(options or {}), load_law(law)
+    given, laws = dict(options or {}), [load_law(law)] if isinstance(law, (Law, str, Path)) else laws_of_stack(law)
     if not learned:  # fits need not learn what no forecast uses
         given["discrepancy"] = "none"
-    table, notes = _usable(read_runs(runs), law, given)
+    table, notes = _usable(read_runs(runs), laws, given)
     along = direction(table, by)
-    values = cuts_along(table, pooled_law(law, table, given), by, along, cuts)
+    values = cuts_along(table, [pooled_law(law, table, given) for law in laws], by, along, cuts)
     if len(values) < cuts:
         notes.append(
             f"{counted(len(values), 'cut')} instead of {cuts}: {by} has no more values with enough rows below and some above."
         )
     parts = [replace(table, frame=table.frame[along <= cut], name=f"{table.name} up to {by} {cut:.3g}") for cut in values]
-    seldom = [part.name for part in parts if resolved(noise, law, part) == "auto" != resolved(noise, law, table)]
-    if seldom:
-        notes.append(
-            f"Of {seldom[-1]} and below, too few runs are logged often enough for noise {law.noise}, which the card of {law.name} "
-            "names and later cuts have: these fits have the usual one."
-        )
-    tasks = [Task(law, part, given | {"seed": seed, "noise": noise}) for part in parts]
+    notes += [note for law in laws if (note := _seldom(law, noise, table, parts))]
+    tasks = [Task(law, part, given | {"seed": seed, "noise": noise}) for part in parts for law in laws]
     asked = {"discrepancy": discrepancy, "as_": as_, "seed": seed}
     then = partial(forecasts_beyond, table=table, along=along, by=by, asked=asked, force=force)
-    outcomes = fit_many(tasks, executor=executor, then=then, progress=progress)
+    if len(laws) == 1:
+        outcomes = fit_many(tasks, executor=executor, then=then, progress=progress)
+    else:
+        fits = fit_many(tasks, executor=executor, progress=progress)
+        outcomes = [_stacked(i, fits[i * len(laws) : (i + 1) * len(laws)], then) for i in range(len(parts))]
     if all(outcome.error for outcome in outcomes):
         values_of(outcomes)
-    return _result(law, by, along, parts, outcomes, notes)
+    name = laws[0].name if len(laws) == 1 else "stack of " + ", ".join(law.name for law in laws)
+    return _result(name, laws[0].outcome, by, along, parts, outcomes, notes)
+
+
+def _seldom(law: Law, noise: str | Callable[..., Any], table: Runs, parts: Sequence[Runs]) -> str:
+    """Say below which cut runs are logged too seldom for the noise that a card names; '' where all fits have it, or none."""
+    seldom = [part.name for part in parts if resolved(noise, law, part) == "auto" != resolved(noise, law, table)]
+    if not seldom:
+        return ""
+    return (
+        f"Of {seldom[-1]} and below, too few runs are logged often enough for noise {law.noise}, which the card of {law.name} "
+        "names and later cuts have: these fits have the usual one."
+    )
+
+
+def _stacked(index: int, fits: Sequence[Result[Fit]], then: Callable[[Stack], Beyond]) -> Result[Beyond]:
+    """Return the forecasts beyond a cut by the stack of the fits up to it, with equal weights, or why one of them was not made."""
+    if failed := [outcome for outcome in fits if outcome.error]:
+        return Result(index, None, failed[0].error, failed[0].traceback)
+    members = {fit.law.name: fit for fit in values_of(fits)}
+    stack = Stack(members, dict.fromkeys(members, 1 / len(members)))
+    try:
+        return Result(index, then(stack))
+    except BayeslawError as error:
+        return Result.failed(index, "cut", str(error))
 
 
 # --- directions and cuts ---------------------------------------------------------------------------------------------
@@ -309,17 +337,17 @@ def places(groups: int, first: int, count: int) -> list[int]:
     return sorted({start + (groups - 1 - start) * k // count for k in range(count)})
 
 
-def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> list[float]:
+def cuts_along(runs: Runs, laws: Sequence[Law], by: str, along: pd.Series, count: int) -> list[float]:
     """Return values of a direction at which to cut, ascending; the rows at a cut and below are fitted.
 
     Parameters
     ----------
-    runs, law : Runs and Law
-        The law has the parameters that it is fitted with.
+    runs, laws : Runs and sequence of Law
+        The laws have the parameters that they are fitted with; below each cut there are enough rows for all of them.
     by, along, count : str, Series (n,), int
         As in `backtest` and `direction`.
     """
-    ends, needed = group_ends(along[along > 0].to_numpy()), 2 * len(law.parameters)
+    ends = group_ends(along[along > 0].to_numpy())
     if len(ends) < LEAST_VALUES:
         shown = ", ".join(f"{value:.3g}" for value in ends) or "none"
         raise BayeslawError(
@@ -329,8 +357,10 @@ def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> l
         )
 
     def lacking(cut: float) -> str:
-        rows = runs.frame[along <= cut]
-        if len(rows) < needed:
+        return next((problem for law in laws if (problem := lacking_for(law, runs.frame[along <= cut]))), "")
+
+    def lacking_for(law: Law, rows: pd.DataFrame) -> str:
+        if len(rows) < (needed := 2 * len(law.parameters)):
             return f"there are {counted(len(rows), 'row')}, and a fit of {law.name} takes {needed}, twice its parameters"
         if alone := [column for column in law.levels if rows[column].nunique() < 2]:
             return f"parameters differ by {alone[0]}, which has one value there"
@@ -346,19 +376,19 @@ def cuts_along(runs: Runs, law: Law, by: str, along: pd.Series, count: int) -> l
     return [ends[i] for i in places(len(ends), first, count)]
 
 
-def _usable(runs: Runs, law: Law, options: Mapping[str, Any]) -> tuple[Runs, list[str]]:
-    """Check a whole table for a law; return the rows that are fitted and forecast, and notes on the others."""
-    pooled, notes = pooled_law(law, runs, options), list[str]()
-    if mixed := mixed_domains(runs.frame, pooled, VARY):
-        raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
-    Observations.of(pooled, runs, options.get("noise_by"))
-    runs, repeated = without_repeats(runs, [pooled])
-    notes += repeated
-    frame = runs.frame
-    if (base := base_rows(frame, pooled)).any():
-        frame = frame[~base]
-        notes.append(f"Left out: {counted(int(base.sum()), 'base-checkpoint row')} (D = 0), which {law.name} can't describe.")
-    return replace(runs, frame=frame), notes
+def _usable(runs: Runs, laws: Sequence[Law], options: Mapping[str, Any]) -> tuple[Runs, list[str]]:
+    """Check a whole table for some laws; return the rows that are fitted and forecast, and notes on the others."""
+    pooled = [pooled_law(law, runs, options) for law in laws]
+    for law in pooled:
+        if mixed := mixed_domains(runs.frame, law, VARY):
+            raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
+        Observations.of(law, runs, options.get("noise_by"))
+    runs, notes = without_repeats(runs, pooled)
+    for law in pooled:
+        if (base := base_rows(runs.frame, law)).any():
+            runs, rows = replace(runs, frame=runs.frame[~base]), counted(int(base.sum()), "base-checkpoint row")
+            notes = [*notes, f"Left out: {rows} (D = 0), which {law.name} can't describe."]
+    return runs, notes
 
 
 def pooled_law(law: Law, runs: Runs, options: Mapping[str, Any]) -> Law:
@@ -396,13 +426,13 @@ type Kept = Callable[[Forecast, pd.DataFrame], pd.DataFrame]
 
 
 def forecasts_beyond(
-    fit: Fit, *, table: Runs, along: pd.Series, by: str, asked: Mapping[str, Any], force: bool, kept: Kept | None = None
+    fit: Posterior, *, table: Runs, along: pd.Series, by: str, asked: Mapping[str, Any], force: bool, kept: Kept | None = None
 ) -> Beyond:
     """Forecast the rows of a table beyond those that a fit has seen.
 
     Parameters
     ----------
-    fit, table : Fit and Runs
+    fit, table : Fit or Stack, and Runs
         The fit is to the rows of the table up to some value of the direction.
     along, by : Series (n,) by row and str
         As `direction` returns it for the rows of the table and the fit, and its name.
@@ -413,7 +443,8 @@ def forecasts_beyond(
     """
     if failures(fit.checks) and not force:
         return Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
-    cut = float(along.loc[pd.Index(fit.observed.rows)].max())
+    fitted = np.concatenate([member.observed.rows for member in fits_of(fit).values()])
+    cut = float(along.loc[pd.Index(fitted)].max())
     held, left_out = _held(fit, replace(table, frame=table.frame[along.loc[table.frame.index] > cut], duplicates="keep"))
     with threadpool_limits(1, "blas"):  # as workers have it: sums by several threads have other last digits
         predicted = forecast(fit, held, force=True, **asked)
@@ -437,14 +468,17 @@ def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Seri
     return pd.DataFrame(cells).assign(checks=checks_label(predicted.forced), model=predicted.model_label)
 
 
-def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
+def _held(posterior: Posterior, runs: Runs) -> tuple[Runs, dict[str, int]]:
     """Return the rows beyond a cut that can be scored, at most `MOST_ROWS`, and the numbers of the others by the reason."""
-    frame, group = runs.frame, fit.observed.group_column
-    out = {name: ~frame[name].map(exact, na_action="ignore").isin(known) for name, known in fit.law.levels.items()}
-    if fit.observed.group_names:
-        out[group] = ~frame[group].astype(str).isin(fit.observed.group_names)
-    reasons = {f"have a {name} that no fitted row has": mask.to_numpy() for name, mask in out.items()}
-    reasons[f"have the covariates and the {fit.law.outcome.name} of fitted rows"] = fit.observed.has(fit.law, frame)
+    frame, reasons = runs.frame, defaultdict[str, NDArray[np.bool_]](lambda: np.zeros(len(runs), dtype=bool))
+    for fit in fits_of(posterior).values():
+        observed = fit.observed
+        for name, levels in fit.law.levels.items():
+            reasons[f"have a {name} that no fitted row has"] |= ~frame[name].map(exact, na_action="ignore").isin(levels).to_numpy()
+        if observed.group_names:
+            unknown = ~frame[observed.group_column].astype(str).isin(observed.group_names)
+            reasons[f"have a {observed.group_column} that no fitted row has"] |= unknown.to_numpy()
+        reasons[f"have the covariates and the {fit.law.outcome.name} of fitted rows"] |= observed.has(fit.law, frame)
     left = np.any([*reasons.values()], axis=0)
     counts = {reason: int(mask.sum()) for reason, mask in reasons.items() if mask.any()}
     if left.all():
@@ -461,7 +495,13 @@ def _held(fit: Fit, runs: Runs) -> tuple[Runs, dict[str, int]]:
 
 
 def _result(
-    law: Law, by: str, along: pd.Series, parts: Sequence[Runs], outcomes: Sequence[Result[Beyond]], notes: Sequence[str]
+    name: str,
+    predicted: Outcome,
+    by: str,
+    along: pd.Series,
+    parts: Sequence[Runs],
+    outcomes: Sequence[Result[Beyond]],
+    notes: Sequence[str],
 ) -> Backtest:
     """Put the forecasts of all cuts together, and say what is not among them."""
     table, rows, notes = list[dict[str, object]](), list[pd.DataFrame](), list(notes)
@@ -478,7 +518,7 @@ def _result(
             notes.append(f"{where}: sampling {done.verdict} What lies beyond this cut {scored}.")
         notes += [f"{where}: {count:,} of {counts['beyond']:,} rows beyond it {why}." for why, count in done.left_out.items()]
         rows += [done.rows] if len(done.rows) else []
-    empty = pd.DataFrame(columns=["cut", "row", "run", "reach", "spread", law.outcome.name])
+    empty = pd.DataFrame(columns=["cut", "row", "run", "reach", "spread", predicted.name])
     forecasts = pd.concat(rows, ignore_index=True) if rows else empty
     known = int((forecasts["as"] == WORDS[2]).sum()) if rows else 0
     if known:
@@ -486,7 +526,7 @@ def _result(
             f"{known} of {len(forecasts)} forecasts are of later rows of fitted runs, with the effects learnt from these ('known "
             "run'); --as new-run forecasts them as other runs."
         )
-    return Backtest(law.name, by, forecasts, pd.DataFrame(table), tuple(notes), law.outcome)
+    return Backtest(name, by, forecasts, pd.DataFrame(table), tuple(notes), predicted)
 
 
 def by_reach(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:

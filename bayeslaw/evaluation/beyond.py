@@ -92,7 +92,8 @@ def _cuts(work: Work, by: str, along: pd.Series, common: Runs) -> tuple[list[Can
     possible, refused = dict[str, list[float]](), dict[str, BayeslawError]()
     for law in {c.law.name: c.law for c in work.candidates}.values():
         try:
-            possible[law.name] = cuts_along(common, pooled_law(law, common, work.options), by, along.loc[common.frame.index], CUTS)
+            pooled = pooled_law(law, common, work.options)
+            possible[law.name] = cuts_along(common, [pooled], by, along.loc[common.frame.index], CUTS)
         except BayeslawError as error:
             refused[law.name] = error
     if not possible:

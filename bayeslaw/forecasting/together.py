@@ -51,6 +51,19 @@ def fit_stack(
     >>> dict(stack.weights)
     {'chinchilla': 0.5, 'overtraining': 0.5}
     """
+    loaded = laws_of_stack(laws)
+    names = [law.name for law in loaded]
+    given = np.ones(len(names)) / len(names) if weights is None else np.array(weights, dtype=np.float64)
+    if given.size != len(names):
+        raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")
+    check_weights(given)
+    runs = read_runs(runs)
+    members = {law.name: fit(law, runs, **options) for law in loaded}
+    return Stack(members, dict(zip(names, given.tolist(), strict=True)))
+
+
+def laws_of_stack(laws: Sequence[Law | str | Path]) -> list[Law]:
+    """Return the laws of a stack, or refuse those that cannot be in one: fewer than two, one twice, other outcomes or domains."""
     loaded = [load_law(law) for law in laws]
     require_one_outcome(loaded)
     names = [law.name for law in loaded]
@@ -63,10 +76,4 @@ def fit_stack(
         raise BayeslawError(
             f"The laws of a stack describe the same losses: {shown}. Fit each by itself.", code="laws-of-two-domains"
         )
-    given = np.ones(len(names)) / len(names) if weights is None else np.array(weights, dtype=np.float64)
-    if given.size != len(names):
-        raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")
-    check_weights(given)
-    runs = read_runs(runs)
-    members = {law.name: fit(law, runs, **options) for law in loaded}
-    return Stack(members, dict(zip(names, given.tolist(), strict=True)))
+    return loaded

@@ -14,7 +14,7 @@ import pytest
 import bayeslaw
 from bayeslaw.evaluation.backtest import Backtest
 from bayeslaw.laws.card import load_law
-from tests.commands import Command
+from tests.commands import Command, refused
 from tests.fixed import without_sampling
 from tests.twins import TRUTHS, simulate
 
@@ -68,6 +68,36 @@ def test_every_executor_gives_the_same_numbers(made: Backtest, written: Path) ->
     pd.testing.assert_frame_equal(there.rows, made.rows, check_exact=True)
     pd.testing.assert_frame_equal(there.cuts, made.cuts)
     assert (there.text, there.notes) == (made.text, made.notes)
+
+
+@pytest.fixture(scope="module")
+def stacked(written: Path) -> Backtest:
+    return bayeslaw.backtest(written, ["chinchilla", "overtraining"], **CUTS | {"cuts": 1})
+
+
+def test_a_backtest_of_a_stack_scores_the_forecasts_of_its_fits_together(stacked: Backtest, written: Path) -> None:
+    assert (stacked.law, stacked.spread) == ("stack of chinchilla, overtraining", "extrapolated")
+    assert "stack of chinchilla, overtraining" in repr(stacked)
+    table, (cut,) = pd.read_csv(written), stacked.cuts.to_dict("records")
+    compute = 6 * table["N"] * table["D"]
+    assert (cut["rows"], cut["scored"], cut["checks"]) == ((compute <= cut["cut"]).sum(), (compute > cut["cut"]).sum(), "passed")
+    below = table[compute <= cut["cut"]]
+    stack = bayeslaw.fit_stack(["chinchilla", "overtraining"], below, seed=3, chains=2, progress=False)
+    beyond = table.loc[stacked.rows["row"] - 1, ["N", "D", "run"]]
+    alone = bayeslaw.forecast(stack, beyond, seed=3).summary()
+    assert stacked.rows["median"].to_numpy() == pytest.approx(alone["extrapolated_median"].to_numpy(), rel=2e-3)
+    width = stacked.rows["eti90_ub"] - stacked.rows["eti90_lb"]
+    expected = alone["extrapolated_eti90_ub"] - alone["extrapolated_eti90_lb"]
+    assert width.to_numpy() == pytest.approx(expected.to_numpy(), rel=0.1)
+
+
+def test_the_command_scores_a_stack(stacked: Backtest, written: Path, command: Command) -> None:
+    of = ("--law", "chinchilla, overtraining", "--cuts", 1, "--seed", 3, "--chains", 2, "-q", "--csv")
+    result = command("backtest", written, *of)
+    assert result.status == 0
+    printed = pd.read_csv(io.StringIO(result.out.split("\nAt ")[0]))
+    assert printed["crps"].to_numpy() == pytest.approx(stacked.reach["crps"].to_numpy())
+    refused(command("backtest", written, "--law", "chinchilla,chinchilla"), "each named once; these are chinchilla, chinchilla")
 
 
 @pytest.fixture

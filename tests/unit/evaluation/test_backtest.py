@@ -26,6 +26,7 @@ from bayeslaw.evaluation.backtest import (
 )
 from bayeslaw.evaluation.scores import crps
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.inference import batch
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -127,12 +128,12 @@ def ladder(rows: int = 24) -> Runs:
 
 def test_the_first_fit_has_twice_as_many_rows_as_parameters() -> None:
     runs = ladder()
-    assert cuts_along(runs, CHINCHILLA, "D", direction(runs, "D"), 5) == [1e9 * 2.0**k for k in (5, 6, 7, 8, 9)]
+    assert cuts_along(runs, [CHINCHILLA], "D", direction(runs, "D"), 5) == [1e9 * 2.0**k for k in (5, 6, 7, 8, 9)]
     runs = ladder(14)  # with 10 rows at the fifth of seven values
-    assert cuts_along(runs, CHINCHILLA, "D", direction(runs, "D"), 5) == [16e9, 32e9]
+    assert cuts_along(runs, [CHINCHILLA], "D", direction(runs, "D"), 5) == [16e9, 32e9]
     runs = ladder(10)
     with fails("too-few-rows", "8 rows", "10, twice its parameters", "8e+09"):
-        cuts_along(runs, CHINCHILLA, "D", direction(runs, "D"), 5)
+        cuts_along(runs, [CHINCHILLA], "D", direction(runs, "D"), 5)
 
 
 def test_a_law_is_fitted_to_as_many_values_as_it_needs() -> None:
@@ -142,17 +143,17 @@ def test_a_law_is_fitted_to_as_many_values_as_it_needs() -> None:
     last = table["ptpp"] > 200
     runs = read_runs(table.assign(ptpp=np.where(last, 279.0, 62.0), step=np.where(last, 300, np.arange(len(table)) % 3 + 1)))
     with fails("too-few-rows", "ptpp has 1 value (62)"):
-        cuts_along(runs, law, "step", direction(runs, "step"), 5)
+        cuts_along(runs, [law], "step", direction(runs, "step"), 5)
 
 
 def test_a_direction_needs_three_values() -> None:
     for values, shown in (([1e8, 1.01e8], "1 value"), ([1e8, 1e9], "2 values")):
         runs = read_runs(pd.DataFrame({"N": np.tile(values, 20), "D": 1e9, "loss": 3.0}))
         with fails("too-few-values", "N", shown, "at least 3"):
-            cuts_along(runs, CHINCHILLA, "N", direction(runs, "N"), 5)
+            cuts_along(runs, [CHINCHILLA], "N", direction(runs, "N"), 5)
     nothing = read_runs(pd.DataFrame({"step": [0, 0]}))
     with fails("too-few-values", "0 values", "none"):
-        cuts_along(nothing, CHINCHILLA, "step", direction(nothing, "step"), 1)
+        cuts_along(nothing, [CHINCHILLA], "step", direction(nothing, "step"), 1)
 
 
 # --- forecasts beyond a cut ------------------------------------------------------------------------------------------
@@ -470,6 +471,32 @@ def test_a_fit_that_cannot_be_made_costs_none_of_the_others(monkeypatch: pytest.
     assert made.notes[0].endswith("not scored. fit 1: The loss is not finite at row 40.")
     with without_sampling(), fails("items-failed", "fit 1", "(2 of 2 failed.)"):
         backtest(RUNS, CHINCHILLA, by="D", cuts=2, **{**QUICK, "options": {**SHORT, "bins": 0.1}}, noise="student")
+
+
+@pytest.mark.slow
+def test_a_stack_without_one_of_its_fits_is_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(task: Any, **options: Any) -> Any:
+        if task.law.name == "overtraining" and len(task.runs) < 25:
+            raise FitError("The loss is not finite at row 40.")
+        return fitted(task, **options)
+
+    fitted = batch._fitted
+    monkeypatch.setattr(batch, "_fitted", broken)
+    with without_sampling():
+        made = backtest(RUNS, [CHINCHILLA, "overtraining"], by="D", cuts=2, **QUICK)
+    assert made.cuts["checks"].tolist() == ["not scored", "passed"]
+    assert any(note.endswith("not scored. fit 2: The loss is not finite at row 40.") for note in made.notes)
+    assert set(made.rows["cut"]) == {made.cuts["cut"].iloc[1]}
+
+
+def test_below_each_cut_there_are_rows_enough_for_every_law() -> None:
+    runs, farseer = read_runs(TABLE.iloc[::2]), load_law("farseer")
+    of = [
+        cuts_along(runs, laws, "D", direction(runs, "D"), 9)
+        for laws in ([CHINCHILLA], [farseer], [CHINCHILLA, farseer], [farseer, CHINCHILLA])
+    ]
+    assert len(of[0]) > len(of[1])
+    assert of[1] == of[2] == of[3]
 
 
 DOMAINS = {"web": 1.0, "code": 0.9, "maths": 0.8}
