@@ -20,7 +20,6 @@ from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, cuts_along, forecasts_beyond, pooled_law
 from bayeslaw.evaluation.choice import (
     CUTS,
-    KEPT,
     PRIOR,
     HeldOut,
     Question,
@@ -153,7 +152,7 @@ def _held_forecasts(
     code, names = run_codes(frame)
     run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
     group = pd.Series(groups_of(along.loc[frame.index].to_numpy()), index=frame.index)
-    tables, quantiles, other = list[pd.DataFrame](), {name: list[Array]() for name in forecasts}, 0
+    tables, quantiles, other = list[pd.DataFrame](), {name: list[pd.DataFrame]() for name in forecasts}, 0
     for number, cut in enumerate(cuts):
         indices = [tables_of[number].index for tables_of in forecasts.values()]
         rows = indices[0][np.all([indices[0].isin(index) for index in indices], axis=0)]
@@ -162,7 +161,7 @@ def _held_forecasts(
         columns = {"cut": cut, "row": rows, "run": run[rows].to_numpy(), "group": group[rows].to_numpy(), "reach": reach}
         tables.append(pd.DataFrame(columns | {outcome.name: frame.loc[rows, outcome.name].to_numpy(dtype=np.float64)}))
         for name, tables_of in forecasts.items():
-            quantiles[name].append(tables_of[number].loc[rows].to_numpy())
+            quantiles[name].append(tables_of[number].loc[rows])
     if other:
         work.notes.append(f"{other} forecasts by some laws alone are not scored, since not every law could forecast these rows.")
     whole = pd.concat(tables, ignore_index=True)
@@ -171,8 +170,9 @@ def _held_forecasts(
             f"{common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
         )
     whole["near"] = nearness(whole["reach"].to_numpy(), asked.reach)
-    both = {name: np.concatenate(parts) for name, parts in quantiles.items()}  # with errors of the laws, and without
-    return HeldOut(whole, {n: q[:, :KEPT] for n, q in both.items()}, outcome, {n: q[:, KEPT:] for n, q in both.items()})
+    both = {name: pd.concat(parts) for name, parts in quantiles.items()}
+    reported, exact = ({name: table[which].to_numpy() for name, table in both.items()} for which in ("reported", "exact"))
+    return HeldOut(whole, reported, outcome, exact)
 
 
 def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:

@@ -174,11 +174,12 @@ def quantiles_of(predicted: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame (n, 2 KEPT)
-        Quantiles of the spread to report, and of that without the error of the law.
+        Under `reported` quantiles of the spread to report, and under `exact` of that without the error of the law.
     """
     at = (np.arange(KEPT) + 0.5) / KEPT
-    both = [np.quantile(each.predictive, at, axis=0).T for each in (predicted, replace(predicted, beyond=()))]
-    table = pd.DataFrame(np.hstack(both), index=frame.index)
+    both = {"reported": predicted, "exact": replace(predicted, beyond=())}
+    quantiles = {name: pd.DataFrame(np.quantile(each.predictive, at, axis=0).T, frame.index) for name, each in both.items()}
+    table = pd.concat(quantiles, axis="columns")
     table.attrs["spread"] = predicted.spread
     return table
 

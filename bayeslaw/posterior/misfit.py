@@ -1,7 +1,7 @@
 """Checks of a model against the runs that it was fitted to.
 
-They find outliers, a law that errs along a covariate, points counted as more than they are worth, an OU run effect in place of the
-law, and posteriors far out in their priors.
+They find outliers, losses that do not follow the settings, standard errors that are too large, a law that errs along a covariate,
+points counted as more than they are worth, an OU run effect in place of the law, and posteriors far out in their priors.
 
 Each is a concern with numbers and what to do. Limits are such that at most a few in a hundred well-specified tables raise one
 (`benchmarks/concerns.py`); a fit without concerns may still err outside its runs.
@@ -10,7 +10,7 @@ Each is a concern with numbers and what to do. Limits are such that at most a fe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ from bayeslaw.posterior.identifiability import ALARM, intra_class_correlation, r
 FAR_OUT, LEAST_OUT = 5.0, 0.02
 LEAST_DOF = 10.0  # of the Student-t noise by which outliers are judged
 NAMED = 3  # rows that a text names
+EXPLAINED = 0.5  # share of the variance of the responses; laws explain over .9 of it in the public tables, and of shuffled ones 0
 TAIL = 0.0027  # prior probability beyond a posterior median: three standard deviations of a normal prior
 VALUES, BINS = 8, 5  # a covariate with more values than the first is put into so many bins of equal numbers of rows
 LAG = 0.1  # correlation of neighbouring points below which intervals are at most 1.1 times too narrow
@@ -56,10 +57,13 @@ def model_checks(
         When each row was logged: its step or D.
     """
     residual = residuals(law, observed, draws)
+    outliers = outlier_check(residual, observed, noise, draws, len(law.parameters))
     checks = [
         runs_check(observed, noise),
         conflict_check(law, noise, draws, observed.at),
-        outlier_check(residual, observed, noise, draws, len(law.parameters)),
+        outliers,
+        explained_check(residual, observed, [] if outliers is None else outliers.table["row"]),
+        known_errors_check(residual, observed, len(law.parameters)),
         misfit_check(residual, observed, noise, {c: observed.covariates[c] for c in law.axes} | dict(others), len(law.parameters)),
         autocorrelation_check(residual, observed, noise, draws, order),
     ]
@@ -172,6 +176,60 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
         text = f"{far.size} of {residual.size:,} rows are more than {FAR_OUT:g} sd of their noise off: {'; '.join(named)}{more}"
     advice = "Look at these runs, and leave out what went wrong"
     return Check("outliers", not far.size, text, "model", frame, advice)
+
+
+def explained_check(residual: Array, observed: Observations, outliers: Collection[int]) -> Check | None:
+    """Check that the law explains most of the variance of the responses; None where they do not vary.
+
+    Parameters
+    ----------
+    residual : array (n,)
+        Response (log loss) less the posterior mean of the law's.
+    observed, outliers
+        The rows, and the numbers of those among them that are outliers, which do not count.
+    """
+    kept = ~np.isin(observed.rows, list(outliers))
+    if not kept.any() or np.ptp(observed.response[kept]) < 1e-9:
+        return None
+    around = observed.response[kept] - observed.response[kept].mean()
+    share = max(0.0, 1 - float((residual[kept] ** 2).sum() / (around**2).sum()))
+    text = f"the law explains {share:.0%} of the variance of the {observed.outcome.plural}"
+    advice = (
+        f"Look whether each {observed.outcome.name} stands beside its own settings (were columns sorted, shifted or joined?), and "
+        "whether runs differ in something that the law doesn't have"
+    )
+    return Check("explained", share >= EXPLAINED, text, "model", pd.DataFrame({"share": [share]}), advice)
+
+
+def known_errors_check(residual: Array, observed: Observations, fitted: int) -> Check | None:
+    """Check that rows do not lie nearer to the law than their stated standard errors allow; None where there are too few.
+
+    The sum of squared residuals over the stated variances is compared with its chi-squared distribution if these errors were
+    independent and all that there is.
+
+    Parameters
+    ----------
+    residual, observed
+    fitted : int
+        Number of fitted parameters of the law.
+    """
+    from scipy.stats import chi2
+
+    stated = observed.known > 0
+    if (left := int(stated.sum()) - fitted) < 1:
+        return None
+    ratio = float((residual[stated] ** 2 / observed.known[stated]).sum())
+    name, usual = observed.outcome.error, float(np.median(np.sqrt(observed.known[stated])))
+    passed = float(chi2.cdf(ratio, left)) > ALARM
+    size = f"{usual:.2%}" if observed.outcome.relative else f"{usual:.2g}"
+    scatter = float(np.sqrt((residual[stated] ** 2).sum() / left))
+    shown = f"{scatter:.2%}" if observed.outcome.relative else f"{scatter:.2g}"
+    text = f"rows scatter around the law by {shown}, and {name} states errors of {size}"
+    advice = (
+        f"Give {name} in the unit of the {observed.outcome.name}, as the standard deviation of errors that rows do not share: an "
+        "error that all runs have in common, as that of their validation set, is not one"
+    )
+    return Check("known_errors", passed, text, "model", pd.DataFrame({"ratio": [ratio / left]}), advice)
 
 
 def _expected(residual: Array, observed: Observations) -> Array:

@@ -81,7 +81,7 @@ def _data(fit: Fit) -> Facts:
     counts = {"rows": int(seen.response.size), "runs": seen.runs, "base_rows": len(seen.base)}
     return {
         "name": fit.origin, "sources": [asdict(source) for source in fit.sources], **counts, "unit": seen.unit,
-        "outcome": law.outcome.name, "outcomes": law.outcome.plural,
+        "outcome": law.outcome.name, "outcomes": law.outcome.plural, "with_errors": int((seen.known > 0).sum()),
         "sha256": fit.info["data_sha256"],
         "conversions": [str(c) for c in fit.info["conversions"]],
         "levels": {column: list(values) for column, values in law.levels.items()},

@@ -36,7 +36,8 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
     spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MOST_RANGES]]
     base = f"; {data['base_rows']} {data['outcomes']} of base checkpoints were kept out" if data["base_rows"] else ""
     head = f"We fitted the law {law['name']} ({law['source']})"
-    rows = f"to {data['rows']} {data['outcomes']} of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}."
+    errors = f" and the stated standard errors of {data['with_errors']} {data['outcomes']}" if data["with_errors"] else ""
+    rows = f"to {data['rows']} {data['outcomes']} of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}{errors}."
     settings, versions = fitting["settings"], fitting["versions"]
     sampled = (
         f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "

@@ -92,6 +92,36 @@ def test_a_diverged_run_is_named() -> None:
     assert check.text.endswith("and 7 more")
 
 
+def test_losses_that_do_not_follow_their_settings_are_named() -> None:
+    sound, shuffled = twin(), twin()
+    shuffled["loss"] = np.random.default_rng(0).permutation(shuffled["loss"])
+    check = judged(shuffled, sigma_point=0.2, sigma_run=0.1)["explained"]
+    assert not check.passed
+    assert "explains 0% of the variance of the losses" in check.text
+    assert "sorted, shifted or joined" in check.advice
+    passed = judged(sound)["explained"]
+    assert passed.passed
+    log, mean = np.log(sound["loss"]), np.log(LAW.predict({k: np.array([v]) for k, v in TRUTH.items()}, dict(sound[["N", "D"]]))[0])
+    assert passed.table["share"].item() == pytest.approx(1 - ((log - mean) ** 2).sum() / ((log - log.mean()) ** 2).sum())
+    sound.loc[17, "loss"] = 9.74  # an outlier is named as such
+    assert judged(sound, sigma_point=0.08)["explained"].passed
+
+
+@pytest.mark.parametrize(("stated", "passed"), [(1.0, True), (0.1, True), (2.0, False), (20.0, False)])
+def test_stated_errors_that_are_larger_than_the_scatter_are_named(stated: float, passed: bool) -> None:
+    """Rows with errors of their own of .4%, of which a multiple is stated."""
+    table = twins.simulate(LAW, TRUTH, settings(), 4, sigma_run=1e-6)
+    check = judged(table.assign(loss_se=stated * twins.POINT * table["loss"]), sigma_run=1e-6)["known_errors"]
+    assert check.passed == passed
+    if not passed:
+        assert f"and loss_se states errors of {stated * twins.POINT:.2%}" in check.text
+        assert "that rows do not share" in check.advice
+
+
+def test_tables_without_stated_errors_have_no_check_of_them() -> None:
+    assert "known_errors" not in judged(twin())
+
+
 def test_small_errors_of_smooth_curves_are_no_outliers() -> None:
     """1% off the law is many standard deviations of a curve's noise, but no fault of the row."""
     table = twin()

@@ -20,6 +20,7 @@ from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import fit_facts, left_out
+from bayeslaw.reporting.methods import methods
 from bayeslaw.reporting.report import Report, measured_transforms, report
 from tests import oracles
 from tests.errors import fails
@@ -217,6 +218,15 @@ def test_the_methods_text_has_the_numbers_of_the_fit(made: Report, sound_fit: Fi
         assert part in text
     assert r"$L = E + \frac{A}{N^{\alpha}} + \frac{B}{D^{\beta}}$" in latex
     assert r"90\% equal-tailed" in latex
+
+
+def test_the_methods_text_names_stated_errors_of_losses(sound_fit: Fit) -> None:
+    some = np.where(np.arange(sound_fit.observed.response.size) < 7, 0.01, 0.0)
+    stated = replace(sound_fit, observed=replace(sound_fit.observed, se=some))
+    of, interval = (fit_facts(f, "fit", None, None, 0.9, True, "") for f in (sound_fit, stated)), "90% interval"
+    without, text = (methods(facts, interval, False)["text"] for facts in of)
+    assert "with a run effect and the stated standard errors of 7 losses." in text
+    assert "stated" not in without
 
 
 def test_the_command_that_made_a_fit(made: Report) -> None:
