@@ -306,7 +306,7 @@ def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
     order, run, first = nested.order
     by_row = law.outcome.kind == "count"
     return {
-        "covariates": {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates},
+        "covariates": law.arrays(frame),
         "rows": frame.index.to_numpy(dtype=np.int64),
         "run": run,
         "run_names": tuple(nested.run_names[i] for i in nested.run[first]),
