@@ -189,18 +189,28 @@ def _text(card: Mapping[str, Any], key: str, section: str = "", default: str | N
     return line
 
 
-def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
-    """Return the law, or None where the card has faults, which are collected."""
-    for key in (key for key in card if key not in TOP):
-        known = f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}"
-        faults.found.append(LocatedError(f"a card has no {key!r}; it has {known}", "", key, code="unknown-key"))
+def _unknown_keys(card: Mapping[str, Any]) -> list[LocatedError]:
+    known = {key: f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}" for key in card if key not in TOP}
+    return [LocatedError(f"a card has no {key!r}; it has {text}", "", key, code="unknown-key") for key, text in known.items()]
+
+
+def _wrong_sections(card: Mapping[str, Any]) -> list[LocatedError]:
+    """Return faults of sections that are no tables, or empty where a law needs something: no other check can be made then."""
+    faults = []
     for section in TABLES:
         if not isinstance(card.get(section, {}), dict):
-            faults.found.append(LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table"))
+            faults.append(LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table"))
         elif section in NEEDED and not card.get(section) and not (section == "covariates" and "mixture" in card):
             message = f"a law needs at least one of [{section}], such as {NEEDED[section]}."
-            faults.found.append(LocatedError(message, "", section, code="empty-section"))
-    if any(fault.code in ("not-a-table", "empty-section") for fault in faults.found):
+            faults.append(LocatedError(message, "", section, code="empty-section"))
+    return faults
+
+
+def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
+    """Return the law, or None where the card has faults, which are collected."""
+    faults.found += _unknown_keys(card)
+    if wrong := _wrong_sections(card):
+        faults.found += wrong
         return None
     if (mixture := faults.of(read_mixture, card)) is None:
         return None
