@@ -103,6 +103,11 @@ class Observations:
         return np.searchsorted(self.run, np.arange(self.runs + 1)).astype(np.int64)
 
     @property
+    def slices(self) -> list[slice]:
+        """The rows of each run."""
+        return [slice(a, b) for a, b in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)]
+
+    @property
     def branched(self) -> bool:
         """Whether some runs share a checkpoint."""
         return len(self.checkpoint_names) < self.runs
