@@ -61,7 +61,7 @@ def maps(density: Density) -> dict[str, RidgeMap]:
         "coordinates": affine(density.start(), np.eye(density.size)),
         "affine": affine(mode, root_of_inverse(curvature(logp, mode))),
         "ridge": ridge,
-        "refined": ridge.refined(density, z.reshape(-1, density.size)),
+        "refined": ridge.refined(z.reshape(-1, density.size), len(density.names)),
     }
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -168,8 +168,8 @@ def score(
     force: options.Force = False,
 ) -> Answer:
     """Score the forecasts of a fit on held-out rows: each run, then error, bias, coverage, width and CRPS."""
-    from bayeslaw.core.text import counted, plain
-    from bayeslaw.evaluation.scores import headlines, legend, sample_note, scored
+    from bayeslaw.core.text import counted
+    from bayeslaw.evaluation.scores import sample_note, scored
 
     held, loaded = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)), bayeslaw.load_fit(fit)
     result = scored(loaded, held, discrepancy=discrepancy, as_=as_, seed=seed, in_sample=in_sample, force=force, mean=mean)
@@ -182,22 +182,33 @@ def score(
         return answer
     add_runs(answer, result.runs, outcome, None if all_ else MOST_RUNS)
     answer.say("")
+    if not all_:
+        (row,) = table.to_dict("records")
+        of = f"{counted(row['rows'], outcome.name)} of {counted(len(result.runs), 'run')} of {held.name}, {row['sample']}"
+        answer.say(f"{of}, forecast by {row['law']} {conditions(row)}")
+    add_scores(answer, table, outcome, loaded.unit, all_=all_)
+    return answer
+
+
+def conditions(row: Mapping[Hashable, Any]) -> str:
+    """Say by which spread and checks a row of scores is, and how many rows are not scored."""
+    left = row["base_rows_left_out"]
+    checks = f"({row['spread']}; checks {row['checks']}, model {row['model']})"
+    return checks + (f"; {left} base-checkpoint rows (D = 0) left out" if left else "")
+
+
+def add_scores(answer: Answer, table: pd.DataFrame, outcome: Outcome, unit: str, *, all_: bool) -> None:
+    """Add a table of scores of one row, and to the text all of them or the most important."""
+    from bayeslaw.core.text import plain
+    from bayeslaw.evaluation.scores import headlines, legend
+
     if all_:
         answer.show("scores", table, plain(table.T.set_axis(["value"], axis=1)))
         answer.say("", legend([*table], outcome))
     else:
-        (row,) = table.to_dict("records")
         answer.results["scores"] = table
-        left = row["base_rows_left_out"]
-        answer.say(
-            f"{counted(row['rows'], outcome.name)} of {counted(len(result.runs), 'run')} of {held.name}, {row['sample']}, "
-            f"forecast by {row['law']} "
-            f"({row['spread']}; checks {row['checks']}, model {row['model']})"
-            + (f"; {left} base-checkpoint rows (D = 0) left out" if left else "")
-        )
-        answer.say(*(f"  {name:<9} {text}" for name, text in headlines(table, loaded.unit, outcome).items()))
+        answer.say(*(f"  {name:<9} {text}" for name, text in headlines(table, unit, outcome).items()))
         answer.say("--all has the other scores.")
-    return answer
 
 
 MOST_RUNS = 12  # runs whose forecasts are printed: those with the largest errors

@@ -12,6 +12,7 @@ import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError, grouped
+from bayeslaw.core.text import counted
 
 if TYPE_CHECKING:
     from bayeslaw.laws.law import Law
@@ -140,8 +141,7 @@ def check(
     answer.say(*grouped(faults))
     if faults:
         answer.say(*_with_guesses(table, card))
-        count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
-        answer.error = BayeslawError(f"{runs.name} has {count} for {card.name}.", code="faulty-table")
+        answer.error = BayeslawError(f"{runs.name} has {counted(len(faults), 'fault')} for {card.name}.", code="faulty-table")
         return answer
     mixed = mixed_domains(table.frame, card)
     if not mixed:

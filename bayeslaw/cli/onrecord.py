@@ -10,7 +10,7 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
-from bayeslaw.cli.forecasts import MOST_RUNS, add_runs, settings_of
+from bayeslaw.cli.forecasts import MOST_RUNS, add_runs, add_scores, conditions, settings_of
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def settle(
     in_sample: options.InSample = False,
 ) -> Answer:
     """Score a registered forecast on measured losses without the fit: the numbers of `score`, from the registered draws."""
-    from bayeslaw.core.text import counted, plain
+    from bayeslaw.core.text import counted
     from bayeslaw.evaluation.prediction import read_prediction
-    from bayeslaw.evaluation.scores import headlines, legend, sample_note
+    from bayeslaw.evaluation.scores import sample_note
     from bayeslaw.evaluation.settlement import ENDING
     from bayeslaw.evaluation.settlement import settle as settled
 
@@ -123,21 +123,10 @@ def settle(
         answer.csv = table.to_csv(index=False)
         return answer
     add_runs(answer, result.runs, outcome, None if all_ else MOST_RUNS)
-    answer.results["scores"] = table
     (row,) = table.to_dict("records")
-    left = row["base_rows_left_out"]
-    answer.say(
-        "",
-        f"{row['rows']} {outcome.plural} of {held.name} against {counted(len(asked.rows), 'forecast')} by {row['law']} registered "
-        f"{asked.content['date']} ({row['spread']}; checks {row['checks']}, model {row['model']})"
-        + (f"; {left} base-checkpoint rows (D = 0) left out" if left else ""),
-    )
-    if all_:
-        answer.show("scores", table, plain(table.T.set_axis(["value"], axis=1)))
-        answer.say("", legend([*table], outcome))
-    else:
-        answer.say(*(f"  {name:<9} {text}" for name, text in headlines(table, asked.content["unit"], outcome).items()))
-        answer.say("--all has the other scores.")
+    of = f"{counted(row['rows'], outcome.name)} of {held.name} against {counted(len(asked.rows), 'forecast')} by {row['law']}"
+    answer.say("", f"{of} registered {asked.content['date']} {conditions(row)}")
+    add_scores(answer, table, outcome, asked.content["unit"], all_=all_)
     answer.say("The signature is that of the key." if asked.verified else "The SHA-256 of the file is the one in its last line.")
     if asked.signed and not asked.verified:
         answer.say("The file is signed, which --key verifies.")

@@ -1,4 +1,4 @@
-"""Commands of decisions: plan, allocate, transfer."""
+"""Commands of decisions: plan, allocate, transfer, tuning."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bayeslaw.core.text import counted
 if TYPE_CHECKING:
     from bayeslaw.planning.life import WholeLife
     from bayeslaw.planning.menu import PlanMenu
+    from bayeslaw.planning.plan import Plan
 
 MOST_ROWS = 10  # of undertuned runs that a terminal shows
 LEVEL = "COLUMN=VALUE, such as domain=web"
@@ -126,17 +127,8 @@ def plan(
     )
     bought = None
     if candidates is not None and budget is not None:
-        bought = planned.anchors(candidates, budget=budget, stages=stages, seed=given["seed"], force=force)
-    answer = Answer()
-    panels = [lambda ax, of=of: bayeslaw.plots.plot_plan(planned, ax, of=of) for of in planned.landscapes]
-    answer.save_picture(plot, *panels)
-    answer.say(*planned.lines(), "")
-    answer.save_table("frontier", planned.frontier, output, "frontier")
-    if len(planned.losses):
-        answer.say("")
-        answer.show("losses", planned.losses, joined=True)
-    answer.results["best"] = planned.best
-    answer.note(planned.notes)
+        bought = planned.anchors(candidates, budget=budget, stages=stages, seed=seed, force=force)
+    answer = _plan_answer(planned, output, plot)
     if bought is not None:
         answer.say("", "runs that would make the constraints surer")
         answer.show("picks", bought.picks)
@@ -165,6 +157,21 @@ def _menu_of(sizes: str, settings: dict[str, str], base_loss: list[str] | None) 
         for texts, value in zip(bases, values("--base-loss", rest), strict=True):
             texts.append(name + sign + value)
     return models, [_by_source("--base-loss", texts) for texts in bases]
+
+
+def _plan_answer(planned: Plan, output: Path | None, plot: Path | None) -> Answer:
+    """Return the answer about the plan of one checkpoint."""
+    answer = Answer()
+    panels = [lambda ax, of=of: bayeslaw.plots.plot_plan(planned, ax, of=of) for of in planned.landscapes]
+    answer.save_picture(plot, *panels)
+    answer.say(*planned.lines(), "")
+    answer.save_table("frontier", planned.frontier, output, "frontier")
+    if len(planned.losses):
+        answer.say("")
+        answer.show("losses", planned.losses, joined=True)
+    answer.results["best"] = planned.best
+    answer.note(planned.notes)
+    return answer
 
 
 def _menu_answer(menu: PlanMenu, output: Path | None, plot: Path | None) -> Answer:

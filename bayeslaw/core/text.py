@@ -60,10 +60,14 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
+def plural(noun: str) -> str:
+    """Return the plural of a noun: rows, losses, accuracies."""
+    return noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, such as '1 row', '3 rows' or '2 losses'."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
-    return f"{number:,} {noun if number == 1 else plural}"
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

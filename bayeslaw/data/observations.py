@@ -103,6 +103,11 @@ class Observations:
         return np.searchsorted(self.run, np.arange(self.runs + 1)).astype(np.int64)
 
     @property
+    def slices(self) -> list[slice]:
+        """The rows of each run."""
+        return [slice(a, b) for a, b in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)]
+
+    @property
     def branched(self) -> bool:
         """Whether some runs share a checkpoint."""
         return len(self.checkpoint_names) < self.runs
@@ -306,7 +311,7 @@ def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
     order, run, first = nested.order
     by_row = law.outcome.kind == "count"
     return {
-        "covariates": {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates},
+        "covariates": law.arrays(frame),
         "rows": frame.index.to_numpy(dtype=np.int64),
         "run": run,
         "run_names": tuple(nested.run_names[i] for i in nested.run[first]),

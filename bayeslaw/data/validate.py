@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import Fault, row_ranges, shortened
-from bayeslaw.core.text import exact, label_text, listed
+from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.columns import TEXT, columns_there, resolve
@@ -86,7 +86,7 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
             if purpose == "fit" and 0 < len(values) < covariate.at_least and not only_base:
                 shown = ", ".join(f"{v:g}" for v in values)
                 needed = f"{law.name} needs at least {covariate.at_least} different ones"
-                problem = f"{name} has {len(values)} value{'s' * (len(values) > 1)} ({shown}) and {needed}"
+                problem = f"{name} has {counted(len(values), 'value')} ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
     if purpose == "fit" and not any(f.column in ("N", "D") for f in faults):
@@ -151,7 +151,7 @@ def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
     """Return one fault for all rows that repeat others exactly; none if there are no such rows."""
     if (again := repeats(frame, law)).empty:
         return []
-    count = f"{len(again)} row{'s' * (len(again) != 1)} in all"
+    count = f"{counted(len(again), 'row')} in all"
     problem = f"{row_ranges(again.index)} repeat{'s' * (len(again) == 1)} {row_ranges(set(again))} exactly ({count})"
     suggestion = (
         "a fit would take each for a new measurement; leave them out by --duplicates drop (in Python read_runs(…, "
@@ -431,8 +431,8 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
     below, above = finite & ((values < low) if ends else (values <= low)), finite & ((values > high) if ends else (values >= high))
     at_end = (below & (values == low)) | (above & (values == high))
     limit = f"{name} {{value}} lies at a bound, which {name} can't reach"
-    counted = "give it as a share of counted items (an outcome of kind count), which may be 0 or 1, or leave the row out"
-    faults += cell_faults(frame, name, at_end, limit, counted, "at-a-bound")
+    suggestion = "give it as a share of counted items (an outcome of kind count), which may be 0 or 1, or leave the row out"
+    faults += cell_faults(frame, name, at_end, limit, suggestion, "at-a-bound")
     between = f"between {low:g} and {high:g}" if math.isfinite(high) else f"above {low:g}"
     outside, wrong = f"{name} {{value}} does not lie {between}", (below | above) & ~at_end
     percent = wrong & (values > 1) & (values <= 100) & (high == 1)

@@ -301,7 +301,7 @@ def _checkpoints(
         price[code] = max(price[code], value)
     trained = [names[c] for c in np.flatnonzero(price > 0)]
     shown = "; ".join(trained[:3]) + ("; …" if len(trained) > 3 else "")
-    note = f"{len(trained)} checkpoint{'s' * (len(trained) != 1)} must be trained first and paid for once ({shown})"
+    note = f"{counted(len(trained), 'checkpoint')} must be trained first and paid for once ({shown})"
     return price, [note] if trained else []
 
 

@@ -183,8 +183,7 @@ def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] |
                 f"{law.name} needs {', '.join(missing)}{unknown}, which the recipe does not have: add it to its settings.",
                 code="missing-covariate",
             )
-        at = {c: frame[c].to_numpy(dtype=np.float64) for c in law.covariates}
-        by_law.append(LawDraws(fit.law, fit.draws).outcome(at, chosen, axes=1))
+        by_law.append(LawDraws(law, fit.draws).outcome(law.arrays(frame), chosen, axes=1))
     loss = np.concatenate(by_law)[slice(None) if draws is None else draws].T
     at = {str(c): table[c].to_numpy()[:, None] for c in table.select_dtypes("float")}
     check_values(loss, fit.law, at, name=posterior.name)

@@ -111,9 +111,8 @@ class RidgeMap:
         slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
         return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
 
-    def refined(self, density: Density, z: Array, count: int | None = None) -> RidgeMap:
-        """The map with tail transforms of the density's named elements, or the first `count`, fitted to draws z (S, k)."""
-        count = len(density.names) if count is None else count
+    def refined(self, z: Array, count: int) -> RidgeMap:
+        """The map with tail transforms of the first `count` elements, fitted to draws z (S, k)."""
         return replace(self, tails=np.array([sinh_arcsinh(column) for column in z[:, :count].T]).reshape(-1, 4))
 
     def log_normal(self, x: Array) -> Array:

@@ -591,7 +591,7 @@ def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
 def _experience(rows: pd.DataFrame, outcome: Outcome) -> str:
     """Say how many outcomes the 90% intervals of some forecasts held, and by how much the medians were off."""
     scores, held = scores_of(rows, outcome), int(inside(rows, 0.9, outcome).sum())
-    what = f"{held} of {len(rows)} {outcome.name if len(rows) == 1 else outcome.plural}"
+    what = f"{held} of {counted(len(rows), outcome.name)}"
     if scores["forecasts"] != scores["rows"]:
         what = f"the {outcome.name} in {held} of {len(rows)} forecasts (of {scores['rows']} rows, from {scores['cuts']} cuts)"
     error = outcome.in_words(scores["mae_rel" if outcome.relative else "mae"])

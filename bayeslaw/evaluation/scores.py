@@ -443,8 +443,7 @@ def sample_note(scores: pd.DataFrame, name: str) -> str:
 def _point_score(
     fit: PointFit, held: Runs, loss: Array, counts: dict[str, object], bootstrap: Mapping[str, Array] | None
 ) -> dict[str, object]:
-    frame = complete(held.frame, fit.law)
-    settings = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
+    settings = fit.law.arrays(complete(held.frame, fit.law))
     draws = fit.draws if bootstrap is None else bootstrap
     predicted, spread = fit.predict(settings), fit.law.predict(draws, settings)
     for values, what in ((predicted[None], "The point fit"), (spread, "A bootstrap resample")):

@@ -117,7 +117,7 @@ class Forecast:
         shown = shown.assign(interval_of=table["headline"], extrapolation=table["extrapolation"])
         concerns = [str(check) for check in self.checks if not (check.passed or check.required)]
         sampling = f"FAILED (forced): do not trust these intervals. {failed_text(self.checks)}" if self.forced else "passed"
-        about = f"at {self.rows.size:,} setting{'s' * (self.rows.size != 1)}, {self.outcome.in_unit(self.unit)}"
+        about = f"at {counted(self.rows.size, 'setting')}, {self.outcome.in_unit(self.unit)}"
         verdicts = html.verdicts(sampling, self.model_label)
         return html.fragment(f"Forecast by {self.law}", about, verdicts, html.grid(shown, self.rows.size), html.notes(concerns))
 
@@ -177,10 +177,10 @@ class Forecast:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
-        counted = self.error or (DIFFER if len({member.fit.law.name for member in self.members}) > 1 else "")
-        counted = counted if self.discrepancy is None else "the stated discrepancy"
+        included = self.error or (DIFFER if len({member.fit.law.name for member in self.members}) > 1 else "")
+        included = included if self.discrepancy is None else "the stated discrepancy"
         along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
-        texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, counted, along)
+        texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, included, along)
         product = f"outside: {' x '.join(directions(self.members[0].fit.law))}"  # no run has been as large in all of them
         beyond = [
             product if name == "extrapolated" and text == "inside" else text
@@ -311,8 +311,8 @@ class Forecast:
     @cached_property
     def predictive(self) -> Array:
         """Draws (S, n) of the spreads to compare with the losses in the table (`headlines`), with the known errors of these."""
-        counted, beyond = (tuple(replace(member, known=self.known) for member in some) for some in (self.members, self.beyond))
-        draws = (replace(self, members=counted, beyond=beyond) if self.known.any() else self).draws
+        members, beyond = (tuple(replace(member, known=self.known) for member in some) for some in (self.members, self.beyond))
+        draws = (replace(self, members=members, beyond=beyond) if self.known.any() else self).draws
         if self.discrepancy is not None:
             return np.asarray(draws["discrepancy"].values)
         inside = np.asarray(draws["run"].values)

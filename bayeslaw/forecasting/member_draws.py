@@ -71,8 +71,7 @@ class MemberDraws:
         cls, fit: Fit, chosen: Index, runs: Runs, entropy: tuple[int, ...], reading: Reading = "known", left_out: str = ""
     ) -> MemberDraws:
         """Return the draws with indices `chosen` of a fit at the settings of a table."""
-        frame = complete(runs.frame, fit.law)
-        covariates = {c: frame[c].to_numpy(dtype=np.float64) for c in fit.law.covariates}
+        covariates = fit.law.arrays(complete(runs.frame, fit.law))
         values, nested = fit.draws_of(chosen), Nesting.of(runs.frame, fit.law)
         group, time = fit.observed.groups_of(runs.frame), fit.observed.time_of(runs.frame)
         learnt = LearntEffects.of(fit, runs.frame, time, chosen, entropy, reading, left_out)

@@ -29,10 +29,10 @@ from bayeslaw.engine.compiled import Outputs, Program
 from bayeslaw.engine.coordinates import Coordinates
 from bayeslaw.engine.graph import SINGLE, Graph, Value
 from bayeslaw.laws.card import load_law
-from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.laws.outcome import Outcome
+from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.laws.prior import Prior
+from bayeslaw.posterior.fit import OfOneLaw
 
 MOST_STARTS, MOST_RESAMPLES = 1_000_000, 1_000_000
 BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
@@ -41,7 +41,7 @@ Objective = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass(frozen=True)
-class PointFit:
+class PointFit(OfOneLaw):
     """Parameters at the smallest Huber loss.
 
     Attributes
@@ -74,34 +74,9 @@ class PointFit:
         return short_lines(f"<PointFit of {self.law.name} to {self.observed.response.size:,} {self.law.outcome.plural}: {values}>")
 
     @property
-    def name(self) -> str:
-        """Name in decisions and errors: the law's."""
-        return self.law.name
-
-    @property
     def passed(self) -> bool:
         """True: nothing was sampled, so no check of the sampling can fail."""
         return True
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the law predicts."""
-        return self.law.outcome
-
-    @property
-    def unit(self) -> str:
-        """Unit of its losses, or other outcomes."""
-        return self.observed.unit
-
-    @property
-    def measured(self) -> Mapping[str, Covariate]:
-        """The covariates that are quantities; see `Law.measured`."""
-        return self.law.measured
-
-    @property
-    def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """Values of each column by which parameters vary."""
-        return self.law.levels
 
     @property
     def selections(self) -> tuple[tuple[PointFit, Index], ...]:
@@ -112,10 +87,6 @@ class PointFit:
     def draws(self) -> dict[str, Array]:
         """The parameters as one draw, arrays (1,), as forecasts and scores take them."""
         return {name: np.array([value]) for name, value in self.parameters.items()}
-
-    def draws_of(self, chosen: Index | slice) -> dict[str, Array]:
-        """Return some of the draws, arrays (s,); see `Fit.draws_of`."""
-        return {name: values[chosen] for name, values in self.draws.items()}
 
     def predict(self, covariates: Mapping[str, Any]) -> Array:
         """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or numbers, with every covariate."""

@@ -209,7 +209,7 @@ def sample(
                 target = acceptance.smooth if nearly_normal else acceptance.rough
                 if not nearly_normal and not density.law.levels:  # the draws of a short run say little of a pool's funnel
                     ridge_map, flat = replaced_if_far(density, ridge_map, flat)
-            ridge_map = ridge_map.refined(density, flat)
+            ridge_map = ridge_map.refined(flat, len(density.names))
         second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     energy = stats["energy"].values

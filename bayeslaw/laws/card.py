@@ -189,18 +189,28 @@ def _text(card: Mapping[str, Any], key: str, section: str = "", default: str | N
     return line
 
 
-def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
-    """Return the law, or None where the card has faults, which are collected."""
-    for key in (key for key in card if key not in TOP):
-        known = f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}"
-        faults.found.append(LocatedError(f"a card has no {key!r}; it has {known}", "", key, code="unknown-key"))
+def _unknown_keys(card: Mapping[str, Any]) -> list[LocatedError]:
+    known = {key: f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}" for key in card if key not in TOP}
+    return [LocatedError(f"a card has no {key!r}; it has {text}", "", key, code="unknown-key") for key, text in known.items()]
+
+
+def _wrong_sections(card: Mapping[str, Any]) -> list[LocatedError]:
+    """Return faults of sections that are no tables, or empty where a law needs something: no other check can be made then."""
+    faults = []
     for section in TABLES:
         if not isinstance(card.get(section, {}), dict):
-            faults.found.append(LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table"))
+            faults.append(LocatedError(f"`{section}` must be a table.", "", section, code="not-a-table"))
         elif section in NEEDED and not card.get(section) and not (section == "covariates" and "mixture" in card):
             message = f"a law needs at least one of [{section}], such as {NEEDED[section]}."
-            faults.found.append(LocatedError(message, "", section, code="empty-section"))
-    if any(fault.code in ("not-a-table", "empty-section") for fault in faults.found):
+            faults.append(LocatedError(message, "", section, code="empty-section"))
+    return faults
+
+
+def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
+    """Return the law, or None where the card has faults, which are collected."""
+    faults.found += _unknown_keys(card)
+    if wrong := _wrong_sections(card):
+        faults.found += wrong
         return None
     if (mixture := faults.of(read_mixture, card)) is None:
         return None
@@ -310,7 +320,7 @@ def _noise(noise: Any, outcome: Outcome | None) -> str:
 
 
 def _delta(delta: Any) -> float:
-    if type(delta) not in (int, float) or not 0 < delta < math.inf:
+    if not _is_positive(delta):
         raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta", code="not-positive")
     return float(delta)
 
@@ -361,8 +371,7 @@ def _covariate(name: str, table: Any) -> Covariate:
     if unknown := sorted(set(table) - {*OF_COVARIATES}):
         raise fault(f"covariate {name} has no {', '.join(unknown)}; it has {', '.join(OF_COVARIATES)}.", "unknown-key")
     support = table.get("support", [])
-    numbers = isinstance(support, list) and len(support) == 2 and all(type(v) in (int, float) for v in support)
-    if not numbers or not -math.inf < support[0] < support[1] < math.inf:
+    if not _is_pair(support) or not -math.inf < support[0] < support[1] < math.inf:
         raise fault(f"the support of {name} must be [smallest, largest], not {shortened(repr(support))}.", "invalid-support")
     at_least = table.get("at_least", 1)
     if type(at_least) is not int or at_least < 1:
@@ -379,6 +388,16 @@ def _covariate(name: str, table: Any) -> Covariate:
     if flags["log"] and support[0] < 0:
         raise fault(f"{name} may be negative: distances in it can't be counted in e-folds.", "negative-logarithm")
     return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags)
+
+
+def _is_positive(value: object) -> bool:
+    """Whether a value of a card is a positive, finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def _is_pair(value: object) -> bool:
+    """Whether a value of a card is a list of two numbers."""
+    return isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
 
 
 def _outcome(card: Mapping[str, Any]) -> Outcome:
@@ -410,11 +429,10 @@ def _outcome(card: Mapping[str, Any]) -> Outcome:
     bounds = table.get("bounds", list(BOUNDS.get(kind, ())))
     if ("bounds" in table) != (kind == "bounded"):
         raise fault("outcomes of kind bounded have `bounds`, such as [0, 1], and others have none.", "bounds", "invalid-bounds")
-    numbers = isinstance(bounds, list) and len(bounds) == 2 and all(type(v) in (int, float) for v in bounds)
-    if not numbers or not bounds[0] < bounds[1] or (kind == "bounded" and not -math.inf < bounds[0] < bounds[1] < math.inf):
+    if not _is_pair(bounds) or not bounds[0] < bounds[1] or (kind == "bounded" and not all(map(math.isfinite, bounds))):
         raise fault(f"bounds must be [lowest, highest], not {shortened(repr(bounds))}.", "bounds", "invalid-bounds")
     scale, chance, items = table.get("scale", 1.0), table.get("chance"), table.get("items", "")
-    if type(scale) not in (int, float) or not 0 < scale < math.inf or ("scale" in table and kind != "real"):
+    if not _is_positive(scale) or ("scale" in table and kind != "real"):
         raise fault("`scale`, of outcomes of kind real, is a positive number: a typical size.", "scale", "not-positive")
     if (
         chance is not None
@@ -489,7 +507,7 @@ def _parameter(name: str, table: Any, mixture: Mixture) -> Parameter:
         message = f"`latex` of {name} must be a symbol such as \\beta_{{\\mathrm{{eff}}}}: {reason}."
         raise LocatedError(message, section, "latex", code="not-a-symbol")
     spread = table.get("spread", SPREAD)
-    if type(spread) not in (int, float) or not 0 < spread < math.inf:
+    if not _is_positive(spread):
         message = f"`spread` of {name} must be a positive number, not {shortened(repr(spread))}."
         raise LocatedError(message, section, "spread", code="not-positive")
     if not isinstance(pooled := table.get("pooled", True), bool):

@@ -227,6 +227,10 @@ class Law:
         of_all = {name: p for name, p in self.parameters.items() if not p.of}
         return of_all | {name: self.parameters[first] for name, (first, *_) in self.members.items() if name not in of_all}
 
+    def arrays(self, table: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+        """Return the covariates at the rows of a table that has all of them, arrays (n,)."""
+        return {name: table[name].to_numpy(dtype=np.float64) for name in self.covariates}
+
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Return the expected outcome from parameters and covariates in one mapping.
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from bayeslaw.core.text import significant
+from bayeslaw.core.text import plural, significant
 from bayeslaw.core.units import NATS
 from bayeslaw.laws.formula import NUMPY
 
@@ -94,9 +94,7 @@ class Outcome:
     @property
     def plural(self) -> str:
         """Its name where there are several: losses, accuracies."""
-        if self.is_loss:
-            return "losses"
-        return f"{self.name[:-1]}ies" if self.name.endswith("y") else f"{self.name}s"
+        return plural(self.name)
 
     @property
     def heading(self) -> str:

@@ -20,7 +20,7 @@ from itertools import count
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import counted, exact
 from bayeslaw.laws.formula import default_symbol, latex_text
 from bayeslaw.laws.law import Covariate, Law, Parameter
 from bayeslaw.laws.prior import Prior
@@ -49,7 +49,7 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             raise BayeslawError(f"{names} of {law.name} differs by {column}, which is empty at row {row}.", code="empty-cell")
         values = tuple(dict.fromkeys(map(exact, frame[column])))
         if not 2 <= len(values) <= MOST:
-            count = f"{len(values)} value{'s' * (len(values) != 1)} ({', '.join(values[:3])})"
+            count = f"{counted(len(values), 'value')} ({', '.join(values[:3])})"
             message = f"{names} of {law.name} differs by {column}, which has {count}, not 2 to {MOST}."
             raise BayeslawError(message, code="number-of-levels")
         levels[column] = values

@@ -6,12 +6,18 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from numba.extending import register_jitable
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor import as_tensor_variable, dscalar, dvector
 
 from bayeslaw.core.arrays import Array
+
+
+def part_of_compiled[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """Return a plain Python function that functions to be compiled may call; there a division by zero gives inf or nan."""
+    return register_jitable(error_model="numpy")(function)
 
 
 class DensityWithGradient(Op):

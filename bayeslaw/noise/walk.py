@@ -165,14 +165,14 @@ class Walk:
     def inside(self) -> NDArray[np.bool_]:
         """Which features are of knots inside the runs, boolean array."""
         own = [np.arange(a.inside.size + a.beyond.size) < a.inside.size for a in self.axes]
-        return np.concatenate([*own, *(np.outer(a, b).ravel() for a, b in combinations(own, 2))])
+        return _with_products(own)
 
     @property
     def weights(self) -> Array:
         """By which the size beyond the runs is multiplied for each feature, where the law counts as exact inside them."""
         names = zip(directions(self.law), self.axes, strict=True)
         own = [np.full(a.inside.size + a.beyond.size, weight(self.law, name) * self.shares.get(name, 1.0)) for name, a in names]
-        return np.concatenate([*own, *(np.outer(a, b).ravel() for a, b in combinations(own, 2))])
+        return _with_products(own)
 
     def features(self, covariates: Mapping[str, Any]) -> Array:
         """Return features (n, coefficients) at settings (n,)."""
@@ -211,6 +211,11 @@ class Walk:
         left = extra / np.sqrt(1 + self.squares[:, None] / ROW_NOISE) * rng.standard_normal((self.squares.size, scale.size))
         whole[inside] = own + self.loadings @ (coefficients.T + left)
         return np.asarray(whole)
+
+
+def _with_products(of_axes: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the values of the features of each axis, and their products for those of each pair of axes."""
+    return np.concatenate([*of_axes, *(np.outer(a, b).ravel() for a, b in combinations(of_axes, 2))])
 
 
 def coefficients(

@@ -244,13 +244,18 @@ class LifeSearch:
 
         return at
 
+    @property
+    def _sizes(self) -> Array:
+        """The menu, or sizes evenly spaced in log N over the range that is searched."""
+        return self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+
     def _search(self, at: _At, needed: Sequence[int]) -> list[tuple[float, float, float] | None]:
         """For each number of draws needed, N, D and the minimised value; None where there are none."""
-        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
-        rows = [at(n, needed) for n in sizes.tolist()]
+        sizes = self._sizes.tolist()
+        rows = [at(n, needed) for n in sizes]
         points: list[tuple[float, float, float] | None] = []
         for level, k in enumerate(needed):
-            places = [(float(row[1][level]), n, float(row[0][level])) for n, row in zip(sizes.tolist(), rows, strict=True)]
+            places = [(float(row[1][level]), n, float(row[0][level])) for n, row in zip(sizes, rows, strict=True)]
             kept, step = sorted(places)[: 1 if self.menu is not None else KEPT], (self.span[1] - self.span[0]) / (SIZES - 1)
             for _ in range(ROUNDS if self.menu is None and step and math.isfinite(kept[0][0]) else 0):
                 around = step * np.linspace(-1, 1, NEAR)
@@ -317,32 +322,32 @@ class LifeSearch:
 
     def attainable(self) -> tuple[float, float]:
         """The largest share of the held-out draws that a size can keep what was asked in, and that size."""
-        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        sizes = self._sizes.tolist()
         losses, (low, high) = self.losses.of(self.held_out), self.losses.support[1]
         if self.budgeted:
-            shares = [float((self._affordable(self.costs, n, self.held_out) >= math.exp(low)).mean()) for n in sizes.tolist()]
+            shares = [float((self._affordable(self.costs, n, self.held_out) >= math.exp(low)).mean()) for n in sizes]
         else:
             end = np.array([math.exp(high)])
-            shares = [float((losses.log(n, end, 1) <= math.log(self.value)).mean()) for n in sizes.tolist()]
+            shares = [float((losses.log(n, end, 1) <= math.log(self.value)).mean()) for n in sizes]
         best = int(np.argmax(shares))
-        return shares[best], float(sizes[best])
+        return shares[best], sizes[best]
 
     def _explain(self) -> None:
         """Say why no size keeps what was asked: a budget that is too small, or a loss that no draw reaches."""
-        sizes = self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
+        sizes = self._sizes.tolist()
         least = math.exp(self.losses.support[1][0])
         if self.budgeted:
-            totals = [float(np.median(self.costs.total(self.unit, n, least))) for n in sizes.tolist()]
+            totals = [float(np.median(self.costs.total(self.unit, n, least))) for n in sizes]
             cheapest, i = min(totals), int(np.argmin(totals))
             if cheapest > self.value:
                 raise BayeslawError(
                     f"The budget of {compact(self.value)} {UNITS[self.unit]} is less than the cheapest size takes before it is "
-                    f"trained: {compact(cheapest)} at N = {compact(float(sizes[i]))}. Allow more, or smaller sizes.",
+                    f"trained: {compact(cheapest)} at N = {compact(sizes[i])}. Allow more, or smaller sizes.",
                     code="budget-too-small",
                 )
             return
         most = np.array([math.exp(self.losses.support[1][1])])
-        lowest = min(float(self._in_search.log(n, most, 1).min()) for n in sizes.tolist())
+        lowest = min(float(self._in_search.log(n, most, 1).min()) for n in sizes)
         if lowest > math.log(self.value):
             raise BayeslawError(
                 f"max_loss {self.value:g} lies below what any draw reaches with these sizes and however many tokens, "

@@ -221,22 +221,12 @@ def mix(
     others = _within(seen, box) if among is None else _given(among, shares)
 
     search = Search(domains, np.array([chosen.get(d.name, 0.0) for d in domains]), upper, confidence, tail, shares, seed)
-    every = np.arange(search.size)
-    single = every[:: max(1, search.size // SINGLE)][:SINGLE]
-    if among is None:
-        known = np.array([*others.values(), *([] if now is None else [now])]).reshape(-1, len(shares))
-        best, feasible = search.least(box, known, search.some, every)
-        optima, own = search.each(box, np.vstack([known, best]), single)
-    else:
-        mixtures = np.stack(list(others.values()))
-        best, feasible = search.choose(mixtures, every)
-        optima, own = search.choose_each(mixtures, single)
-
+    best, feasible, optima, own = _best(search, others, now, box if among is None else None)
     name = RECOMMENDED if feasible else ATTAINABLE
     compared = {name: best} | ({} if now is None else {TODAY: now})
     compared |= {label: x for label, x in others.items() if among is None or not np.array_equal(x, best)}
     table, draws = search.compare(compared)
-    table = table.assign(regret=(draws.to_numpy()[single] - own[:, None]).mean(axis=0))
+    table = table.assign(regret=(draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
     notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
     if among is not None:
@@ -250,7 +240,7 @@ def mix(
         losses=search.by_domain(compared),
         gain=None if now is None else _gain(draws[TODAY].to_numpy() - draws[name].to_numpy()),
         draws=draws,
-        optima=pd.DataFrame(optima, single, list(shares)).rename_axis("draw"),
+        optima=optima,
         weights=chosen,
         limits=upper,
         at=dict(at or {}),
@@ -264,6 +254,25 @@ def mix(
         notes=tuple(notes),
         forced=forced,
     )
+
+
+def _best(
+    search: Search, others: Mapping[str, Array], now: Array | None, box: tuple[Array, Array] | None
+) -> tuple[Array, bool, pd.DataFrame, Array]:
+    """Return the best mixture within bounds or, without them, of `others`, and whether it meets the limits.
+
+    After that come the best mixtures of some draws by themselves, a row each, and the weighted losses of these draws there.
+    """
+    every, mixtures = np.arange(search.size), np.array([*others.values()]).reshape(-1, len(search.shares))
+    single = every[:: max(1, search.size // SINGLE)][:SINGLE]
+    if box is None:
+        best, feasible = search.choose(mixtures, every)
+        optima, loss = search.choose_each(mixtures, single)
+    else:
+        known = mixtures if now is None else np.vstack([mixtures, now])
+        best, feasible = search.least(box, known, search.some, every)
+        optima, loss = search.each(box, np.vstack([known, best]), single)
+    return best, feasible, pd.DataFrame(optima, single, list(search.shares)).rename_axis("draw"), loss
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------

@@ -600,8 +600,7 @@ def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list
         raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
     warnings = [f"{check.text}. {check.advice}" for check in checks if check.name == "base_loss"]
     for fit in (fit for fit, _ in loss.posterior.selections if isinstance(fit, Fit)):
-        whole = complete(frame, fit.law)
-        distance = outside(fit, {k: whole[k].to_numpy(dtype=np.float64) for k in fit.law.covariates})
+        distance = outside(fit, fit.law.arrays(complete(frame, fit.law)))
         reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
         (where,), check = extrapolation(distance, reach)
         warnings += [f"{loss.name}: the plan lies {where}"] if not check.passed else []

@@ -257,7 +257,7 @@ def _checked(runs: Runs, law: Law) -> pd.DataFrame:
 
 def best_values(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], Array]:
     """Return the best values of tuned covariates at the rows of a table, arrays (S, n), and the expected loss with them, (S, n)."""
-    given = _columns(law.law, table)
+    given = law.law.arrays(complete(table, law.law))
     scope, shape = law.scope(given, axes=1), (law.size, len(table))
     best = {name: np.broadcast_to(np.asarray(scope[let], dtype=np.float64), shape) for name, let in law.law.tuning.items()}
     loss = np.broadcast_to(law.outcome({**given, **best}, axes=1), shape)
@@ -265,15 +265,9 @@ def best_values(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], A
     return best, loss
 
 
-def _columns(law: Law, table: pd.DataFrame) -> dict[str, Array]:
-    """The covariates of a law at the rows of a table, arrays (n,)."""
-    whole = complete(table, law)
-    return {c: whole[c].to_numpy(dtype=np.float64) for c in law.covariates}
-
-
 def _excess(law: LawDraws, table: pd.DataFrame, best: tuple[dict[str, Array], Array]) -> Array:
     """Expected losses of the rows of a table above those at the optimum, as shares (S, n)."""
-    loss = law.outcome(_columns(law.law, table), axes=1)
+    loss = law.outcome(law.law.arrays(complete(table, law.law)), axes=1)
     check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes})
     return np.asarray(loss / best[1] - 1)
 

@@ -367,16 +367,16 @@ def versus(
     groups = [(np.arange(flops.size), {})] if frame is None else _groups(frame)
     if flops.size > MOST:
         raise BayeslawError(f"These are {flops.size:,} settings; give at most {MOST:,}.", code="too-many-settings")
-    pairs, losses, times = dict[str, tuple[Recipe, Recipe]](), np.empty((0, 0, 0)), np.empty((0, 0, 0))
-    for chosen, extra in groups:
+    pairs = dict[str, tuple[Recipe, Recipe]]()
+    for _, extra in groups:
         if repr(extra) not in pairs:
             pairs[repr(extra)] = _recipes(names, (first, second), own, extra, shared_error, discrepancy == "learned", seed)
+    size = next(iter(pairs.values()))[0].size
+    losses, times = np.empty((2, size, flops.size)), np.empty((2, size, flops.size))
+    for chosen, extra in groups:
         recipes = pairs[repr(extra)]
         ratio = tokens_per_parameter if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
-        paths, of_losses, of_times = _compared(recipes, flops[chosen], ratio)
-        if not losses.size:
-            losses, times = np.empty((2, recipes[0].size, flops.size)), np.empty((2, recipes[0].size, flops.size))
-        losses[:, :, chosen], times[:, :, chosen] = of_losses, of_times
+        paths, losses[:, :, chosen], times[:, :, chosen] = _compared(recipes, flops[chosen], ratio)
     noisy = losses * np.exp([r.noise(flops.size, seed, side) for side, r in enumerate(recipes)]) if on == "run" else losses
     table = pd.DataFrame({"compute": flops})
     if frame is None:
@@ -388,16 +388,11 @@ def versus(
     erring = any(e is not None for r in recipes for e in r.errors)
     spread = "extrapolated" if erring else "latent"
     failed = not (first.passed and second.passed)
-    ways = "each with its N and D of least loss"
-    if frame is not None:
-        ways = "both at the settings given; where compute grows, it grows at their tokens per parameter"
-    elif tokens_per_parameter is not None:
-        ways = f"each at {tokens_per_parameter:g} tokens per parameter"
     notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*pairs.values()]), *_rising(recipes, paths, flops))
     notes = (*notes, *_sizes_outside(first, second, table))
     return Versus(
-        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, ways, recipes, (first, second), on, spread,
-        first.unit, shared_error, notes, failed,
+        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, _allocation(frame, tokens_per_parameter),
+        recipes, (first, second), on, spread, first.unit, shared_error, notes, failed,
     )  # fmt: skip
 
 
@@ -447,8 +442,7 @@ def _own_settings(
         for settings, value in zip(own, levels, strict=True):
             settings[column] = value
     if one and own[0] == own[1]:
-        columns = "; ".join(f"{c}: {', '.join(v)}" for c, v in a.levels.items())
-        known = f" Its columns are {columns}." if columns else " Its law has no column by which parameters differ."
+        known = f" Its columns are {_levels_in_words(a)}." if a.levels else " Its law has no column by which parameters differ."
         raise BayeslawError(
             "One fit has nothing to compare: give a second fit, two of its levels (--levels web,code) or different settings "
             f"(--set-a, --set-b).{known}",
@@ -470,11 +464,15 @@ def _own_settings(
     return own
 
 
+def _levels_in_words(fit: Posterior) -> str:
+    return "; ".join(f"{column}: {', '.join(values)}" for column, values in fit.levels.items())
+
+
 def _column_of(fit: Posterior, levels: Sequence[str]) -> str:
     """Return the column that has both levels; exactly one must."""
     columns = [column for column, values in fit.levels.items() if {*levels} <= {*values}]
     if len(columns) != 1:
-        shown = "; ".join(f"{column}: {', '.join(values)}" for column, values in fit.levels.items()) or "none"
+        shown = _levels_in_words(fit) or "none"
         several = f"several columns have both ({', '.join(columns)}): name it by --set-a COLUMN=VALUE and --set-b"
         wanted = several if columns else f"no column of {fit.name} has both (columns by which its parameters differ: {shown})"
         raise BayeslawError(f"Levels {levels[0]!r} and {levels[1]!r}: {wanted}.", code="unknown-level")
@@ -562,6 +560,15 @@ def _compared(
     of_a, of_b = (own.loss[:, own.at(log_c)] for own in (a, b))
     times = np.stack([b.needed(log_c, of_a), a.needed(log_c, of_b)])
     return (a, b), np.stack([of_a, of_b]), np.exp(times)
+
+
+def _allocation(frame: pd.DataFrame | None, tokens_per_parameter: float | None) -> str:
+    """Say how compute is spent."""
+    if frame is not None:
+        return "both at the settings given; where compute grows, it grows at their tokens per parameter"
+    if tokens_per_parameter is not None:
+        return f"each at {tokens_per_parameter:g} tokens per parameter"
+    return "each with its N and D of least loss"
 
 
 def _at(own: ComputePath, flops: Array) -> Array:

@@ -14,13 +14,25 @@ from bayeslaw.core.flops import stage_flops
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.forecasting.chain import Chain
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.plots.style import COLOURS, MARKERS, MOST_LINES, failure, finish, new_panels, note_hidden, short_number
+from bayeslaw.plots.style import (
+    COLOURS,
+    COMPUTE,
+    MARKERS,
+    MOST_LINES,
+    count_measured,
+    failure,
+    finish,
+    fit_scale,
+    keep_within,
+    mark_missed,
+    new_panels,
+    note_hidden,
+    short_number,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COMPUTE = "compute"
-DECADE = 10.0  # ratio of the ends from which on the axis is logarithmic
 CHANCE: dict[str, Any] = {"color": "0.35", "lw": 0.9, "ls": (0, (2, 2)), "zorder": 1}
 
 
@@ -157,20 +169,15 @@ def _draw(
             hollow: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 5.5, "mfc": "white", "mec": COLOURS[i], "zorder": 4}
             ax.plot(along[known], measured[known], **hollow)
             out = known[~inside]
-            ax.plot(along[out], measured[out], ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
+            mark_missed(ax, along[out], measured[out])
             held, missed = held + int(inside.sum()), missed + int((~inside).sum())
     note_hidden(ax, len(groups))
     if measured is not None:
-        ax.plot([], [], ls="", marker="o", mfc="white", mec="0.3", label=f"measured, inside the {100 * ci_prob:g}%: {held}")
-        if missed:
-            ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
-    if along.min() > 0 and along.max() >= DECADE * along.min():
-        ax.set_xscale("log")
+        count_measured(ax, ci_prob, held, missed)
+    fit_scale(ax, along)
     if chance is not None:
         _draw_chance(ax, chance)
-    if np.isfinite(outcome.bounds).all():
-        bottom, top = ax.get_ylim()
-        ax.set_ylim(max(bottom, outcome.bounds[0]), min(top, outcome.bounds[1]))
+    keep_within(ax, outcome)
 
 
 def _lines(settings: pd.DataFrame, x: str, texts: Sequence[str]) -> list[str]:

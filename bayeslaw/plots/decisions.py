@@ -537,7 +537,7 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
     for law, here, _ in JoinedDraws(tuning.laws).parts():
         others = {name: values[here][:, [row]] for name, values in tuning.optimum.items()}
         whole = complete(setting.assign(**dict.fromkeys(tuning.optimum, 1.0)), law.law)
-        at = {c: whole[c].to_numpy(dtype=np.float64) for c in law.law.covariates} | others
+        at = law.law.arrays(whole) | others
         costs.append(100 * (law.outcome({**at, of: across[None, :]}, axes=1) / tuning.loss[here][:, [row]] - 1))
     cost = np.concatenate(costs)
     ax = ax or new_axes()

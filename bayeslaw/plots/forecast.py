@@ -20,12 +20,16 @@ from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.style import (
     COLOURS,
+    COMPUTE,
     MARKERS,
     MOST_LINES,
     SMALL,
+    count_measured,
     failure,
     finish,
+    fit_scale,
     keep_within,
+    mark_missed,
     new_axes,
     note_hidden,
     short_number,
@@ -34,11 +38,9 @@ from bayeslaw.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COMPUTE = "compute"  # 6 N D, as an axis of settings with both
 NEAR = 0.05  # e-folds of N within which a measured model is one of a curve along which N changes
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
 SAME = 1e-3  # relative difference of settings that count as one
-DECADE = 10.0  # ratio of the ends of what is drawn from which on the axis is logarithmic
 MOST_POINTS = 1_000  # fitted losses that are drawn at each setting
 LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves, and as far outside as the curves are long
 
@@ -142,9 +144,7 @@ def plot_forecast(
         _draw_setting(ax, i, group, along, x, _words(setting) or forecast.law)
     note_hidden(ax, len(groups), "setting")
     grounds = _grounds_outside(forecast, x)
-    drawn_at = np.concatenate([table[x].to_numpy(dtype=np.float64), *map(np.asarray, grounds)])
-    if drawn_at.min() > 0 and drawn_at.max() >= DECADE * drawn_at.min():
-        ax.set_xscale("log")
+    fit_scale(ax, np.concatenate([table[x].to_numpy(dtype=np.float64), *map(np.asarray, grounds)]))
     _shade_outside(ax, grounds)
     notes = []
     if fitted:
@@ -163,13 +163,17 @@ def plot_forecast(
     keep_within(ax, outcome)
     if any(_elsewhere(group, along) for group in drawn):
         notes.append("dashed: outside the runs in another covariate")
-    extrapolated = "extrapolated" in forecast.headlines
-    if extrapolated:
+    if "extrapolated" in forecast.headlines:
         inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
         notes.insert(0, f"interval: {inside}")
-    title = f"{forecast.law}: {'' if extrapolated else 'latent '}median, {ci_prob * 100:g}% equal-tailed interval of the next run"
-    title += f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
-    return finish(ax, outcome.of_unit(x, unit), outcome.labelled(forecast.unit), title + failure(forecast.forced), notes)
+    return finish(ax, outcome.of_unit(x, unit), outcome.labelled(forecast.unit), _title(forecast, ci_prob), notes)
+
+
+def _title(forecast: Forecast, ci_prob: float) -> str:
+    median = "median" if "extrapolated" in forecast.headlines else "latent median"
+    stated = f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
+    interval = f"{ci_prob * 100:g}% equal-tailed interval of the next run"
+    return f"{forecast.law}: {median}, {interval}{stated}{failure(forecast.forced)}"
 
 
 def _with_compute(table: pd.DataFrame) -> pd.DataFrame:
@@ -387,12 +391,9 @@ def _draw_measured(
         if same.any():
             ax.plot(at, values, **style)
         if (out := judged & ~inside).any():
-            ax.plot(at[out], values[out], ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
+            mark_missed(ax, at[out], values[out])
         held, missed, beyond = held + int((judged & inside).sum()), missed + int(out.sum()), beyond + int((~judged).sum())
-    hollow: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5.5, "mfc": "white", "mec": "0.3", "mew": 1.3}
-    ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}%: {held}", **hollow)
-    if missed:
-        ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
+    count_measured(ax, ci_prob, held, missed)
     notes = [f"{beyond} measured {outcome.plural} lie beyond the ends of the curves: hollow, not counted"] if beyond else []
     if left.any():
         notes.append(f"{int(left.sum())} of {len(measured)} measured {outcome.plural} are of other settings and not drawn")

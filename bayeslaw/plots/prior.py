@@ -40,9 +40,8 @@ def prior_outcomes(law: Law, frame: pd.DataFrame, draws: int = 1000, seed: int =
     if missing := [c for c in law.measured if c not in frame]:
         raise BayeslawError(f"The settings lack the covariate {missing[0]} of {law.name}.", code="missing-column")
     table = complete(frame, law)
-    values = {c: table[c].to_numpy(dtype=np.float64) for c in law.covariates}
     with np.errstate(all="ignore"):
-        return law.predict(law.sample_prior(draws, law.reference(table), np.random.default_rng(seed)), values)
+        return law.predict(law.sample_prior(draws, law.reference(table), np.random.default_rng(seed)), law.arrays(table))
 
 
 def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: str = "", draws: int = 1000, seed: int = 0) -> Axes:

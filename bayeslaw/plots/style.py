@@ -35,6 +35,8 @@ DPI = 220
 UPRIGHT = 40  # letters that a vertical label of a panel holds
 LETTERS = 15.0  # of the small size that an inch holds
 MARGIN = 0.7  # inches beside the axes for ticks and label
+DECADE = 10.0  # ratio of the ends of what is drawn from which on an axis is logarithmic
+COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
 
 
@@ -107,6 +109,25 @@ def share_interval(share: ArrayLike, size: ArrayLike) -> tuple[Array, Array]:
     held = share * size + 0.5
     low, high = (beta.ppf(p, held, size - held + 1) for p in (0.05, 0.95))
     return np.where(share <= 0, 0.0, low), np.where(share >= 1, 1.0, high)
+
+
+def fit_scale(ax: Axes, values: Array) -> None:
+    """Make the horizontal axis logarithmic if the values along it (n,) are positive and span a decade."""
+    if values.min() > 0 and values.max() >= DECADE * values.min():
+        ax.set_xscale("log")
+
+
+def mark_missed(ax: Axes, x: Array, y: Array) -> None:
+    """Draw crosses over measured values that their intervals do not hold."""
+    ax.plot(x, y, ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
+
+
+def count_measured(ax: Axes, ci_prob: float, held: int, missed: int) -> None:
+    """Say in the legend how many measured values lie in the intervals of a probability, and how many do not."""
+    hollow: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5.5, "mfc": "white", "mec": "0.3", "mew": 1.3}
+    ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}%: {held}", **hollow)
+    if missed:
+        ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
 
 
 def short_number(value: float | str) -> str:

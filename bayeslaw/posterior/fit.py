@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 import pandas as pd
@@ -48,8 +48,65 @@ LEAST_DRAWS = 400  # for tail probabilities and covariances
 SCALED = 4_000_000  # log likelihoods of rows that are computed for sensitivities: all draws of 1,000 rows
 
 
+class Fitted(Protocol):
+    """A law fitted to runs, with draws of its parameters: a fit, or a point fit with one draw."""
+
+    @property
+    def law(self) -> Law: ...
+
+    @property
+    def observed(self) -> Observations: ...
+
+    @property
+    def draws(self) -> dict[str, NDArray[np.float64]]: ...
+
+
+class OfOneLaw:
+    """What fits and point fits have from their law, their runs and their draws."""
+
+    @property
+    def name(self: Fitted) -> str:
+        """Name in forecasts, scores and errors: the law's."""
+        return self.law.name
+
+    @property
+    def outcome(self: Fitted) -> Outcome:
+        """What the law predicts."""
+        return self.law.outcome
+
+    @property
+    def unit(self: Fitted) -> str:
+        """Unit of the outcome: of losses nats/token, unless it was fitted to losses in another unit."""
+        return self.observed.unit
+
+    @property
+    def covariates(self: Fitted) -> Mapping[str, Covariate]:
+        """Quantities that the loss depends on; see `Law.covariates`."""
+        return self.law.covariates
+
+    @property
+    def measured(self: Fitted) -> Mapping[str, Covariate]:
+        """The covariates that are quantities; see `Law.measured`."""
+        return self.law.measured
+
+    @property
+    def levels(self: Fitted) -> Mapping[str, tuple[str, ...]]:
+        """Values of each column by which parameters vary."""
+        return self.law.levels
+
+    def draws_of(self: Fitted, chosen: Index | slice) -> dict[str, NDArray[np.float64]]:
+        """Return some of the draws, arrays (s,).
+
+        Parameters
+        ----------
+        chosen : int array (s,) or slice
+            Numbers of draws.
+        """
+        return {name: values[chosen] for name, values in self.draws.items()}
+
+
 @dataclass(frozen=True)
-class Fit(Verdicts):
+class Fit(OfOneLaw, Verdicts):
     """A posterior with its law, noise, data and checks.
 
     `bayeslaw.fit` makes it, `bayeslaw.load_fit` reads it from a file.
@@ -152,11 +209,6 @@ class Fit(Verdicts):
         return datatree(self, groups, per, seed)
 
     @property
-    def name(self) -> str:
-        """Name in forecasts and scores: the law's."""
-        return self.law.name
-
-    @property
     def sources(self) -> tuple[Source, ...]:
         """The tables that its rows came from, the first fit's first, then those of updates."""
         return tuple(Source(**source) for source in self.info["sources"])
@@ -173,21 +225,6 @@ class Fit(Verdicts):
         return " and ".join(texts)
 
     @property
-    def covariates(self) -> Mapping[str, Covariate]:
-        """Quantities that the loss depends on; see `Law.covariates`."""
-        return self.law.covariates
-
-    @property
-    def measured(self) -> Mapping[str, Covariate]:
-        """The covariates that are quantities; see `Law.measured`."""
-        return self.law.measured
-
-    @property
-    def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """Values of each column by which parameters vary."""
-        return self.law.levels
-
-    @property
     def selections(self) -> tuple[tuple[Fit, NDArray[np.int64]], ...]:
         """Pairs of a fit and the indices of the draws that make a forecast: all draws of this fit."""
         return ((self, np.arange(self.size)),)
@@ -202,16 +239,6 @@ class Fit(Verdicts):
     def draws(self) -> dict[str, NDArray[np.float64]]:
         """Posterior draws of the parameters of law and noise with chains joined, arrays (S,)."""
         return {name: values.reshape(-1) for name, values in self.by_chain.items()}
-
-    def draws_of(self, chosen: Index | slice) -> dict[str, NDArray[np.float64]]:
-        """Return some of the draws, arrays (s,).
-
-        Parameters
-        ----------
-        chosen : int array (s,) or slice
-            Numbers of draws.
-        """
-        return {name: values[chosen] for name, values in self.draws.items()}
 
     @cached_property
     def by_chain(self) -> dict[str, NDArray[np.float64]]:
@@ -265,16 +292,6 @@ class Fit(Verdicts):
         for name in self.noise.parameters:
             draws[name] = noises.LEAST.get(name, 0.0) + self.noise.prior(name).sample(size, rng)
         return draws
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the law predicts."""
-        return self.law.outcome
-
-    @property
-    def unit(self) -> str:
-        """Unit of the outcome: of losses nats/token, unless it was fitted to losses in another unit."""
-        return self.observed.unit
 
     def sensitivity(self) -> pd.DataFrame:
         """Return the sensitivity of the posterior to its priors: the table of `bayeslaw.posterior.sensitivity.power_scaling`.

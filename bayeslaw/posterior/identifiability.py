@@ -94,7 +94,7 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
         settings = pd.concat([settings.sample(SLOPE_ROWS, random_state=0), *ends]).drop_duplicates()
 
     def lost_at(settings: pd.DataFrame) -> frozenset[str]:
-        return unidentifiable(law, values, {name: settings[name].to_numpy(dtype=np.float64) for name in law.covariates})
+        return unidentifiable(law, values, law.arrays(settings))
 
     lost = lost_at(settings) if few or len(settings) < len(law.parameters) else frozenset()
     problems, table, left = [], {}, lost

@@ -316,7 +316,7 @@ def autocorrelation_check(
     """
     from scipy.stats import norm
 
-    runs = [slice(a, b) for a, b in zip(observed.starts[:-1], observed.starts[1:], strict=True) if b - a > 2]
+    runs = [rows for rows in observed.slices if rows.stop - rows.start > 2]
     if not runs:
         return None
     products, squares, pairs, lost = 0.0, 0.0, 0, 0.0
@@ -347,9 +347,9 @@ def _innovations(residual: Array, observed: Observations, noise: Noise, draws: M
     group = noise.groups_of(observed)
     point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in noises.GROUPED)
     known, time, whole = observed.known, observed.time, np.empty_like(residual)
-    for run, (a, b) in enumerate(zip(observed.starts[:-1], observed.starts[1:], strict=True)):
-        variance = (point[run] + known[a:b])[None]
-        whole[a:b] = ou.innovations(residual[None, a:b], variance, time[a:b], effect[run : run + 1], flat["drift"])[0][0]
+    for run, rows in enumerate(observed.slices):
+        variance = (point[run] + known[rows])[None]
+        whole[rows] = ou.innovations(residual[None, rows], variance, time[rows], effect[run : run + 1], flat["drift"])[0][0]
     return whole
 
 
@@ -364,7 +364,7 @@ def drift_check(residual: Array, observed: Observations, noise: Noise, draws: Ma
     if not noise.drift:
         return None
     predicted = observed.response - residual
-    decline = [float(np.ptp(predicted[a:b])) for a, b in zip(observed.starts[:-1], observed.starts[1:], strict=True) if b - a > 2]
+    decline = [float(np.ptp(predicted[rows])) for rows in observed.slices if rows.stop - rows.start > 2]
     flat = {name: np.ravel(draws[name]) for name in noise.parameters}
     length = float(np.median(flat["drift"]))
     moved = float(np.median(noise.scales(flat, "sigma_run").max(axis=0) * np.sqrt(-2 * np.expm1(-1 / flat["drift"]))))

@@ -33,6 +33,8 @@ def test_register_settle_and_record(command: Command, folder: Path, held: pd.Dat
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(settled.out)), pd.read_csv(io.StringIO(scored.out)), rtol=1e-12)
     shown = command("settle", "p.json", "held.csv")
     assert "coverage" in shown.out
+    held.head(1).to_csv("one.csv", index=False)
+    assert "1 loss of one.csv" in command("settle", "p.json", "one.csv").out
     found = command("record", ".", "-o", "page.html")
     assert (found.status, found.out.splitlines()[-1]) == (0, "page written to page.html")
     assert f"{len(held)} of {len(held)} forecasts settled" in found.out

@@ -122,7 +122,7 @@ def _kind(frame: pd.DataFrame, name: str) -> str:
     """Return which kind of text table this is, by its columns, or refuse it if several kinds are possible."""
     columns, keys = [str(c) for c in frame], {key(str(c)) for c in frame}
     step = step_column(columns)
-    rest = [c for c in columns if c != step and not TIMES.match(key(c))]
+    rest = _without_axes(columns, step)
     if (rest and all(_of_run(c) for c in rest)) or _is_chart(columns) or ("_step" in keys and keys & HISTORY) or keys >= RUNS_TABLE:
         return "wandb"
     if any(domain_of(c) is not None or key(c) == "loss" for c in columns) or _names_runs(columns):
@@ -139,6 +139,11 @@ def _kind(frame: pd.DataFrame, name: str) -> str:
         message = f"{name}: columns {shown} may be runs (--from wide) or losses of several domains (--from table)."
         raise BayeslawError(message, code="runs-or-domains")
     return "wide"
+
+
+def _without_axes(columns: list[str], step: str | None) -> list[str]:
+    """Return the columns that count neither steps nor time."""
+    return [c for c in columns if c != step and not TIMES.match(key(c))]
 
 
 def _of_run(column: str) -> tuple[str, str] | None:
@@ -233,7 +238,7 @@ def _wide(frame: pd.DataFrame, name: str) -> Log:
     """Read a table with one column of losses for each run."""
     columns = [str(c) for c in frame]
     step = _axis(columns, name)
-    runs = [c for c in columns if c != step and not TIMES.match(key(c))]
+    runs = _without_axes(columns, step)
     if not runs:
         raise BayeslawError(f"{name} has no column beside {step!r}: a wide table has one for each run.", code="no-loss")
     parts = [frame[[step, run]].set_axis([step, "loss"], axis=1)[frame[run].notna()].assign(run=run) for run in runs]

@@ -66,7 +66,7 @@ def test_the_density_along_a_ridge_path_has_the_jacobian_of_the_map(
     density, ridge_map = gate
     assert density.names[ridge_map.ridge or 0] not in ("E", "A", "B", "C")
     if refined:
-        ridge_map = ridge_map.refined(density, rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
+        ridge_map = ridge_map.refined(rng.gamma(2.0, 0.3, (200, density.size)) - 0.6, density.size - 1)
     plain, mapped = density.function(), density.function(ridge_map.arrays)
     for _ in range(3):
         z = rng.standard_normal(density.size)

@@ -37,7 +37,7 @@ def test_chains_run_the_density_that_python_knows(name: str, noise: str) -> None
     observed = oracles.observations(law)
     density = Density.of(law, observed, Noise.choose(noise, observed))
     skewed = 0.1 * np.random.default_rng(1).standard_normal((50, density.size)) ** 3
-    ridge_map = find_ridge_map(density, range(len(law.shapes))).refined(density, skewed, 4)
+    ridge_map = find_ridge_map(density, range(len(law.shapes))).refined(skewed, 4)
     model, expected = sampling.nutpie_model(density, ridge_map, 1), density.function(ridge_map.arrays)
     call, k, rng = model.compiled_logp_func.ctypes, density.size, np.random.default_rng(0)
 
