@@ -136,8 +136,8 @@ class Mix:
             ends = [v for k, v in self.gain.items() if k.startswith("eti")]
             lines.append(
                 f"today's: {in_words(self.today)}; the recommended one lowers the loss by {self.gain['mean']:.2g} {self.unit} (90% "
-                f"equal-tailed interval {ends[0]:.2g} to {ends[1]:.2g}), with probability {self.gain['prob']:.2f} at all; expected regret of "
-                f"today's {rows[TODAY]['regret']:.2g}"
+                f"equal-tailed interval {ends[0]:.2g} to {ends[1]:.2g}), with probability {self.gain['prob']:.2f} at all; expected "
+                f"regret of today's {rows[TODAY]['regret']:.2g}"
             )
         return lines
 
