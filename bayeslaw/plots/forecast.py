@@ -23,6 +23,7 @@ from bayeslaw.plots.style import (
     MARKERS,
     MOST_LINES,
     SMALL,
+    expect,
     failure,
     finish,
     keep_within,
@@ -111,6 +112,7 @@ def plot_forecast(
     >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), x="compute").get_xlabel()
     'compute (FLOPs)'
     """
+    expect(forecast, Forecast, "fit.forecast(settings)")
     x, outcome = x or forecast_axis(forecast), forecast.outcome
     by_compute = x == COMPUTE and {"N", "D"} <= {*forecast.outside} and COMPUTE not in forecast.outside
     if x not in forecast.outside and not by_compute:

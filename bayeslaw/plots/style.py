@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta
 
 from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.text import counted
 from bayeslaw.laws.outcome import Outcome
@@ -36,6 +37,20 @@ UPRIGHT = 40  # letters that a vertical label of a panel holds
 LETTERS = 15.0  # of the small size that an inch holds
 MARGIN = 0.7  # inches beside the axes for ticks and label
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
+
+
+def expect(given: object, kind: type, made_by: str) -> None:
+    """Refuse another object than the one that a picture draws, such as a fit in place of its forecast.
+
+    Parameters
+    ----------
+    given, kind
+    made_by : str
+        What makes an object of this kind.
+    """
+    if not isinstance(given, kind):
+        message = f"This picture draws a {kind.__name__}, which {made_by} returns, not a {type(given).__name__}."
+        raise BayeslawError(message, code="wrong-object")
 
 
 def new_axes() -> Axes:
