@@ -119,4 +119,13 @@ def convert(
     )
     write_text(output, new.to_csv(index=False))
     answer.say(f"{len(new):,} losses from {table.unit if from_ is None else unit(from_)} to {unit(to)} written to {output}")
+    ratio = bytes_per_token if bytes_per_token in frame else "bytes_per_token"
+    if ratio in frame and frame[ratio].nunique() > 1:
+        amounts = [name for name in ("D", "U", "pretrain_tokens", "atpp", "ptpp") if name in frame]
+        if amounts:
+            answer.say(f"note: in tokens of each row's own tokenizer, as FLOPs are counted, remain {', '.join(amounts)}")
+        if reference is not None and ratio == "bytes_per_token":
+            answer.say(
+                f"note: bytes_per_token is now that of the reference ({reference:g}); the ratios of the rows are in {runs.name}"
+            )
     return answer

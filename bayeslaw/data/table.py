@@ -31,6 +31,8 @@ IN_MEMORY = "the table"  # the name of a table that was not read from a file
 FIRST = 6  # rows that a notebook shows
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
 COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map)'
+THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map)"
+AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
 EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
 
 
@@ -287,6 +289,8 @@ def read_table(
     """
     raw, name = as_in_file(source)
     frame, conversions, renamed, in_units = _renamed(raw, name, kind, columns or {})
+    if isinstance(source, pd.DataFrame) and source.index.names == [None] and source.index.inferred_type == "string":
+        conversions.append(f"the index ({shortened(repr(source.index[0]))}, …) is left out, since it has no name such as run")
     try:
         frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
     except UnicodeDecodeError as error:  # of Parquet, whose texts are decoded when they are needed
@@ -329,6 +333,9 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
         frame, name = source.copy(), IN_MEMORY
     else:
         frame, name = _read(Path(source)), Path(source).name
+    if frame.columns.nlevels > 1:
+        problem = f"{name} has names of columns in {frame.columns.nlevels} levels, such as {frame.columns[0]}"
+        raise BayeslawError(f"{problem}: choose one, such as frame.droplevel(0, axis=1).", code="levels-of-columns")
     if levels := [n for n in frame.index.names if n not in (None, "row", *frame.columns)]:
         frame = frame.reset_index(level=levels)
     frame = frame.set_axis([str(c) for c in frame.columns], axis=1).set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
@@ -539,11 +546,18 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             for row in frame.index[bad]:
                 value = str(cells.at[row])
                 problem = f"{column} {shortened(repr(value))} is not a number"
-                comma = re.fullmatch(r"\s*-?\d*,\d+\s*", value) is not None
-                way = COMMAS if comma else "correct the cell or remove the row"
-                faults.append(Fault(int(row), str(column), value, problem, way, "not-a-number"))
+                faults.append(Fault(int(row), str(column), value, problem, _way(str(column), value), "not-a-number"))
             columns[column] = values
     return pd.DataFrame(columns, index=frame.index), faults
+
+
+def _way(column: str, value: str) -> str:
+    """Say what to do about a cell that should hold a number."""
+    if re.fullmatch(r"\s*-?\d*,\d+\s*", value):
+        return COMMAS
+    if re.fullmatch(r"\s*\d{1,3}([ ,._]\d{3}){2,}\s*", value):
+        return THOUSANDS
+    return AMOUNT if column in AMOUNTS else "correct the cell or remove the row"
 
 
 def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:

@@ -18,6 +18,7 @@ from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
+from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -70,6 +71,8 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
         faults += (
             check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))
         )
+    if with_loss:
+        faults += tokenizer_faults(frame, law)
     for column, known in law.levels.items():
         if column in frame:
             hint = "; `bayeslaw forecast --as new-group` forecasts it as a new one" if purpose == "forecast" else ""

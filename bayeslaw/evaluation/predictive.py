@@ -14,7 +14,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import shortened
 from bayeslaw.core.intervals import interval_names, quantiles
-from bayeslaw.core.text import listed
+from bayeslaw.core.text import listed, short_lines
 from bayeslaw.evaluation.loo import leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import transforms
 from bayeslaw.forecasting.forecast import forecast_selections
@@ -61,6 +61,9 @@ class PredictiveCheck:
     draws: int
     failed: bool
     outcome: Outcome = LOSS
+
+    def __repr__(self) -> str:
+        return short_lines(f"<PredictiveCheck of {self.name}: {self.notes[0]}>")
 
     @property
     def runs(self) -> int:

@@ -265,6 +265,9 @@ class Forecast:
     def draws(self) -> xr.Dataset:
         """Draws of the loss (sample, row) in `unit`: variables `latent`, `run`, and `extrapolated` or `discrepancy`.
 
+        The coordinate `row` has the numbers of the settings in their table, counted from 1. The rows of `summary` are in the same
+        order and have pandas' usual index from 0: combine the two by place (``.values``), not by index.
+
         They are at most `MOST_DRAWS` numbers; `summary` has no such limit.
         """
         sds = () if self.discrepancy is None else (self.discrepancy,)

@@ -14,6 +14,7 @@ from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS, check_unit
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
+from bayeslaw.data.tokenizers import check_tokenizer
 from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain, repeat_faults, repeats
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
@@ -63,6 +64,7 @@ def rows_of(fit: Fit) -> Runs:
     columns["checkpoint"] = np.array(seen.checkpoint_names, dtype=object)[seen.checkpoint[seen.run]]
     if seen.group_names and seen.group_column not in columns:
         columns[seen.group_column] = np.array(seen.group_names, dtype=object)[seen.group_of_row]
+    columns |= {name: np.full(seen.outcomes.size, length) for name, length in fit.info.get("token_length", {}).items()}
     if "memory" in fit.info:  # of its annealing areas
         columns["memory"] = np.full(seen.outcomes.size, fit.info["memory"])
     frame = pd.DataFrame(columns, index=pd.Index(seen.rows, name="row")).sort_index()
@@ -91,6 +93,7 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     outcome = fit.law.outcome
     if outcome.is_loss:
         check_unit(fit.observed.unit, new.frame, new.name)
+        check_tokenizer(fit.info.get("token_length", {}), new.frame, fit.law, new.name)
     if outcome.error not in new.frame and fit.observed.se.size:
         raise BayeslawError(
             f"{new.name} has no column {outcome.error}, and the fit has standard errors: give those of the new rows, or 0.",

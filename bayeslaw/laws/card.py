@@ -40,6 +40,7 @@ TOP = (
     "mixture", "covariates", "parameters", "tuning", "published",
 )  # fmt: skip
 TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")  # of files with runs, which are no cards
 DOMAINS = ("source", "target")  # of adaptations
 NOISES = ("normal-drift",)  # that a card may name
 NEEDED = {"covariates": "N", "parameters": "E"}
@@ -94,6 +95,9 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         problem = f"A law is named by its name or the path of its card, not by a {type(name).__name__}."
         raise CardError(problem, code="not-a-law")
     path = Path(name)
+    if path.suffix.lower() in TABLE_ENDINGS:
+        problem = f"{path.name} is a table, and a law is named by its name or its card (.toml): have two arguments changed places?"
+        raise CardError(problem, code="table-for-a-law")
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:

@@ -285,6 +285,9 @@ class Law:
         array (S, n)
             For losses in nats/token.
         """
+        if missing := [k for k in self.covariates if k not in covariates]:
+            problem = f"{self.name} needs {', '.join(self.covariates)}; give {', '.join(missing)} too."
+            raise BayeslawError(problem, code="missing-covariate")
         at = {k: np.atleast_1d(np.asarray(covariates[k], dtype=np.float64)) for k in self.covariates}
         loss = self.evaluate({**at, **{k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}})
         settings = np.broadcast_shapes(*(values.shape for values in at.values()))

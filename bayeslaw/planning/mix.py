@@ -34,6 +34,7 @@ from bayeslaw.posterior.fit import Fit, require_fits
 SINGLE = 40  # draws whose own optimum is found
 EDGE = 1e-3  # share within which a mixture lies on a bound
 MOST_MIXTURES = 2_000  # that are compared
+SAME = 1e-6  # difference up to which two shares are one: those of fitted rows are rounded to six digits
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Mix:
         draws that it has the least weighted loss of these mixtures (of those that meet the limits, where any does); `regret`, by
         how much its loss exceeds that of the mixture which is best in the same draw, in the mean; `limits_prob`, the probability
         that it meets all limits; `feasible`; `checks`. `mixture` is 'recommended' ('attainable' where none meets the limits),
-        'today', or 'fitted 3', 'given 3'.
+        'today', or 'fitted 3', 'given 3' by the row of the fitted table, or of `among`, that has it first; a mixture that is the
+        recommended one or today's is not listed again.
     optima : DataFrame
         The best mixture of each of some draws, shares as columns: how well the best shares are known. Regret is against these.
     losses : DataFrame
@@ -134,8 +136,8 @@ class Mix:
             ends = [v for k, v in self.gain.items() if k.startswith("eti")]
             lines.append(
                 f"today's: {in_words(self.today)}; the recommended one lowers the loss by {self.gain['mean']:.2g} {self.unit} (90% "
-                f"interval {ends[0]:.2g} to {ends[1]:.2g}), with probability {self.gain['prob']:.2f} at all; expected regret of "
-                f"today's {rows[TODAY]['regret']:.2g}"
+                f"equal-tailed interval {ends[0]:.2g} to {ends[1]:.2g}), with probability {self.gain['prob']:.2f} at all; expected "
+                f"regret of today's {rows[TODAY]['regret']:.2g}"
             )
         return lines
 
@@ -213,25 +215,28 @@ def mix(
     chosen = _weights(weights, named)
     upper = {name: _limit(name, value, named) for name, value in (limits or {}).items()}
     domains = _domains(named, shares, dict(at or {}), [d for d in named if d in chosen or d in upper], on, discrepancy, seed)
-    seen = _fitted_mixtures(named, shares)
+    fitted = _fitted_mixtures(named, shares)
+    seen = np.stack(list(fitted.values()))
     now = None if today is None else _mixture(today, shares, "today")
     box = _box(bounds, shares, seen)
     if among is not None and bounds is not None:
         raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
-    others = _within(seen, box) if among is None else _given(among, shares)
+    others = _within(fitted, box) if among is None else _given(among, shares)
 
     search = Search(domains, np.array([chosen.get(d.name, 0.0) for d in domains]), upper, confidence, tail, shares, seed)
     best, feasible, optima, own = _best(search, others, now, box if among is None else None)
     name = RECOMMENDED if feasible else ATTAINABLE
     compared = {name: best} | ({} if now is None else {TODAY: now})
-    compared |= {label: x for label, x in others.items() if among is None or not np.array_equal(x, best)}
+    same = [label for label, x in others.items() if np.abs(x - best).max() < SAME]
+    compared |= {label: x for label, x in others.items() if not any(np.abs(x - own).max() < SAME for own in compared.values())}
     table, draws = search.compare(compared)
     table = table.assign(regret=(draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
     notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
-    if among is not None:
-        row = next(label for label, x in others.items() if np.array_equal(x, best)).removeprefix("given ")
-        notes.append(f"the {name} mixture is that of row {row}, of {len(others)} different ones given")
+    if same:
+        kind, row = same[0].split(" ", 1)
+        of = f"of {len(others)} different ones given" if kind == "given" else "which was fitted"
+        notes.append(f"the {name} mixture is that of row {row}, {of}")
     of_best = dict(zip(shares, best.tolist(), strict=True))
     return Mix(
         best=of_best if feasible else None,
@@ -375,17 +380,24 @@ def _checked(mixtures: Array, what: str) -> Array:
     return np.asarray(mixtures / total[:, None])
 
 
-def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[str, ...]) -> Array:
-    """The different mixtures (m, k) of the fitted rows."""
-    fits = [fit for posterior, _ in named.values() for fit in _fits(posterior)]
-    rows = np.concatenate([np.stack([fit.observed.covariates[s] for s in shares], axis=1) for fit in fits])
-    return np.asarray(np.unique(rows.round(6), axis=0))
+def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[str, ...]) -> dict[str, Array]:
+    """The different mixtures (k,) of the fitted rows to six digits, labelled by the row of its table where each comes first."""
+    labels: dict[tuple[float, ...], str] = {}
+    for domain, (posterior, _) in named.items():
+        for fit in _fits(posterior):
+            numbers, order = fit.observed.rows, np.argsort(fit.observed.rows, kind="stable")
+            rows = np.stack([fit.observed.covariates[s][order] for s in shares], axis=1).round(6)
+            for at in np.sort(np.unique(rows, axis=0, return_index=True)[1]):
+                label, taken = f"fitted {numbers[order[at]]}", set(labels.values())
+                unique = label if label not in taken else f"{label} of {domain}"  # of another table with rows of its own
+                labels.setdefault(tuple(rows[at].tolist()), unique if unique not in taken else f"{unique} by {fit.law.name}")
+    return {label: np.array(mixture) for mixture, label in labels.items()}
 
 
-def _within(seen: Array, box: tuple[Array, Array]) -> dict[str, Array]:
+def _within(fitted: Mapping[str, Array], box: tuple[Array, Array]) -> dict[str, Array]:
     """The first fitted mixtures within bounds, by label."""
-    inside = ((seen >= box[0] - 1e-6) & (seen <= box[1] + 1e-6)).all(axis=1)  # their shares are rounded to six digits
-    return {f"fitted {number}": x for number, x in enumerate(seen[inside][:MOST_MIXTURES], start=1)}
+    inside = [label for label, x in fitted.items() if (x >= box[0] - SAME).all() and (x <= box[1] + SAME).all()]
+    return {label: fitted[label] for label in inside[:MOST_MIXTURES]}
 
 
 def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> dict[str, Array]:

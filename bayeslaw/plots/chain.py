@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.transforms import offset_copy
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
@@ -20,6 +21,7 @@ from bayeslaw.plots.style import (
     MARKERS,
     MOST_LINES,
     count_measured,
+    expect,
     failure,
     finish,
     fit_scale,
@@ -33,6 +35,7 @@ from bayeslaw.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+APART = 9.0  # points between lines at one setting
 CHANCE: dict[str, Any] = {"color": "0.35", "lw": 0.9, "ls": (0, (2, 2)), "zorder": 1}
 
 
@@ -64,6 +67,7 @@ def plot_chain(
     >>> [ax.get_ylabel() for ax in bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1))]
     ['loss (nats/token)', 'accuracy (share of questions)']
     """
+    expect(chain, Chain, "bayeslaw.chain(first, second, settings)")
     axes = list(new_panels(2) if axes is None else axes)
     for ax, draw in zip(axes, chain_panels(chain, ci_prob=ci_prob, x=x, mean=mean, measured=measured), strict=True):
         draw(ax)
@@ -148,8 +152,11 @@ def _draw(
     groups: list[tuple[Any, Any]] = [("", np.arange(len(settings)))]
     if lines:
         groups = list(settings.groupby(lines, sort=False).indices.items())
-    held, missed = 0, 0
+    held, missed, beside = 0, 0, APART if len(groups) > 1 and np.unique(along).size == 1 else 0.0
     for i, (key, members) in enumerate(groups[:MOST_LINES]):
+        # Side by side at the only setting, where intervals would hide each other.
+        shift = beside * (i - (min(len(groups), MOST_LINES) - 1) / 2)
+        at: dict[str, Any] = {"transform": offset_copy(ax.transData, ax.get_figure(root=True), shift, 0, "points")} if shift else {}
         rows = members[np.argsort(along[members], kind="stable")]
         values = key if isinstance(key, tuple) else (key,)
         label = ", ".join(f"{n} = {short_number(v)}" for n, v in zip(lines, values, strict=True)) if lines else ""
@@ -158,7 +165,7 @@ def _draw(
         if scattered:  # runs of different shapes share no curve
             middle, off = median[rows], np.stack([median[rows] - low[rows], high[rows] - median[rows]])
             ax.errorbar(
-                along[rows], middle, np.maximum(off, 0), fmt=MARKERS[i], ms=4, color=COLOURS[i], lw=1.2, label=label or None
+                along[rows], middle, np.maximum(off, 0), fmt=MARKERS[i], ms=4, color=COLOURS[i], lw=1.2, label=label or None, **at
             )
         else:
             ax.plot(along[rows], median[rows], marker=MARKERS[i], ms=4, mec="white", markevery=[0, -1], **style)
@@ -167,10 +174,14 @@ def _draw(
             known = rows[np.isfinite(measured[rows])]
             inside = (measured[known] >= low[known]) & (measured[known] <= high[known])
             hollow: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 5.5, "mfc": "white", "mec": COLOURS[i], "zorder": 4}
-            ax.plot(along[known], measured[known], **hollow)
+            ax.plot(along[known], measured[known], **hollow, **at)
             out = known[~inside]
-            mark_missed(ax, along[out], measured[out])
+            mark_missed(ax, along[out], measured[out], **at)
             held, missed = held + int(inside.sum()), missed + int((~inside).sum())
+    if beside:  # what is drawn with an offset doesn't count for the limits
+        ends = [low, high, *([measured[np.isfinite(measured)]] if measured is not None else [])]
+        ax.update_datalim([(along[0], float(y)) for y in np.concatenate(ends)])
+        ax.autoscale_view()
     note_hidden(ax, len(groups))
     if measured is not None:
         count_measured(ax, ci_prob, held, missed)

@@ -31,6 +31,7 @@ from bayeslaw.plots.style import (
     MARKERS,
     MOST_LINES,
     SMALL,
+    expect,
     failure,
     finish,
     has_failed,
@@ -605,6 +606,7 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_anchors(choice, Figure().subplots()).get_xlabel()
     'spent (FLOPs)'
     """
+    expect(anchors, Anchors, "fit.anchors(candidates, targets, budget=…)")
     curve, name, random = anchors.curve, anchors.width_name, []
     spent = np.linspace(0, anchors.market.budget, 200)
     for _, path in curve[curve["design"] == "random"].groupby("number"):
@@ -625,8 +627,10 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
     if anchors.stop is not None:
         end = float(picks["spent"].iloc[anchors.stop - 1]) if anchors.stop else 0.0
         ax.axvline(end, color=COLOURS[2], lw=1)
-        place: dict[str, Any] = {"xytext": (3, -4), "textcoords": "offset points", "va": "top", "fontsize": SMALL}
-        ax.annotate("not worth the price\nbeyond this line", (end, ax.get_ylim()[1]), **place)
+        left = end > 0.7 * anchors.market.budget  # of the line, where there is no space on the right
+        place: dict[str, Any] = {"xytext": (-3 if left else 3, 4), "textcoords": "offset points", "ha": "right" if left else "left"}
+        text = "not worth the price\nbeyond this line"
+        ax.annotate(text, (end, 0), xycoords=("data", "axes fraction"), va="bottom", fontsize=SMALL, **place)
     ax.set_xlim(0, anchors.market.budget)
     unit = f" ({anchors.targets.unit})" if anchors.targets.unit else ""
     width = f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.targets.kind}{unit}"

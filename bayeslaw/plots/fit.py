@@ -25,6 +25,7 @@ from bayeslaw.plots.style import (
     MOST_LINES,
     SHARES,
     SMALL,
+    expect,
     failure,
     finish,
     has_failed,
@@ -301,6 +302,10 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, 
 
 
 def _check_scored(transforms: Mapping[str, Array]) -> None:
+    if not isinstance(transforms, Mapping):
+        problem = f"Transforms are a mapping of each fit's name to an array, not a {type(transforms).__name__}"
+        way = "bayeslaw.evaluation.scores.transforms(losses, forecast.predictive) computes them"
+        raise BayeslawError(f"{problem}; {way}.", code="wrong-object")
     if not transforms or any(pit.size == 0 for pit in transforms.values()):
         raise BayeslawError("There are no scored losses: give transforms of at least one loss for each fit.", code="no-losses")
 
@@ -385,6 +390,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
     >>> bayeslaw.plots.plot_scores(comparison, Figure().subplots()).get_xlabel()
     'losses inside the 90% interval (%)'
     """
+    expect(comparison, Comparison, "bayeslaw.compare(runs, laws)")
     scores = comparison.scores
     if of not in scores or scores[of].dtype.kind not in "fiu":
         raise BayeslawError(f"{of!r} is not a score of this comparison.{nearest(of, map(str, scores))}", code="unknown-column")

@@ -25,6 +25,7 @@ from bayeslaw.plots.style import (
     MOST_LINES,
     SMALL,
     count_measured,
+    expect,
     failure,
     finish,
     fit_scale,
@@ -113,6 +114,7 @@ def plot_forecast(
     >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), x="compute").get_xlabel()
     'compute (FLOPs)'
     """
+    expect(forecast, Forecast, "fit.forecast(settings)")
     x, outcome = x or forecast_axis(forecast), forecast.outcome
     by_compute = x == COMPUTE and {"N", "D"} <= {*forecast.outside} and COMPUTE not in forecast.outside
     if x not in forecast.outside and not by_compute:

@@ -9,11 +9,12 @@ import numpy as np
 from bayeslaw.core.arrays import evenly
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.evaluation.predictive import PredictiveCheck
-from bayeslaw.plots.style import COLOURS, failure, finish, keep_within, new_axes
+from bayeslaw.plots.style import COLOURS, expect, failure, finish, keep_within, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MADE_BY = "bayeslaw.evaluation.predictive_check(fit)"
 SHOWN = 300  # losses that are drawn
 BAND = 0.9  # probability of the band of calibrated fits
 SIMULATED = 1_000  # curves from which the band comes
@@ -37,6 +38,7 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_predictive(check, Figure().subplots()).get_xlabel()
     'predicted median loss (nats/token)'
     """
+    expect(check, PredictiveCheck, MADE_BY)
     rows = check.rows.sort_values("median")
     total = len(rows)
     held = int(_inside(check, rows).sum())
@@ -91,6 +93,7 @@ def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_loo_pit(check, Figure().subplots()).get_ylabel()
     'share of losses minus expected (%)'
     """
+    expect(check, PredictiveCheck, MADE_BY)
     pit, runs = np.sort(check.rows["loo_pit"].to_numpy(dtype=np.float64)), check.runs
     name, plural = check.outcome.name, check.outcome.plural
     ax = ax or new_axes()

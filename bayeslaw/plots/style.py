@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta
 
 from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.core.text import counted
 from bayeslaw.laws.outcome import Outcome
@@ -38,6 +39,20 @@ MARGIN = 0.7  # inches beside the axes for ticks and label
 DECADE = 10.0  # ratio of the ends of what is drawn from which on an axis is logarithmic
 COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
+
+
+def expect(given: object, kind: type, made_by: str) -> None:
+    """Refuse another object than the one that a picture draws, such as a fit in place of its forecast.
+
+    Parameters
+    ----------
+    given, kind
+    made_by : str
+        What makes an object of this kind.
+    """
+    if not isinstance(given, kind):
+        message = f"This picture draws a {kind.__name__}, which {made_by} returns, not a {type(given).__name__}."
+        raise BayeslawError(message, code="wrong-object")
 
 
 def new_axes() -> Axes:
@@ -117,9 +132,9 @@ def fit_scale(ax: Axes, values: Array) -> None:
         ax.set_xscale("log")
 
 
-def mark_missed(ax: Axes, x: Array, y: Array) -> None:
-    """Draw crosses over measured values that their intervals do not hold."""
-    ax.plot(x, y, ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5)
+def mark_missed(ax: Axes, x: Array, y: Array, **at: Any) -> None:
+    """Draw crosses over measured values that their intervals do not hold; `at` are further arguments of `Axes.plot`."""
+    ax.plot(x, y, ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5, **at)
 
 
 def count_measured(ax: Axes, ci_prob: float, held: int, missed: int) -> None:

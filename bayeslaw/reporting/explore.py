@@ -32,6 +32,7 @@ from bayeslaw.core.files import write_text
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import listed, short_lines
 from bayeslaw.forecasting.forecast import member_entropy
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
@@ -65,6 +66,10 @@ class Explorer:
     data: Mapping[str, Any]
     facts: Mapping[str, Any]
     laws: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        names = listed([fit["label"] for fit in self.facts["fits"]])
+        return short_lines(f"<Explorer of {names}: {self.data['draws']:,} draws of each fit; `save` writes the page>")
 
     @property
     def html(self) -> str:

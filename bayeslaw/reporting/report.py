@@ -16,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.files import as_path, check_target, make_folder, write_text, write_whole
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
-from bayeslaw.core.text import once
+from bayeslaw.core.text import counted, once, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
@@ -46,6 +46,9 @@ class Report:
 
     facts: Facts
     pictures: Mapping[str, Picture]
+
+    def __repr__(self) -> str:
+        return short_lines(f"<{self.facts['title']}: {counted(len(self.pictures), 'picture')}; `save` writes it as .html or .json>")
 
     @property
     def json(self) -> str:

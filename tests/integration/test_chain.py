@@ -288,6 +288,11 @@ def test_a_single_setting_has_a_bar() -> None:
     above, below = bayeslaw.plots.plot_chain(bayeslaw.chain(losses(), accuracies(), settings, force=True), Figure().subplots(2, 1))
     assert len(above.containers) == 1
     assert len(below.containers) == len(CHANCES)
+    bars = [container[0] for container in below.containers]
+    pixels = [bar.get_transform().transform(bar.get_xydata())[0] for bar in bars]
+    assert np.diff([x for x, _ in pixels]).min() > 5  # side by side, where intervals would hide each other
+    low, high = below.transAxes.transform([(0, 0), (1, 1)])
+    assert all((low < at).all() and (at < high).all() for at in pixels)
 
 
 def test_the_picture_has_both_panels_and_the_chance_line() -> None:

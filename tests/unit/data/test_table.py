@@ -128,6 +128,31 @@ def test_rows_have_numbers_of_their_own(table: pd.DataFrame) -> None:
         assert read_runs(frame).frame.index.tolist() == [*range(1, len(frame) + 1)]
 
 
+def test_columns_in_levels_are_refused() -> None:
+    """As pandas makes them where it pivots: their names as texts would be columns that nobody knows."""
+    levels = pd.MultiIndex.from_product([["mean"], ["N", "loss"]])
+    with fails("levels-of-columns", "2 levels", "('mean', 'N')", "droplevel"):
+        read_runs(pd.DataFrame([[1e9, 2.5]], columns=levels))
+
+
+def test_texts_in_an_index_without_a_name_are_not_left_out_in_silence() -> None:
+    frame = pd.DataFrame({"N": 1e9, "loss": [3.0, 2.5]}, index=["run a", "run b"])
+    assert read_runs(frame).conversions == ("the index ('run a', …) is left out, since it has no name such as run",)
+    assert read_runs(frame.rename_axis("run")).conversions == read_runs(frame.reset_index(drop=True)).conversions == ()
+
+
+@pytest.mark.parametrize(
+    ("cell", "way"),
+    [
+        ("1,300,000,000", "separators of thousands"), ("1_300_000_000", "separators of thousands"),
+        ("1.300.000.000", "separators of thousands"), ("1,3", "decimal commas"), ("1.3 billion", "1.3e9 or 1.3B"),
+    ],
+)  # fmt: skip
+def test_a_size_that_is_no_number_is_refused_with_how_to_write_it(cell: str, way: str) -> None:
+    with fails("not-a-number", cell, way):
+        read_runs(pd.DataFrame({"N": [cell, 1e9], "loss": [3.0, 2.5]}))
+
+
 def test_a_named_index_becomes_a_column() -> None:
     frame = pd.DataFrame({"run": ["a", "b"], "loss": [3.0, 2.5]}).set_index("run")
     assert read_runs(frame).frame["run"].tolist() == ["a", "b"]

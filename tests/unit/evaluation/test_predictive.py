@@ -24,6 +24,11 @@ def expected_pit(fit: Fit, weights: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
+def test_a_notebook_shows_a_check_in_two_lines(fitted: Fit) -> None:
+    assert repr(predictive_check(fitted)).startswith("<PredictiveCheck of")
+    assert len(repr(predictive_check(fitted))) < 200
+
+
 def test_a_loss_has_its_rank_among_predictions_of_a_new_run(fitted: Fit) -> None:
     rows = predictive_check(fitted).rows
     size, n = fitted.residual.shape

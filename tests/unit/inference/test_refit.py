@@ -15,6 +15,7 @@ from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Duplicates, read_runs
+from bayeslaw.data.tokenizers import token_length
 from bayeslaw.inference.refit import join_runs, refit_task, rows_of, stack_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -312,6 +313,15 @@ def test_checkpoints_with_an_effect_must_be_identified_by_the_same_columns() -> 
     assert Observations.of(law, join_runs(unnamed, more)).checkpoint_names == unnamed.observed.checkpoint_names
     with fails("other-checkpoint-columns", "N, ptpp", "checkpoint"):
         join_runs(unnamed, replace(more, frame=more.frame.assign(checkpoint="k")))
+
+
+def test_losses_of_another_tokenizer_are_refused_and_its_ratio_is_kept() -> None:
+    fit = fitted(old_table(bytes_per_token=3.1))
+    known = replace(fit, info={**fit.info, "token_length": {"bytes_per_token": 3.1}})
+    with fails("other-tokenizer", "4.6 and 3.1 bytes per token"):
+        join_runs(known, read_runs(pd.DataFrame(GOOD | {"bytes_per_token": 4.6})))
+    both = join_runs(known, read_runs(pd.DataFrame(GOOD)))
+    assert token_length(both.frame, known.law) == {"bytes_per_token": 3.1}
 
 
 def test_losses_of_another_domain_are_refused() -> None:

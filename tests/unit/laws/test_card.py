@@ -271,3 +271,9 @@ def test_counted_items_have_no_noise_of_losses() -> None:
     card = load_law("task-sigmoid").card.replace("[outcome]", 'noise = "normal-drift"\n\n[outcome]', 1)
     with fails("unknown-noise", "counted items"):
         parse_card(card)
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "runs.JSONL"])
+def test_a_table_in_place_of_a_law_is_named_so(name: str) -> None:
+    with fails("table-for-a-law", name, "changed places"):
+        load_law(name)

@@ -275,3 +275,8 @@ def test_a_prior_on_a_term_may_have_a_covariate_below_zero() -> None:
     law = parse_card(card("E + A*exp(w)", {"w": (-10, -0.5)}, E=POSITIVE, A=f'{POSITIVE}, on = "A*exp(w)"'))
     draws = law.sample_prior(3, {"w": -2.0}, np.random.default_rng(0)), law.sample_prior(3, {"w": 0.0}, np.random.default_rng(0))
     np.testing.assert_allclose(draws[0]["A"] * np.exp(-2.0), draws[1]["A"])
+
+
+def test_a_prediction_without_a_covariate_names_it() -> None:
+    with fails("missing-covariate", "chinchilla needs N, D", "give D too"):
+        load_law("chinchilla").predict({}, {"N": 1e9})

@@ -201,6 +201,34 @@ def test_one_fit_of_several_domains_has_a_domain_for_each(rng: np.random.Generat
     assert found.losses["loss_median"].iloc[0] == pytest.approx(float(expected), rel=1e-9)
 
 
+def test_fitted_mixtures_are_named_by_their_rows(fits: dict[str, Fit]) -> None:
+    """Whoever looks up 'fitted 5' in the table must find that mixture, whatever the bounds leave out."""
+    frame = oracles.table(law_named("data-mixing")).drop(index=[0, 3])
+    other = posterior("data-mixing", {k: np.full(400, v) for k, v in CODE.items()}, frame=frame.iloc[::-1].reset_index(drop=True))
+    found = mix({"web": fits["web"], "code": other})
+    seen, rows = fits["web"].observed, found.table[found.table["mixture"].str.startswith("fitted")]
+    number_of = {int(row): at for at, row in enumerate(seen.rows)}
+    assert len(rows) > 3
+    for label, *shares in rows[["mixture", *SHARES]].itertuples(index=False):
+        at = number_of[int(label.removeprefix("fitted "))]
+        np.testing.assert_allclose(shares, [seen.covariates[s][at] for s in SHARES], atol=1e-6)
+
+
+def test_a_recommended_mixture_that_was_fitted_is_not_compared_with_itself() -> None:
+    """Its fitted row, rounded to six digits, would be the better one in some draws, and take their share of the probability."""
+    law = law_named("data-mixing")
+    frame = oracles.table(law)[["run", "loss"]].head(6)
+    shares = np.array([[0.8000004, 0.0999998, 0.0999998], *[[0.5, 0.1 + x, 0.4 - x] for x in (0, 0.05, 0.1, 0.2, 0.3)]])
+    draws = {k: v + 0.3 * np.random.default_rng(1).standard_normal(400) for k, v in WEB.items() if k.startswith("t_")}
+    draws |= {"c": np.full(400, 2.0), "k": np.full(400, 0.5)}
+    found = mix(posterior("data-mixing", draws, frame=frame.assign(**dict(zip(SHARES, shares.T, strict=True)))))
+    assert found.best == pytest.approx({"web": 0.8, "code": 0.1, "books": 0.1}, abs=1e-4)
+    assert found.table["mixture"].tolist()[0] == "recommended"
+    assert "fitted 1" not in found.table["mixture"].tolist()
+    assert found.table["best_prob"].iloc[0] == 1.0
+    assert "the recommended mixture is that of row 1, which was fitted" in found.notes
+
+
 @pytest.mark.slow
 def test_fitted_mixtures_outside_the_bounds_are_not_compared(fits: dict[str, Fit]) -> None:
     fixed = {"web": (0.3, 0.3), "code": (0.3, 0.3), "books": (0.4, 0.4)}

@@ -279,6 +279,10 @@ def test_what_can_not_be_asked_is_refused(fits: tuple[Fit, Fit], options: dict[s
 def test_what_can_not_be_compared_is_refused(fits: tuple[Fit, Fit]) -> None:
     a = fits[0]
     bits = posterior(LAW, scattered(TYPICAL, SIZE, 1), frame=oracles.table(LAW).assign(unit="bits/byte"))
+    lengths = ({"bytes_per_token": 3.1}, {"bytes_per_token": 4.6})
+    first, second = (replace(fit, info={**fit.info, "token_length": own}) for fit, own in zip(fits, lengths, strict=True))
+    with fails("different-tokenizers", "4.6 and 3.1 bytes per token"):
+        versus(first, second, compute=1e21)
     with fails("different-units", "bits/byte", "nats/token"):
         versus(a, bits, compute=1e20)
     with fails("unpaired-draws", "100"):

@@ -12,6 +12,7 @@ import pytest
 import bayeslaw
 from bayeslaw import plots
 from bayeslaw.schedules.schedule import constant
+from tests.errors import fails
 from tests.fixed import line_fit
 
 DRAWING = sorted(name for name in dir(plots) if name.startswith("plot_"))
@@ -71,3 +72,18 @@ def test_what_can_not_be_drawn_leaves_no_empty_figure() -> None:
     with pytest.raises(bayeslaw.BayeslawError):
         plots.plot_pair(line_fit(), "a", "no such parameter")
     assert plt.get_fignums() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("plot_forecast", "fit.forecast(settings)"), ("plot_predictive", "bayeslaw.evaluation.predictive_check(fit)"),
+        ("plot_loo_pit", "bayeslaw.evaluation.predictive_check(fit)"), ("plot_anchors", "fit.anchors("),
+        ("plot_scores", "bayeslaw.compare("), ("plot_chain", "bayeslaw.chain("), ("plot_coverage", "mapping"),
+        ("plot_transforms", "mapping"),
+    ],
+)  # fmt: skip
+def test_a_fit_in_place_of_what_is_drawn_is_refused_with_what_makes_it(name: str, wanted: str) -> None:
+    with fails("wrong-object", wanted, "not a Fit"):
+        getattr(plots, name)(line_fit())
+    assert not plt.get_fignums()

@@ -116,6 +116,11 @@ def test_bad_arguments_are_refused() -> None:
             explore({"a": line_fit()}, **options)
 
 
+def test_a_notebook_shows_the_page_in_a_line() -> None:
+    """And not its draws."""
+    assert repr(explore({"mine": line_fit()}, draws=100)) == "<Explorer of mine: 100 draws of each fit; `save` writes the page>"
+
+
 def test_a_failed_fit_is_refused_unless_forced() -> None:
     failed = line_fit(passed=False)
     with pytest.raises(FitError) as caught:

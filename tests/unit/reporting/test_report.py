@@ -87,6 +87,11 @@ def numbers(value: Any) -> tuple[set[str], str]:
     return set().union(*(p[0] for p in parts)), " ".join(p[1] for p in parts)
 
 
+def test_a_notebook_shows_a_report_in_two_lines(made: Report) -> None:
+    assert repr(made).startswith(f"<{made.facts['title'][:20]}")
+    assert len(repr(made)) < 200
+
+
 # --- the page --------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,76 @@
+"""Losses per token of several tokenizers, which can't be compared: found where a table says how long its tokens are."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from bayeslaw.core.errors import BayeslawError, Fault, row_ranges
+from bayeslaw.core.units import RATIOS, per, unit_of
+from bayeslaw.laws.law import Law
+
+SAME = 1e-3  # relative difference up to which two ratios are one that was measured twice; a loss changes by as much
+CONVERT = "`bayeslaw convert --to nats/token --reference BYTES` (in Python bayeslaw.core.units.convert_table)"
+
+
+def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
+    """Find losses per token of tokenizers whose tokens have different lengths, as columns such as `bytes_per_token` say.
+
+    Rows of several domains, and of values of a column by which parameters vary, need not have tokens of one length: each domain
+    has its own text, and each value its own level of the loss.
+
+    Parameters
+    ----------
+    frame, law : DataFrame and Law
+    """
+    if not (column := _column(frame, law)):
+        return []
+    apart = [c for c in dict.fromkeys(("domain", *law.levels, *(p.by for p in law.parameters.values()))) if c in frame]
+    ratios = frame[column].dropna()
+    groups = [rows for _, rows in ratios.groupby([frame.loc[ratios.index, c] for c in apart], dropna=False)] if apart else [ratios]
+    for rows in groups:
+        if (off := rows[abs(rows / rows.iloc[0] - 1) > SAME]).size:
+            of = f"{off.iloc[0]:g} {column.replace('_', ' ')}"
+            problem = f"{column} differs: {row_ranges(off.index)} have {of} and row {rows.index[0]} has {rows.iloc[0]:g}"
+            why = f"losses per token of different tokenizers can't be compared; bring them to one by {CONVERT}"
+            return [Fault(int(off.index[0]), column, f"{off.iloc[0]:g}", problem, why, "several-tokenizers")]
+    return []
+
+
+def token_length(frame: pd.DataFrame, law: Law) -> dict[str, float]:
+    """Return the one length of the tokens of a table, such as ``{"bytes_per_token": 4.2}``, empty where it isn't known."""
+    column = _column(frame, law)
+    ratios = frame[column].dropna() if column else pd.Series(dtype=float)
+    if ratios.empty or ratios.max() / ratios.min() - 1 > SAME:
+        return {}
+    return {column: float(ratios.iloc[0])}
+
+
+def differ(one: dict[str, float], other: dict[str, float]) -> str:
+    """Say how two lengths of tokens, as `token_length` returns them, differ; '' where they agree or one isn't known."""
+    for column in {*one} & {*other}:
+        if abs(one[column] / other[column] - 1) > SAME:
+            return f"{other[column]:g} and {one[column]:g} {column.replace('_', ' ')}"
+    return ""
+
+
+def check_tokenizer(fitted: dict[str, float], frame: pd.DataFrame, law: Law, name: str) -> None:
+    """Refuse losses per token of another tokenizer than that of the losses that were fitted.
+
+    Parameters
+    ----------
+    fitted : dict
+        The `token_length` of the fitted table.
+    frame, law, name : DataFrame, Law, str
+        The other table, the law of the fit, and what the error calls the table.
+    """
+    if other := differ(fitted, token_length(frame, law)):
+        problem = f"{name} has losses per token of another tokenizer than the fit ({other})"
+        raise BayeslawError(f"{problem}: bring its losses to that of the fit by {CONVERT}.", code="other-tokenizer")
+
+
+def _column(frame: pd.DataFrame, law: Law) -> str:
+    """Return the column that says how long the tokens of losses per token are, '' where there is none or it makes no difference."""
+    if not law.outcome.is_loss or "loss" not in frame or per(unit_of(frame)) != "token":
+        return ""
+    numbers = (c for c in RATIOS.values() if c in frame and c not in law.covariates and frame[c].dtype.kind in "fiu")
+    return next((c for c in numbers if frame[c].notna().any() and (frame[c].dropna() > 0).all()), "")

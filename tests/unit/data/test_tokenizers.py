@@ -1,0 +1,78 @@
+"""Losses per token of several tokenizers in one table, or in two that are compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeslaw import load_law
+from bayeslaw.core.units import convert_table
+from bayeslaw.data.table import read_runs
+from bayeslaw.data.tokenizers import check_tokenizer, differ, token_length
+from bayeslaw.data.validate import check
+from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
+from tests import oracles
+from tests.errors import fails, faults
+
+OTHER = 4.6
+
+
+@pytest.fixture
+def law() -> Law:
+    return load_law("chinchilla")
+
+
+@pytest.fixture
+def table(law: Law) -> pd.DataFrame:
+    """Losses of two tokenizers, those of the second in the last half of the rows."""
+    runs = oracles.table(law)
+    late = np.arange(len(runs)) >= len(runs) // 2
+    return runs.assign(tokenizer=np.where(late, "new", "old"), bytes_per_token=np.where(late, OTHER, 3.1))
+
+
+def test_losses_per_token_of_two_tokenizers_are_a_fault(law: Law, table: pd.DataFrame) -> None:
+    first = len(table) // 2 + 1
+    with faults(("several-tokenizers", first, "bytes_per_token")) as found:
+        oracles.observed(law, table)
+    assert f"rows {first}–{len(table)} have 4.6 bytes per token and row 1 has 3.1" in found[0].problem
+    assert "convert" in found[0].suggestion
+    assert [fault.code for fault in check(read_runs(table.drop(columns="loss")), law, purpose="forecast")] == []
+    perplexities = table.assign(bytes_per_token=np.nan, characters_per_token=table["bytes_per_token"])
+    assert [fault.column for fault in check(read_runs(perplexities), law)] == ["characters_per_token"]
+
+
+def test_losses_that_were_brought_to_one_unit_are_sound(law: Law, table: pd.DataFrame) -> None:
+    for sound in (
+        convert_table(table, "bits/byte"),
+        convert_table(table, "nats/token", reference=3.8),
+        table.assign(bytes_per_token=np.where(table["tokenizer"] == "old", 3.1, 3.1002)),  # measured twice
+        table.assign(bytes_per_token=np.where(table["tokenizer"] == "old", 3.1, np.nan)),
+    ):
+        assert check(read_runs(sound), law) == []
+
+
+def test_parameters_that_vary_by_the_tokenizer_or_domain_describe_the_difference(law: Law, table: pd.DataFrame) -> None:
+    by = with_by(law, {"E": "tokenizer"})
+    assert check(read_runs(table), with_levels(by, levels_of(by, table))) == []
+    domains = read_runs(table.rename(columns={"tokenizer": "domain"}))
+    assert "several-tokenizers" not in {fault.code for fault in check(domains, law)}  # that domains are mixed is another error
+
+
+def test_a_law_of_another_outcome_takes_any_tokenizers() -> None:
+    vocabulary = load_law("vocabulary")
+    table = oracles.table(vocabulary)
+    assert check(read_runs(table.assign(bytes_per_token=np.linspace(3, 5, len(table)))), vocabulary) == []
+
+
+def test_a_table_of_another_tokenizer_is_refused(law: Law, table: pd.DataFrame) -> None:
+    old, new = (table[table["tokenizer"] == name] for name in ("old", "new"))
+    fitted = token_length(old, law)
+    assert fitted == {"bytes_per_token": 3.1}
+    assert token_length(table, law) == token_length(convert_table(old, "bits/byte"), law) == {}
+    with fails("other-tokenizer", "new.csv", "4.6 and 3.1 bytes per token"):
+        check_tokenizer(fitted, new, law, "new.csv")
+    for same in (old, new.drop(columns="bytes_per_token"), convert_table(new, "nats/token", reference=3.1)):
+        check_tokenizer(fitted, same, law, "same.csv")
+    assert differ({"bytes_per_token": 4.0}, {"characters_per_token": 3.0}) == differ({}, fitted) == ""
