@@ -26,6 +26,10 @@ from bayeslaw.schedules.changes import nodes as all_changes
 from bayeslaw.schedules.schedule import HIGHEST, MEMORY, MOST_STEPS, Schedule, joined, logged
 
 DERIVED = ("lr_peak", *(f"{area}{part}" for area in ("S1", "S2", "S2w") for part in ("_pt", "_cpt", "")))
+# Columns that say how areas were computed, the areas that depend on each, and the error's code where one table has several values.
+ABOUT_AREAS = {
+    "memory": ("S2", "several-memories"), "power": ("S2w", "several-powers"), "reference_batch": ("S1", "several-batches"),
+}  # fmt: skip
 PHASES = ("pretrain", "adapt")
 RATE_TOLERANCE = 1e-6  # relative: rates logged for one step of a run that differ by less are equal
 WIDE_GAP = 0.1  # we report gaps between logged steps in which the rate changes by more than this share of the peak
@@ -43,6 +47,8 @@ class Curves:
         S2w_cpt, S1, S2, S2w. Rows at step 0 of a new training have S1 = 0; areas of an unknown pre-training are nan.
     memory, power : float
         lambda and epsilon of the areas.
+    reference_batch : float or None
+        Tokens of a batch whose steps count 1 in the areas, where these count tokens; None where every step counts 1.
     notes : tuple of str
         Renamed columns, and what the areas assume: warm-ups, batches, rates between logged steps.
 
@@ -60,6 +66,7 @@ class Curves:
     memory: float
     power: float
     notes: tuple[str, ...] = ()
+    reference_batch: float | None = None
     _curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
     _schedules: Mapping[str, Schedule] = field(default_factory=dict, repr=False)
     _starts: Mapping[str, Point | None] = field(default_factory=dict, repr=False)
@@ -254,8 +261,9 @@ def read_curves(
         frame = _with_own_steps(frame, table.name)
     columns = _loss_columns(frame, table.name, losses)
     curves = _checked(frame, columns, table.unread, table.name, warmup, steps)
+    reference = None
     if per == "token":
-        curves = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
+        curves, reference = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
     elif tokens_per_step is not None:
         message = "tokens_per_step is the batch whose steps count 1: give it with per='token'."
         raise BayeslawError(message, code="option-without-use")
@@ -281,8 +289,9 @@ def read_curves(
             f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
         )
     by_order = {str(n): curves[str(n)] for n in frame["run"].dropna().unique()}
-    whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(memory=memory)
-    return Curves(whole, table.name, memory, power, tuple(notes), by_order, schedules, starts)
+    about = {"memory": memory, "power": power} | ({} if reference is None else {"reference_batch": reference})
+    whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(**about)
+    return Curves(whole, table.name, memory, power, tuple(notes), reference, by_order, schedules, starts)
 
 
 def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
@@ -370,15 +379,15 @@ def _state(curve: Curve, schedule: Schedule, step: int, start: Point | None, mem
     return trace(cut, np.array([step]), start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)[1]
 
 
-def _weighted(curves: Mapping[str, Curve], first: str, reference: float | None, name: str) -> dict[str, Curve]:
-    """Return curves whose steps count in proportion to their batches; those of the reference, or else the first run, count 1."""
+def _weighted(curves: Mapping[str, Curve], first: str, reference: float | None, name: str) -> tuple[dict[str, Curve], float]:
+    """Return curves whose steps count in proportion to their batches, and the batch whose steps count 1: by default the first."""
     if without := [c.run for c in curves.values() if not np.isfinite(c.batch)]:
         message = f"{name}: areas per token need a column batch (tokens of a step) for every run; {without[0]} has none."
         raise BayeslawError(message, code="missing-batch")
     unit = curves[first].batch if reference is None else reference
     if not 0 < unit < np.inf:
         raise BayeslawError(f"tokens_per_step is {unit:g}; it must be positive.", code="not-positive")
-    return {n: replace(c, weight=c.batch / unit) for n, c in curves.items()}
+    return {n: replace(c, weight=c.batch / unit) for n, c in curves.items()}, float(unit)
 
 
 def _uneven_batches(curves: Mapping[str, Curve]) -> list[str]:
