@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bayeslaw.forecasting.stack import Posterior
 
 
+POINTS = 160  # of a picture
 UNUSED = "constant:steps=1,peak=1e-9"  # an adaptation, where only the pre-training is forecast
 
 
@@ -42,6 +43,7 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss along another schedule."""
+    from bayeslaw.core.arrays import evenly
     from bayeslaw.schedules.changes import number_of_nodes
 
     options.check_outputs("A table", output, plot, [fit, curves, *rate_files(pretrain, adapt)])
@@ -51,8 +53,6 @@ def forecast(
             "--open.",
             code="pre-training-not-clear",
         )
-    if adapt is None and plot is not None:
-        raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
     posterior, answer = bayeslaw.load_fit(fit), Answer()
     if adapt is None:
         recipe, notes = recipe_of([posterior], None, None, warmup, pretrain, UNUSED, None, open_, set_, memory)
@@ -64,7 +64,13 @@ def forecast(
     answer.note(notes)
     result = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force)
     summary = result.summary(ci)
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
+    if adapt is None and plot is not None:
+        drawn = evenly(last, POINTS)[POINTS // 20 :] + 1  # losses of the first steps would hide what comes after
+        settings = bayeslaw.Runs(recipe.pretraining(drawn, number_of_nodes(posterior.measured)), "the recipe")
+        course = bayeslaw.forecast(posterior, settings, seed=seed, force=force)
+        answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_course(course, ax, ci_prob=ci))
+    else:
+        answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
     _add_table(answer, summary, output)
     answer.say(*(str(check) for check in result.checks if not check.passed))
     return answer
