@@ -44,6 +44,7 @@ def areas(
 ) -> Answer:
     """Compute the areas under the learning rates of training curves: one row for each loss, ready for `bayeslaw fit`."""
     from bayeslaw.core.files import write_text
+    from bayeslaw.core.text import counted
     from bayeslaw.plots.style import save_stack
 
     options.check_outputs("A table of runs", output, plot, [curves])
@@ -68,7 +69,7 @@ def areas(
         save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules({n: read.phases(n) for n in names}, axes, memory=memory))
         answer.last.append(f"picture written to {plot}")
     write_text(output, table.frame.to_csv(index=False))
-    answer.say(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
+    answer.say(f"{len(table)} losses{of} from {counted(len(names), 'run')} written to {output}")
     return answer
 
 

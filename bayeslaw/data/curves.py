@@ -354,6 +354,10 @@ def _schedule(curve: Curve, curves: Mapping[str, Curve], start: Point | None) ->
         notes.append(
             f"{curve.run}: rates before its first logged step, {first}, are assumed to equal that step's, {rates[0]:g}; see warmup"
         )
+    if rates.max() == 1:
+        notes.append(
+            f"{curve.run}: its highest rate is 1; if rates are shares of the highest, give that, such as --column lr=COLUMN:3e-4"
+        )
     gaps, change = np.diff(steps), np.abs(np.diff(rates))
     wide = np.flatnonzero((gaps > 1) & (change > WIDE_GAP * rates.max()))
     if wide.size:
@@ -430,7 +434,10 @@ def _loss_columns(frame: pd.DataFrame, name: str, asked: Collection[str] | None)
         raise BayeslawError(message, code="ambiguous-losses")
     elif "loss" not in frame and not wide:
         hint = " train_loss is the noisy loss of single batches and is read only if losses=['train_loss'] asks for it."
-        message = f"{name} has no losses: it needs a column loss, or one for each domain such as source_loss."
+        message = (
+            f"{name} has no losses: it needs a column loss, or one for each domain such as source_loss; there are "
+            f"{', '.join(given)}. Name another by --column loss=COLUMN."
+        )
         raise BayeslawError(message + (hint if "train_loss" in frame else ""), code="no-loss")
     if not wide:
         return {"loss": ""}
@@ -477,10 +484,14 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
     """Return the rows that have a run and a step, and the faults of runs, steps and rates."""
     given = [str(c) for c in frame]
     if missing := [c for c in ("step", "lr") if c not in frame]:
-        needed = f"every row needs run, step and lr; there are {', '.join(given)}."
+        needed = f"every row needs run, step and lr; there are {', '.join(given)}. Name another column by --column"
+        how = {
+            "lr": f"{needed} lr=COLUMN, with a unit where it is not the rate itself (lr=COLUMN:%, lr=COLUMN:1e-4).",
+            "step": f"{needed} step=COLUMN; from tokens, step=COLUMN:FACTOR with all digits of 1 / tokens of a step.",
+        }
         problem = "column {} is missing"
         raise TableError(
-            [Fault(None, c, "", problem.format(c), needed + did_you_mean(c, given), "missing-column") for c in missing], name
+            [Fault(None, c, "", problem.format(c), how[c] + did_you_mean(c, given), "missing-column") for c in missing], name
         )
     if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
         problem, suggestion = "column {} holds no numbers", "numbers are needed there"
@@ -516,7 +527,8 @@ def _check_cells(frame: pd.DataFrame) -> Iterable[Fault]:
         problem, suggestion = "batch {value} is not positive", "give the tokens of a step"
         yield from cell_faults(frame, "batch", frame["batch"] <= 0, problem, suggestion, "batch-not-positive")
     yield from cell_faults(frame, "lr", lr < 0, "lr {value} is negative", "give the learning rate of the step", "negative-rate")
-    problem, suggestion = "lr {value} is above 1: is it in units of 1e-4, or in percent?", "give it as it is, such as 3e-4"
+    problem = "lr {value} is above 1: is it in units of 1e-4, or in percent of the highest rate?"
+    suggestion = "give the rate itself, such as 3e-4, or what it is to be multiplied by: --column lr=COLUMN:1e-4"
     yield from cell_faults(frame, "lr", lr > HIGHEST, problem, suggestion, "rate-too-large")
 
 
@@ -545,7 +557,10 @@ def _check_order(frame: pd.DataFrame) -> Iterable[Fault]:
     """Find steps that do not increase along a run, or along one domain of it."""
     keys = [frame["run"], *([frame["domain"].fillna("")] if "domain" in frame else [])]
     before = frame.groupby(keys, sort=False)["step"].shift()
-    suggestion = "keep one row a step; of a resumed run keep one try, or give the resumed part a name, parent and parent_step"
+    suggestion = (
+        "keep one row a step (`bayeslaw import TABLE -o NEW.csv --curves --resumed last` keeps the later ones), or give a resumed "
+        "part a run of its own, with parent and parent_step"
+    )
     bad = frame["step"] <= before
     rows = frame[bad].assign(before=before[bad])
     for row, name, step, last in zip(rows.index, rows["run"], rows["step"], rows["before"], strict=True):
@@ -703,6 +718,9 @@ def _with_warmups(curves: Mapping[str, Curve], warmup: int | Mapping[str, int], 
         whole_number(f"warmup of {run}", steps, 0)
         first = int(curves[run].logged_steps[0])
         if steps > first:
-            message = f"{run}: a warm-up of {steps} steps reaches past its first logged step, {first}."
+            message = (
+                f"{run}: a warm-up of {steps} steps reaches past its first logged step, {first}. The log has the rest of the rise: "
+                f"give the steps of the warm-up before it, at most {first}."
+            )
             raise BayeslawError(message, code="warm-up-too-long")
     return {n: replace(c, warmup=given.get(n, 0)) for n, c in curves.items()}
