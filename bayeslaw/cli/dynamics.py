@@ -11,7 +11,7 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer, every_fault
-from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.errors import TableError
 
 
 def areas(
@@ -21,9 +21,7 @@ def areas(
     output: options.NewTable,
     memory: Annotated[float, Option(help="The factor lambda of the annealing area S2; see `dynamics memory`.")] = 0.999,
     power: Annotated[float, Option(help="The exponent epsilon of the LR-weighted annealing area S2w.")] = 0.1,
-    warmup: Annotated[
-        list[str] | None, Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160; repeatable.")
-    ] = None,
+    warmup: options.Warmup = None,
     per: Annotated[
         str, Option(help="Unit in which areas are counted: step, or token where batches differ (column batch).")
     ] = "step",
@@ -46,13 +44,14 @@ def areas(
 ) -> Answer:
     """Compute the areas under the learning rates of training curves: one row for each loss, ready for `bayeslaw fit`."""
     from bayeslaw.core.files import write_text
+    from bayeslaw.core.text import counted
     from bayeslaw.plots.style import save_stack
 
     options.check_outputs("A table of runs", output, plot, [curves])
     try:
         read = bayeslaw.data.read_curves(
-            curves, memory=memory, power=power, warmup=_warmups(warmup), per=per, tokens_per_step=tokens_per_step, steps=steps,
-            run=run, losses=losses, columns=options.columns_of(column),
+            curves, memory=memory, power=power, warmup=options.warmups(warmup), per=per, tokens_per_step=tokens_per_step,
+            steps=steps, run=run, losses=losses, columns=options.columns_of(column),
         )  # fmt: skip
     except TableError as error:
         return every_fault(error)
@@ -70,16 +69,14 @@ def areas(
         save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules({n: read.phases(n) for n in names}, axes, memory=memory))
         answer.last.append(f"picture written to {plot}")
     write_text(output, table.frame.to_csv(index=False))
-    answer.say(f"{len(table)} losses{of} from {len(names)} runs written to {output}")
+    answer.say(f"{len(table)} losses{of} from {counted(len(names), 'run')} written to {output}")
     return answer
 
 
 def memory(
     curves: Annotated[Path, Argument(help="Training curves of several runs, as for `dynamics areas`.")],
     law: Annotated[str, Option(help="A law with an annealing area, such as annealing or cpt-dynamics: its name, or a card.")],
-    warmup: Annotated[
-        list[str] | None, Option(help="Steps of warm-up before the logs begin: 2160, or RUN=2160; repeatable.")
-    ] = None,
+    warmup: options.Warmup = None,
     run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
     losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
     domain: Annotated[str | None, Option(help="The domain of the losses, if there are several.")] = None,
@@ -96,7 +93,7 @@ def memory(
     options.check_outputs("A table", output, None, [curves])
     values = MEMORIES if memories is None else [options.number_of("--memories ", part.strip()) for part in memories.split(",")]
     table = compare_memories(
-        curves, law, domain=domain, where=where, memories=values, warmup=_warmups(warmup), run=run, losses=losses,
+        curves, law, domain=domain, where=where, memories=values, warmup=options.warmups(warmup), run=run, losses=losses,
         columns=options.columns_of(column),
     )  # fmt: skip
     best, answer = table.iloc[0], Answer()
@@ -109,19 +106,3 @@ def memory(
         answer.say("it lies at the end of the values that were compared: compare more (--memories)")
     answer.save_table("table", table, output, f"{len(table)} rows")
     return answer
-
-
-def _warmups(texts: list[str] | None) -> int | dict[str, int]:
-    """Return the steps of warm-up: one number for all runs, or RUN=STEPS for each."""
-    if not texts:
-        return 0
-    if len(texts) == 1 and "=" not in texts[0]:
-        return _steps(texts[0])
-    return {name: _steps(value) for name, value in options.pairs_of("--warmup", texts, "RUN=STEPS, or give one number").items()}
-
-
-def _steps(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise BayeslawError(f"--warmup {text!r} is not a number of steps.", code="not-a-number") from None

@@ -152,6 +152,9 @@ SCHEDULES = (
 Memory = Annotated[float | None, Option(help="The factor lambda of the annealing area S2; by default that of the fit's areas.")]
 Adapt = Annotated[str, Option(help=f"Schedule of the adaptation: {SCHEDULES}.")]
 Pretrain = Annotated[str | None, Option(help="Schedule of the pre-training before the adaptation.")]
+Warmup = Annotated[
+    list[str] | None, Option(help="Steps of warm-up before the logs of curves begin: 2160, or RUN=2160; repeatable.")
+]
 CurvesFile = Annotated[Path | None, Option(help="Logged curves; --from names the run from which the adaptation begins.")]
 From = Annotated[str | None, Option("--from", help="The run of --curves from which the adaptation begins: RUN or RUN@STEP.")]
 Open = Annotated[bool, Option("--open", help="The schedule of the pre-training is unknown, as for an open model.")]
@@ -292,3 +295,19 @@ def save_draws(posterior: Fit | Stack, output: Path) -> None:
             problem = f"{error} Its draws are lost: they could not be written into {folder} either."
             raise BayeslawError(problem, code="draws-lost") from None
         raise BayeslawError(f"{error} Its draws are kept in {kept}: move that file.", code="kept-elsewhere") from None
+
+
+def warmups(texts: list[str] | None) -> int | dict[str, int]:
+    """Return the steps of warm-up: one number for all runs, or RUN=STEPS for each."""
+    if not texts:
+        return 0
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _steps(texts[0])
+    return {name: _steps(value) for name, value in pairs_of("--warmup", texts, "RUN=STEPS, or give one number").items()}
+
+
+def _steps(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BayeslawError(f"--warmup {text!r} is not a number of steps.", code="not-a-number") from None

@@ -377,5 +377,8 @@ def tuning(
         answer.show("undertuned", rows.head(MOST_ROWS), joined=True)
         if corrected is not None:
             answer.save_table("corrected", tuned.corrected(), corrected, f"{len(rows)} rows at the optimum")
-    answer.note(tuned.notes)
+    drawn = (
+        [f"the picture is of the first of {len(tuned.settings)} settings"] if plot is not None and len(tuned.settings) > 1 else []
+    )
+    answer.note([*tuned.notes, *drawn])
     return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslaw.dynamics.recipe import Recipe
+    from bayeslaw.forecasting.stack import Posterior
+
+
+POINTS = 160  # of a picture
+UNUSED = "constant:steps=1,peak=1e-9"  # an adaptation, where only the pre-training is forecast
 
 
 def forecast(
@@ -24,6 +30,7 @@ def forecast(
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
     column: options.Columns = None,
+    warmup: options.Warmup = None,
     from_: options.From = None,
     open_: options.Open = False,
     steps: options.Steps = None,
@@ -36,8 +43,7 @@ def forecast(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss along another schedule."""
-    from bayeslaw.data.schedule_text import assumptions
-    from bayeslaw.dynamics.memory import memory_of
+    from bayeslaw.core.arrays import evenly
     from bayeslaw.schedules.changes import number_of_nodes
 
     options.check_outputs("A table", output, plot, [fit, curves, *rate_files(pretrain, adapt)])
@@ -47,21 +53,24 @@ def forecast(
             "--open.",
             code="pre-training-not-clear",
         )
-    if adapt is None and plot is not None:
-        raise BayeslawError("A picture of transfer curves needs an adaptation (--adapt).", code="no-adaptation")
     posterior, answer = bayeslaw.load_fit(fit), Answer()
-    answer.note(note for text in (pretrain, adapt) if text is not None for note in assumptions(text))
-    memory = memory_of([posterior], memory)
     if adapt is None:
-        recipe = recipe_of(None, None, pretrain, "constant:steps=1,peak=1e-9", None, open_, set_, memory)
+        recipe, notes = recipe_of([posterior], None, None, warmup, pretrain, UNUSED, None, open_, set_, memory)
         last = len(bayeslaw.data.parse_schedule(str(pretrain)))
         table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
     else:
-        recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
+        recipe, notes = recipe_of([posterior], curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
+    answer.note(notes)
     result = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force)
     summary = result.summary(ci)
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
+    if adapt is None and plot is not None:
+        drawn = evenly(last, POINTS)[POINTS // 20 :] + 1  # losses of the first steps would hide what comes after
+        settings = bayeslaw.Runs(recipe.pretraining(drawn, number_of_nodes(posterior.measured)), "the recipe")
+        course = bayeslaw.forecast(posterior, settings, seed=seed, force=force)
+        answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_course(course, ax, ci_prob=ci))
+    else:
+        answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_transfer(recipe, posterior, ax, ci_prob=ci))
     _add_table(answer, summary, output)
     answer.say(*(str(check) for check in result.checks if not check.passed))
     return answer
@@ -81,6 +90,7 @@ def best(
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
     column: options.Columns = None,
+    warmup: options.Warmup = None,
     from_: options.From = None,
     open_: options.Open = False,
     set_: options.Set = None,
@@ -94,13 +104,14 @@ def best(
     """Choose peak rate, steps, loss potential or replay for the least weighted change of two losses."""
     import pandas as pd
 
-    from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.dynamics.optimise import balance_curve
 
     options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
     ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search).items()}
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
-    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory_of(both, memory))
+    recipe, notes = recipe_of(both, curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
+    answer = Answer()
+    answer.note(notes)
     weights = weight or [0.5]
     if plot is not None and (len(weights) < 2 or len(ranges) > 1):
         raise BayeslawError(
@@ -109,7 +120,6 @@ def best(
         )
     optima = balance_curve(*both, recipe, ranges, weights=weights, tail=cvar, seed=seed, force=force)
     tables = [optimum.summary(ci).reset_index().assign(weight=optimum.objective.weight) for optimum in optima]
-    answer = Answer()
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_optimum(optima, next(iter(ranges)), ax, ci_prob=ci))
     for optimum in optima:
         answer.say(optimum.text, "")
@@ -126,6 +136,7 @@ def turning(
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
     column: options.Columns = None,
+    warmup: options.Warmup = None,
     from_: options.From = None,
     open_: options.Open = False,
     set_: options.Set = None,
@@ -136,13 +147,13 @@ def turning(
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has recovered the loss that it first gives up, and whether it ever does."""
-    from bayeslaw.dynamics.memory import memory_of
 
     options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
     other = None if target is None else bayeslaw.load_fit(target)
     fitted, answer = bayeslaw.load_fit(source), Answer()
-    memory = memory_of([fitted] if other is None else [fitted, other], memory)
-    recipe = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory)
+    fits = [fitted] if other is None else [fitted, other]
+    recipe, notes = recipe_of(fits, curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
+    answer.note(notes)
     points = bayeslaw.dynamics.turning_point(fitted, recipe, target=other, weight=weight, longest=longest, force=force)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_turning_point(points, ax, ci_prob=ci))
     answer.say(points.text, "")
@@ -179,6 +190,7 @@ def outside(
     pretrain: options.Pretrain = None,
     curves: options.CurvesFile = None,
     column: options.Columns = None,
+    warmup: options.Warmup = None,
     from_: options.From = None,
     open_: options.Open = False,
     steps: options.Steps = None,
@@ -190,13 +202,14 @@ def outside(
     force: options.Force = False,
 ) -> Answer:
     """Forecast the loss of a third domain along an adaptation, as a combination of the losses of the two others."""
-    from bayeslaw.dynamics.memory import memory_of
     from bayeslaw.dynamics.mixtures import combination_table
     from bayeslaw.posterior.fit import require_single_fit
 
     options.check_outputs("A table", output, inputs=[fit, source, target, curves, *rate_files(pretrain, adapt)])
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
-    recipe, answer = recipe_of(curves, column, pretrain, adapt, from_, open_, set_, memory_of(both, memory)), Answer()
+    recipe, notes = recipe_of(both, curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
+    answer = Answer()
+    answer.note(notes)
     table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     weights = require_single_fit(bayeslaw.load_fit(fit), "A combination")
     draws = bayeslaw.dynamics.combination_draws(weights, *both, table, seed=seed, force=force)
@@ -212,17 +225,23 @@ def _add_table(answer: Answer, table: pd.DataFrame, output: Path | None) -> None
 
 
 def recipe_of(
+    fits: Sequence[Posterior],
     curves: Path | None,
     column: list[str] | None,
+    warmup: list[str] | None,
     pretrain: str | None,
     adapt: str,
     from_: str | None,
     open_: bool,
     set_: list[str] | None,
-    memory: float,
-) -> Recipe:
-    """Return the recipe that the options of a command describe."""
+    memory: float | None,
+) -> tuple[Recipe, list[str]]:
+    """Return the recipe that the options of a command describe, with areas as those of the fits, and notes of what these assume."""
+    from bayeslaw.data.schedule_text import assumptions
+    from bayeslaw.dynamics.memory import memory_of, power_of, reference_batch_of
     from bayeslaw.dynamics.recipe import Recipe
+
+    memory, power, reference = memory_of(fits, memory), power_of(fits), reference_batch_of(fits)
 
     given = [name for name, is_ in (("--pretrain", pretrain is not None), ("--from", from_ is not None), ("--open", open_)) if is_]
     if len(given) != 1:
@@ -232,14 +251,31 @@ def recipe_of(
             code="pre-training-not-clear",
         )
     settings = {name: options.number_of(f"{name}=", text) for name, text in options.pairs_of("--set", set_).items()}
+    notes = [note for text in (pretrain, adapt) if text is not None for note in assumptions(text)]
+    if reference is not None:
+        steps = f"areas count tokens, and a step of the schedules has {reference:,.0f}"
+        notes.append(f"{steps}; in Python Recipe(weight=) states another batch of the adaptation")
+    if warmup and curves is None:
+        raise BayeslawError(
+            "--warmup is that of the logs of --curves; a schedule has its own, such as constant:steps=1000,peak=1e-3,warmup=100.",
+            code="option-without-use",
+        )
     if from_ is None:
-        return Recipe(bayeslaw.schedules.OPEN if pretrain is None else pretrain, adapt, settings, memory=memory)
+        start = bayeslaw.schedules.OPEN if pretrain is None else pretrain
+        return Recipe(start, adapt, settings, memory=memory, power=power), notes
     if curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     run, at, step = str(from_).rpartition("@")
-    whole = bayeslaw.data.read_curves(curves, memory=memory, columns=options.columns_of(column))
+    whole = bayeslaw.data.read_curves(
+        curves, memory=memory, power=power, warmup=options.warmups(warmup), per="step" if reference is None else "token",
+        tokens_per_step=reference, columns=options.columns_of(column),
+    )  # fmt: skip
     name, number = (run, step) if at and step.isdigit() else (str(from_), "")
-    return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=whole.power)
+    line = [name]
+    while (parent := whole.curve(line[-1]).parent) is not None:
+        line.append(parent)
+    notes += [note for note in whole.notes if note.partition(":")[0] in line]
+    return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=power), notes
 
 
 def rate_files(*texts: str | None) -> list[Path]:

@@ -52,6 +52,7 @@ def watch(
         list[str] | None, Option("--set", help="A covariate of the run that the law needs, such as N=410e6 or r=0.25. Repeatable.")
     ] = None,
     curves: options.CurvesFile = None,
+    warmup: options.Warmup = None,
     from_: options.From = None,
     pretrain: options.Pretrain = None,
     open_: options.Open = False,
@@ -94,14 +95,16 @@ def watch(
     posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     require_areas(posterior)
     memory = memory_of([posterior], memory)
+    notes = [note for text in (schedule, pretrain) if text is not None for note in assumptions(text)]
     adapts = curves is not None or from_ is not None or pretrain is not None or open_
     if adapts:
-        start = recipe_of(curves, None, pretrain, schedule, from_, open_, None, memory).point
+        recipe, notes = recipe_of([posterior], curves, None, warmup, pretrain, schedule, from_, open_, None, memory)
+        start = recipe.point
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as N=410e6"), "--set")
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
     asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}
     following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci)
-    following.notes = [note for text in (schedule, pretrain) if text is not None for note in assumptions(text)]
+    following.notes = notes
     if once:
         return following.answer(settled=True)
     return Answer(updates=following.answers(every))
@@ -158,6 +161,7 @@ class _Following:
         """Return the log as curves, if it has changed and can be read."""
         from bayeslaw.core.units import check_unit
         from bayeslaw.data.logs.curves import log_curves
+        from bayeslaw.dynamics.memory import power_of
 
         imported = self.log.read(settled=settled)
         if imported is None:
@@ -172,7 +176,9 @@ class _Following:
         self.state = (*losses["step"], *losses["loss"], self.log.diverged)
         try:
             phase: Phase = "adapt" if self.adapts else "pretrain"
-            return log_curves(imported.runs, self.schedule, self.start, run=self.run, phase=phase, memory=self.memory)
+            return log_curves(
+                imported.runs, self.schedule, self.start, run=self.run, phase=phase, memory=self.memory, power=power_of([self.fit])
+            )
         except BayeslawError as error:
             if error.code != "no-loss" or settled:
                 raise

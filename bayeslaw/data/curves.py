@@ -26,6 +26,10 @@ from bayeslaw.schedules.changes import nodes as all_changes
 from bayeslaw.schedules.schedule import HIGHEST, MEMORY, MOST_STEPS, Schedule, joined, logged
 
 DERIVED = ("lr_peak", *(f"{area}{part}" for area in ("S1", "S2", "S2w") for part in ("_pt", "_cpt", "")))
+# Columns that say how areas were computed, the areas that depend on each, and the error's code where one table has several values.
+ABOUT_AREAS = {
+    "memory": ("S2", "several-memories"), "power": ("S2w", "several-powers"), "reference_batch": ("S1", "several-batches"),
+}  # fmt: skip
 PHASES = ("pretrain", "adapt")
 RATE_TOLERANCE = 1e-6  # relative: rates logged for one step of a run that differ by less are equal
 WIDE_GAP = 0.1  # we report gaps between logged steps in which the rate changes by more than this share of the peak
@@ -43,6 +47,8 @@ class Curves:
         S2w_cpt, S1, S2, S2w. Rows at step 0 of a new training have S1 = 0; areas of an unknown pre-training are nan.
     memory, power : float
         lambda and epsilon of the areas.
+    reference_batch : float or None
+        Tokens of a batch whose steps count 1 in the areas, where these count tokens; None where every step counts 1.
     notes : tuple of str
         Renamed columns, and what the areas assume: warm-ups, batches, rates between logged steps.
 
@@ -60,6 +66,7 @@ class Curves:
     memory: float
     power: float
     notes: tuple[str, ...] = ()
+    reference_batch: float | None = None
     _curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
     _schedules: Mapping[str, Schedule] = field(default_factory=dict, repr=False)
     _starts: Mapping[str, Point | None] = field(default_factory=dict, repr=False)
@@ -254,8 +261,9 @@ def read_curves(
         frame = _with_own_steps(frame, table.name)
     columns = _loss_columns(frame, table.name, losses)
     curves = _checked(frame, columns, table.unread, table.name, warmup, steps)
+    reference = None
     if per == "token":
-        curves = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
+        curves, reference = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
     elif tokens_per_step is not None:
         message = "tokens_per_step is the batch whose steps count 1: give it with per='token'."
         raise BayeslawError(message, code="option-without-use")
@@ -281,8 +289,9 @@ def read_curves(
             f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
         )
     by_order = {str(n): curves[str(n)] for n in frame["run"].dropna().unique()}
-    whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(memory=memory)
-    return Curves(whole, table.name, memory, power, tuple(notes), by_order, schedules, starts)
+    about = {"memory": memory, "power": power} | ({} if reference is None else {"reference_batch": reference})
+    whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(**about)
+    return Curves(whole, table.name, memory, power, tuple(notes), reference, by_order, schedules, starts)
 
 
 def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
@@ -345,6 +354,10 @@ def _schedule(curve: Curve, curves: Mapping[str, Curve], start: Point | None) ->
         notes.append(
             f"{curve.run}: rates before its first logged step, {first}, are assumed to equal that step's, {rates[0]:g}; see warmup"
         )
+    if rates.max() == 1:
+        notes.append(
+            f"{curve.run}: its highest rate is 1; if rates are shares of the highest, give that, such as --column lr=COLUMN:3e-4"
+        )
     gaps, change = np.diff(steps), np.abs(np.diff(rates))
     wide = np.flatnonzero((gaps > 1) & (change > WIDE_GAP * rates.max()))
     if wide.size:
@@ -370,15 +383,15 @@ def _state(curve: Curve, schedule: Schedule, step: int, start: Point | None, mem
     return trace(cut, np.array([step]), start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)[1]
 
 
-def _weighted(curves: Mapping[str, Curve], first: str, reference: float | None, name: str) -> dict[str, Curve]:
-    """Return curves whose steps count in proportion to their batches; those of the reference, or else the first run, count 1."""
+def _weighted(curves: Mapping[str, Curve], first: str, reference: float | None, name: str) -> tuple[dict[str, Curve], float]:
+    """Return curves whose steps count in proportion to their batches, and the batch whose steps count 1: by default the first."""
     if without := [c.run for c in curves.values() if not np.isfinite(c.batch)]:
         message = f"{name}: areas per token need a column batch (tokens of a step) for every run; {without[0]} has none."
         raise BayeslawError(message, code="missing-batch")
     unit = curves[first].batch if reference is None else reference
     if not 0 < unit < np.inf:
         raise BayeslawError(f"tokens_per_step is {unit:g}; it must be positive.", code="not-positive")
-    return {n: replace(c, weight=c.batch / unit) for n, c in curves.items()}
+    return {n: replace(c, weight=c.batch / unit) for n, c in curves.items()}, float(unit)
 
 
 def _uneven_batches(curves: Mapping[str, Curve]) -> list[str]:
@@ -421,7 +434,10 @@ def _loss_columns(frame: pd.DataFrame, name: str, asked: Collection[str] | None)
         raise BayeslawError(message, code="ambiguous-losses")
     elif "loss" not in frame and not wide:
         hint = " train_loss is the noisy loss of single batches and is read only if losses=['train_loss'] asks for it."
-        message = f"{name} has no losses: it needs a column loss, or one for each domain such as source_loss."
+        message = (
+            f"{name} has no losses: it needs a column loss, or one for each domain such as source_loss; there are "
+            f"{', '.join(given)}. Name another by --column loss=COLUMN."
+        )
         raise BayeslawError(message + (hint if "train_loss" in frame else ""), code="no-loss")
     if not wide:
         return {"loss": ""}
@@ -468,10 +484,14 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
     """Return the rows that have a run and a step, and the faults of runs, steps and rates."""
     given = [str(c) for c in frame]
     if missing := [c for c in ("step", "lr") if c not in frame]:
-        needed = f"every row needs run, step and lr; there are {', '.join(given)}."
+        needed = f"every row needs run, step and lr; there are {', '.join(given)}. Name another column by --column"
+        how = {
+            "lr": f"{needed} lr=COLUMN, with a unit where it is not the rate itself (lr=COLUMN:%, lr=COLUMN:1e-4).",
+            "step": f"{needed} step=COLUMN; from tokens, step=COLUMN:FACTOR with all digits of 1 / tokens of a step.",
+        }
         problem = "column {} is missing"
         raise TableError(
-            [Fault(None, c, "", problem.format(c), needed + did_you_mean(c, given), "missing-column") for c in missing], name
+            [Fault(None, c, "", problem.format(c), how[c] + did_you_mean(c, given), "missing-column") for c in missing], name
         )
     if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
         problem, suggestion = "column {} holds no numbers", "numbers are needed there"
@@ -507,7 +527,8 @@ def _check_cells(frame: pd.DataFrame) -> Iterable[Fault]:
         problem, suggestion = "batch {value} is not positive", "give the tokens of a step"
         yield from cell_faults(frame, "batch", frame["batch"] <= 0, problem, suggestion, "batch-not-positive")
     yield from cell_faults(frame, "lr", lr < 0, "lr {value} is negative", "give the learning rate of the step", "negative-rate")
-    problem, suggestion = "lr {value} is above 1: is it in units of 1e-4, or in percent?", "give it as it is, such as 3e-4"
+    problem = "lr {value} is above 1: is it in units of 1e-4, or in percent of the highest rate?"
+    suggestion = "give the rate itself, such as 3e-4, or what it is to be multiplied by: --column lr=COLUMN:1e-4"
     yield from cell_faults(frame, "lr", lr > HIGHEST, problem, suggestion, "rate-too-large")
 
 
@@ -536,7 +557,10 @@ def _check_order(frame: pd.DataFrame) -> Iterable[Fault]:
     """Find steps that do not increase along a run, or along one domain of it."""
     keys = [frame["run"], *([frame["domain"].fillna("")] if "domain" in frame else [])]
     before = frame.groupby(keys, sort=False)["step"].shift()
-    suggestion = "keep one row a step; of a resumed run keep one try, or give the resumed part a name, parent and parent_step"
+    suggestion = (
+        "keep one row a step (`bayeslaw import TABLE -o NEW.csv --curves --resumed last` keeps the later ones), or give a resumed "
+        "part a run of its own, with parent and parent_step"
+    )
     bad = frame["step"] <= before
     rows = frame[bad].assign(before=before[bad])
     for row, name, step, last in zip(rows.index, rows["run"], rows["step"], rows["before"], strict=True):
@@ -694,6 +718,9 @@ def _with_warmups(curves: Mapping[str, Curve], warmup: int | Mapping[str, int], 
         whole_number(f"warmup of {run}", steps, 0)
         first = int(curves[run].logged_steps[0])
         if steps > first:
-            message = f"{run}: a warm-up of {steps} steps reaches past its first logged step, {first}."
+            message = (
+                f"{run}: a warm-up of {steps} steps reaches past its first logged step, {first}. The log has the rest of the rise: "
+                f"give the steps of the warm-up before it, at most {first}."
+            )
             raise BayeslawError(message, code="warm-up-too-long")
     return {n: replace(c, warmup=given.get(n, 0)) for n, c in curves.items()}

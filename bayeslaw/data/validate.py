@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -166,15 +168,29 @@ def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
 def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
     """Return groups of rows with the same settings and, to the last digit, the same outcome in different runs.
 
-    Outcomes of fewer than four decimals are left out, since they may agree by chance.
+    Left out are those that may agree by chance: outcomes of fewer than four decimals, and runs that differ at most of their common
+    settings, as curves under one schedule do that share a loss here and there.
     """
     rows, name = complete(frame, law), law.outcome.name
     if law.outcome.kind == "count":  # shares of few items agree by chance
         return []
     rows = rows[(rows[name].round(3) != rows[name]) & ~rows.index.isin(repeats(frame, law).index)]
     columns = [c for c in _understood(rows, law) if c not in ("run", "checkpoint", "seed")]
-    rows = rows[rows.duplicated(columns, keep=False)]  # a group for each of a million rows takes half a minute
-    return [[int(row) for row in group] for group in rows.groupby(columns, dropna=False).groups.values() if len(group) > 1]
+    equal = rows[rows.duplicated(columns, keep=False)]  # a group for each of a million rows takes half a minute
+    groups = [[int(row) for row in group] for group in equal.groupby(columns, dropna=False).groups.values() if len(group) > 1]
+    return _of_equal_runs(rows, [c for c in columns if c != name], groups) if groups and "run" in rows else groups
+
+
+def _of_equal_runs(rows: pd.DataFrame, settings: list[str], groups: list[list[int]]) -> list[list[int]]:
+    """Return the groups of equal rows in which two runs are equal at half or more of the settings that they have in common."""
+    runs = rows["run"].where(rows["run"].notna(), rows.index).map(str)  # a row without a run is one of its own
+    rows = rows[runs.isin(runs[[row for group in groups for row in group]])]
+    place = rows.groupby(settings, dropna=False).ngroup()
+    places = {run: set(places) for run, places in place.groupby(runs[rows.index])}
+    pairs = [set(combinations(sorted(set(runs[group])), 2)) for group in groups]
+    equal = Counter(pair for some in pairs for pair in some)
+    alike = {pair for pair, count in equal.items() if 2 * count >= len(places[pair[0]] & places[pair[1]])}
+    return [group for group, some in zip(groups, pairs, strict=True) if some & alike]
 
 
 def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:

@@ -19,7 +19,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.follow import Follower, Refit
-from bayeslaw.dynamics.memory import memory_of
+from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.monitor import Discrepancy, Watch
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import Phase, Point
@@ -83,7 +83,7 @@ class RunForecasts:
         if target is None and (stop_reached is not None or stop_hopeless is not None):
             raise BayeslawError("Stopping is by the probability of a target: give the target loss too.", code="no-target")
         self.follower = Follower(fit, run, schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
-        self.memory = memory_of([fit], memory)
+        self.memory, self.power = memory_of([fit], memory), power_of([fit])
         self.start, self.settings, self.ci_prob = start, settings or {}, ci_prob
         self.stop_reached, self.stop_hopeless = stop_reached, stop_hopeless
         self.watched: Watch | None = None
@@ -115,8 +115,9 @@ class RunForecasts:
         try:
             phase: Phase = "pretrain" if self.start is None else "adapt"
             curves = log_curves(
-                Runs(frame.assign(**self.settings), "the run"), schedule, self.start, phase=phase, memory=self.memory
-            )
+                Runs(frame.assign(**self.settings), "the run"), schedule, self.start, phase=phase, memory=self.memory,
+                power=self.power,
+            )  # fmt: skip
             self.watched = self.follower.update(curves)
         except BayeslawError as error:
             warnings.warn(f"No forecast of the running run: {error}", RuntimeWarning, stacklevel=2)

@@ -18,11 +18,12 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.curves import read_curves
+from bayeslaw.data.curves import Curves, read_curves
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
+from bayeslaw.schedules.areas import POWER
 from bayeslaw.schedules.schedule import MEMORY
 
 MEMORIES = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998)
@@ -94,19 +95,76 @@ def memory_of(posteriors: Sequence[Posterior], given: float | None = None) -> fl
     posteriors, given
         Fits of tables that don't say their memory fit any.
     """
-    fits = [fit for posterior in posteriors for fit, _ in posterior.selections]
-    known = {float(fit.info["memory"]) for fit in fits if "memory" in fit.info}
-    if len(known) > 1:
-        shown = " and ".join(f"{value:g}" for value in sorted(known))
-        raise BayeslawError(f"The fits are to areas of memory {shown}: fit both with one memory.", code="other-memory")
-    fitted = next(iter(known), given)
+    fitted = _fitted(posteriors, "memory", given)
     if given is not None and fitted is not None and abs(given - fitted) > SAME * (1 - given):
-        raise BayeslawError(
-            f"The law was fitted to annealing areas of memory {fitted:g}, and these have {given:g}: compute them with that memory, "
-            "or fit the law again.",
-            code="other-memory",
-        )
+        raise _other("memory", fitted, given)
     return MEMORY if fitted is None else fitted
+
+
+def power_of(posteriors: Sequence[Posterior], given: float | None = None) -> float:
+    """Return the power of the LR-weighted areas that laws were fitted to: the given one, which must be theirs, or theirs, or .1.
+
+    Parameters
+    ----------
+    posteriors, given
+        Fits of tables that don't say their power fit any.
+    """
+    fitted = _fitted(posteriors, "power", given)
+    if given is not None and fitted is not None and abs(given - fitted) > SAME:
+        raise _other("power", fitted, given)
+    return POWER if fitted is None else fitted
+
+
+def reference_batch_of(posteriors: Sequence[Posterior]) -> float | None:
+    """Return the tokens of a batch whose steps count 1 in the areas that laws were fitted to; None where every step counts 1.
+
+    Parameters
+    ----------
+    posteriors
+    """
+    return _fitted(posteriors, "reference_batch", None)
+
+
+def require_areas_alike(posteriors: Sequence[Posterior], curves: Curves) -> None:
+    """Refuse curves whose areas were not computed as those that laws were fitted to.
+
+    Parameters
+    ----------
+    posteriors, curves
+    """
+    memory_of(posteriors, curves.memory)
+    power_of(posteriors, curves.power)
+    fitted, given = reference_batch_of(posteriors), curves.reference_batch
+    if fitted != given:
+        count = [
+            "every step counts the same" if value is None else f"steps count by tokens, those of {value:,.0f} tokens 1"
+            for value in (fitted, given)
+        ]
+        raise BayeslawError(
+            f"The law was fitted to areas in which {count[0]}, and in these {count[1]}: fit the law to areas that are computed in "
+            "the same way (`bayeslaw dynamics areas --per step`), or in Python read the curves so (read_curves, per= and "
+            "tokens_per_step=).",
+            code="other-batch",
+        )
+
+
+def _fitted(posteriors: Sequence[Posterior], name: str, unknown: float | None) -> float | None:
+    """Return the one value of what was said of the areas of fits, `unknown` if none says it."""
+    fits = [fit for posterior in posteriors for fit, _ in posterior.selections]
+    known = {float(fit.info[name]) for fit in fits if name in fit.info}
+    if len(known) > 1:
+        shown, word = " and ".join(f"{value:g}" for value in sorted(known)), name.replace("_", " ")
+        message = f"The fits are to areas of {word} {shown}: fit both with one {word}."
+        raise BayeslawError(message, code=f"other-{name.rpartition('_')[2]}")
+    return next(iter(known), unknown)
+
+
+def _other(name: str, fitted: float, given: float) -> BayeslawError:
+    return BayeslawError(
+        f"The law was fitted to annealing areas of {name} {fitted:g}, and these have {given:g}: compute them with that {name}, "
+        "or fit the law again.",
+        code=f"other-{name}",
+    )
 
 
 def _errors(

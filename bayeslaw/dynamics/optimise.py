@@ -23,7 +23,7 @@ from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.memory import memory_of
+from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
@@ -369,6 +369,7 @@ def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Poster
 def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Space, seed: int, *, force: bool) -> Landscape:
     """Return the changes of both losses at recipes that fill the ranges."""
     memory_of([source, target], recipe.memory)
+    power_of([source, target], recipe.power)
     (source, target), size = combinable(source, target, force=force)
     if "r" in space.ranges and not any("r" in posterior.measured for posterior in (source, target)):
         raise BayeslawError(

@@ -24,7 +24,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.memory import memory_of
+from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.optimise import check_weight, combinable
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.forecasting.forecast import forecast
@@ -174,6 +174,7 @@ def turning_point(
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")
     terms = [(w, p) for w, p in ((weight, source), (1 - weight, target)) if w > 0 and p is not None]
     memory_of([p for _, p in terms], recipe.memory)
+    power_of([p for _, p in terms], recipe.power)
     posteriors, _ = combinable(*(p for _, p in terms), force=force)
     terms = [(w, p) for (w, _), p in zip(terms, posteriors, strict=True)]
     steps = _lengths(recipe, longest)

@@ -19,6 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
+from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import token_length
@@ -222,22 +223,24 @@ def _info(law: Law, runs: Runs, observed: Observations, noise: Noise, seed: int)
         "versions": {p: version(p) for p in PACKAGES} | {"python": platform.python_version()},
         "base": observed.base.to_dict(orient="list"),
     }
-    memory = _memory(law, runs)
-    return info if memory is None else info | {"memory": memory}
+    return info | _about_areas(law, runs)
 
 
-def _memory(law: Law, runs: Runs) -> float | None:
-    """Return the memory of the annealing areas of a table, if the law has such areas and the table says (`schedules.schedule`)."""
-    if "memory" not in runs.frame or not any(name.startswith("S2") for name in law.covariates):
-        return None
-    values = runs.frame["memory"].dropna().unique()
-    if values.size > 1:
-        shown = ", ".join(f"{value:g}" for value in values[:3])
-        raise BayeslawError(
-            f"The annealing areas of {runs.name} have several memories ({shown}): compute them all with one.",
-            code="several-memories",
-        )
-    return float(values[0]) if values.size else None
+def _about_areas(law: Law, runs: Runs) -> dict[str, float]:
+    """Return how the areas of the law were computed, where the table says: forecasts compute theirs in the same way."""
+    about = {}
+    for column, (area, code) in ABOUT_AREAS.items():
+        if column not in runs.frame or not any(name.startswith(area) for name in law.covariates):
+            continue
+        values = runs.frame[column].dropna().unique()
+        if values.size > 1:
+            shown = ", ".join(f"{value:g}" for value in values[:3])
+            raise BayeslawError(
+                f"The areas of {runs.name} have several values of {column} ({shown}): compute them all with one.", code=code
+            )
+        if values.size:
+            about[column] = float(values[0])
+    return about
 
 
 def _check_mappings(**given: object) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS, check_unit
+from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.tokenizers import check_tokenizer
@@ -65,8 +66,7 @@ def rows_of(fit: Fit) -> Runs:
     if seen.group_names and seen.group_column not in columns:
         columns[seen.group_column] = np.array(seen.group_names, dtype=object)[seen.group_of_row]
     columns |= {name: np.full(seen.outcomes.size, length) for name, length in fit.info.get("token_length", {}).items()}
-    if "memory" in fit.info:  # of its annealing areas
-        columns["memory"] = np.full(seen.outcomes.size, fit.info["memory"])
+    columns |= {name: np.full(seen.outcomes.size, fit.info[name]) for name in ABOUT_AREAS if name in fit.info}
     frame = pd.DataFrame(columns, index=pd.Index(seen.rows, name="row")).sort_index()
     if len(seen.base):
         first = int(frame.index.max()) + 1

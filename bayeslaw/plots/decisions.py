@@ -545,7 +545,7 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
     centre, lower, upper = quantiles(cost, ci_prob, axis=0)
     ax.fill_between(across, lower, upper, color=COLOURS[0], alpha=0.25, lw=0, label=f"{100 * ci_prob:g}% equal-tailed interval")
     ax.plot(across, centre, color=COLOURS[0], label="median")
-    ax.axvspan(low, high, color=COLOURS[1], alpha=0.2, lw=0, label=f"best {of}, {100 * ci_prob:g}%")
+    ax.axvspan(low, high, color=COLOURS[1], alpha=0.2, lw=0, label=f"best {of}, {100 * ci_prob:g}% equal-tailed")
     ax.axvline(middle, color=COLOURS[1], lw=1.2)
     ax.set_xscale("log")
     ax.set_ylim(0, max(1.0, 1.2 * float(centre.max())))

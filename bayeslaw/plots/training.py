@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.intervals import check_probability, quantiles
+from bayeslaw.core.intervals import check_probability, interval_names, quantiles
 from bayeslaw.dynamics.monitor import Watch
 from bayeslaw.dynamics.optimise import Balance
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
+from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure, finish, new_axes
 from bayeslaw.schedules.areas import Point
@@ -44,6 +45,37 @@ def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob:
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
     """Return evenly spaced steps of the adaptation, 0 being before its first."""
     return evenly(len(recipe.schedule) + 1, POINTS)
+
+
+def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
+    """Draw the forecast of a training over its steps: the median, and the interval to report at each step (`Forecast.headlines`).
+
+    Parameters
+    ----------
+    forecast : Forecast
+        At steps of one training, as `Recipe.pretraining` gives them.
+    ax, ci_prob : as in `plot_forecast`
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> recipe = bayeslaw.dynamics.Recipe("wsd:steps=4000,peak=2e-4,warmup=200", "constant:steps=1,peak=2e-4")
+    >>> forecast = bayeslaw.load_fit("annealing.nc").forecast(recipe.pretraining([1000, 2000, 4000]))
+    >>> bayeslaw.plots.plot_course(forecast, Figure().subplots()).get_xlabel()
+    'step'
+    """
+    table, names = forecast.summary(ci_prob), ("median", *interval_names("eti", ci_prob))
+    middle, low, high = ([table[f"{kind}_{name}"].iloc[row] for row, kind in enumerate(table["headline"])] for name in names)
+    ax, steps = ax or new_axes(), table["step"]
+    ax.plot(steps, middle, color=COLOURS[0], lw=1.8, label="median")
+    kinds = " or ".join(dict.fromkeys(table["headline"]))
+    ax.fill_between(
+        steps, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=f"{ci_prob * 100:g}% equal-tailed interval ({kinds})"
+    )
+    if (outside := table["extrapolation"] != "inside").any():
+        across = ax.get_xaxis_transform()
+        ax.fill_between(steps, 0, 1, where=outside, transform=across, color="0.92", lw=0, zorder=0, label="outside the fitted runs")
+    return finish(ax, "step", f"loss ({forecast.unit})", f"{forecast.law}{failure(forecast.forced)}")
 
 
 def plot_transfer(
@@ -78,7 +110,9 @@ def plot_transfer(
     _band(ax, steps, losses(posterior, recipe.rows(steps)), 0, "adaptation", ci_prob)
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], **LOGGED)
-    title = f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
+    title = (
+        f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band of the curve (latent){failure(not posterior.passed)}"
+    )
     return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title)
 
 
@@ -118,7 +152,8 @@ def plot_surface(
         _band(ax, path["S1_cpt"], losses(posterior, at), i % len(COLOURS), f"S2_cpt = {share * end:.3g}", ci_prob)
     median = np.median(losses(posterior, path), axis=1)
     ax.plot(path["S1_cpt"], median, color="black", lw=1.2, marker="o", markevery=20, ms=3, label="path of the recipe")
-    title = f"{posterior.name}: slices, median and {ci_prob * 100:g}% equal-tailed band{failure(not posterior.passed)}"
+    band = f"{ci_prob * 100:g}% equal-tailed band (latent)"
+    title = f"{posterior.name}: slices, median and {band}{failure(not posterior.passed)}"
     x = "forward area of the adaptation S1_cpt (learning rate × steps)"
     return finish(ax, x, f"loss ({posterior.unit})", title)
 

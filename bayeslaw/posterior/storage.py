@@ -108,6 +108,9 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     whole_number("its seed", info["seed"], 0)
     if not isinstance(memory := info.get("memory", 0.0), float) or not 0 <= memory < 1:
         raise FitError("the memory of its annealing areas is no number from 0 to 1.", code="damaged-settings")
+    for name in ("power", "reference_batch"):
+        if not isinstance(value := info.get(name, 1.0), float) or not 0 <= value < np.inf:
+            raise FitError(f"the {name} of its areas is no number from 0.", code="damaged-settings")
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]

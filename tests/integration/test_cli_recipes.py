@@ -44,8 +44,9 @@ def test_forecasts_along_a_schedule(command: Command, folder: Path) -> None:
     assert table["step"].tolist() == [0, 1000, 2000]
     assert {"S1_cpt", "latent_median", "run_eti90_lb", "extrapolation"} <= set(table)
     assert (folder / "f.png").stat().st_size > 10_000
-    alone = command("dynamics", "forecast", "S.nc", *PRETRAIN, "--steps", "4000,8000")
+    alone = command("dynamics", "forecast", "S.nc", *PRETRAIN, "--steps", "4000,8000", "--plot", "alone.png")
     assert alone.status == 0, alone
+    assert (folder / "alone.png").stat().st_size > 10_000
 
 
 def test_concerns_about_a_recipe_far_outside_the_runs_are_named(command: Command, folder: Path) -> None:

@@ -39,6 +39,7 @@ AT = ("--set", "N=1e9", "--set", "D=1e10:1e11:3")
 def test_best_values_with_intervals_and_a_picture(command: Command, fits: dict[str, Fit]) -> None:
     done = command("tuning", "lr.nc", *AT, "-o", "best.csv", "--plot", "tuning.svg")
     assert (done.status, done.err) == (0, "")
+    assert "the picture is of the first of 3 settings" in done.out
     table = pd.read_csv("best.csv")
     assert table["D"].tolist() == pytest.approx([1e10, 10**10.5, 1e11])
     assert (table["lr_eti90_lb"] < table["lr_median"]).all()

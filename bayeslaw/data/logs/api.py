@@ -249,9 +249,11 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]
     raw = raw[[c for c in raw if c not in given.columns]]
     if not any(str(c).startswith(LOSS) for c in frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
+        training = next((str(c) for c in raw if re.search("train.*loss", key(str(c)))), None)
+        of_batches = f" {training} has losses of training batches, which are read only if you add --loss {training}."
         raise BayeslawError(
             f"{names}: no column is a validation loss by its name, such as eval/loss or val_loss; there are {columns_there(raw)}. "
-            f"{advice(raw, ['loss', *wanted])}",
+            f"{advice(raw, ['loss', *wanted])}{of_batches if training else ''}",
             code="no-loss",
         )
     guessed = guesses(raw, wanted)

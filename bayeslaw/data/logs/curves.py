@@ -21,6 +21,7 @@ def log_curves(
     run: str | None = None,
     phase: Phase = "pretrain",
     memory: float = MEMORY,
+    power: float = POWER,
 ) -> Curves:
     """Return the losses of one run's log as curves, under the schedule that it follows.
 
@@ -34,7 +35,7 @@ def log_curves(
         The state of the training before the phase; none for a new training.
     run : str, optional
         The run of the log, if it has several.
-    phase, memory
+    phase, memory, power
         As for `bayeslaw.schedules.areas.trace`.
 
     Raises
@@ -61,7 +62,7 @@ def log_curves(
         raise BayeslawError(f"{message}: give the schedule that the run follows.", code="nothing-ahead")
     rows = rows[rows["step"] <= len(schedule)]
     steps = rows["step"].to_numpy(np.int64)
-    areas, _ = trace(schedule, steps, start, phase=phase, memory=memory)
+    areas, _ = trace(schedule, steps, start, phase=phase, memory=memory, power=power)
     rates = own[own["lr"].notna() & (own["step"] > 0)].drop_duplicates("step") if "lr" in own else own[:0].assign(lr=0.0)
     if rates.empty:
         rates = pd.DataFrame({"step": rows["step"], "lr": areas["lr"].to_numpy()})
@@ -69,4 +70,4 @@ def log_curves(
     of_run = rows.drop(columns=[c for c in areas if c in rows and c != "step"])
     whole = of_run.assign(**{str(c): areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
     whole.index = pd.RangeIndex(1, len(whole) + 1, name="row")
-    return Curves(whole, log.name, memory, POWER, log.conversions, {name: curve}, {name: schedule}, {name: start})
+    return Curves(whole, log.name, memory, power, log.conversions, None, {name: curve}, {name: schedule}, {name: start})

@@ -169,7 +169,7 @@ def test_rates_between_logged_steps_are_interpolated() -> None:
     branch = pd.DataFrame({"run": "b", "step": [50, 100], "lr": [5e-4, 0.0], "loss": 2.4, "parent": "a", "phase": "pretrain"})
     both = read_curves(pd.concat([sparse, branch]))
     assert both.schedule("b").rates[0] == pytest.approx(2e-4 + 3e-4 / 50)  # a straight line from where its parent stood
-    with fails("warm-up-too-long", 101, 100):
+    with fails("warm-up-too-long", 101, "at most 100"):
         read_curves(sparse, warmup=101)
     with fails("unknown-run", "'b'"):
         read_curves(sparse, warmup={"b": 5})
@@ -275,6 +275,24 @@ def test_columns_that_do_not_fit_are_refused(change: dict[str, Any], code: str) 
     )
     with fails(code, *[c for c in change if c != "domain"]):
         read_curves(table)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"lr": "lr_pct"}, ("lr_pct", "--column lr=COLUMN")),
+        ({"step": "tokens"}, ("--column step=COLUMN", "1 / tokens of a step")),
+        ({"loss": "train/loss"}, ("train/loss", "--column loss=COLUMN")),
+    ],
+)
+def test_an_error_of_a_missing_column_says_how_to_name_another(given: dict[str, str], advice: tuple[str, ...]) -> None:
+    with fails("no-loss" if "loss" in given else "missing-column", *advice):
+        read_curves(rows("a", [1e-3] * 4).rename(columns=given))
+
+
+def test_shares_of_the_highest_rate_are_noted() -> None:
+    assert noted(read_curves(rows("a", [1.0, 0.5, 0.1])), "its highest rate is 1", "--column lr=COLUMN:3e-4")
+    assert not noted(read_curves(rows("a", [0.9, 0.5, 0.1])), "highest rate is")
 
 
 def test_losses_are_read_from_the_columns_asked_for() -> None:

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from bayeslaw.dynamics.recipe import Recipe
 from bayeslaw.dynamics.turning_points import TurningPoint, turning_point
-from bayeslaw.plots.training import plot_optimum, plot_surface, plot_transfer, plot_turning_point
+from bayeslaw.plots.training import plot_course, plot_optimum, plot_surface, plot_transfer, plot_turning_point
 from tests.dynamics import SOURCE, dynamics_fit
 from tests.errors import fails
 from tests.fixed import typical_fit
@@ -39,6 +39,22 @@ def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None
     assert ax.get_ylabel() == "loss (bits/byte)"
     assert plot_surface(RECIPE, fit, ax).get_ylabel() == "loss (bits/byte)"
     assert plot_turning_point(replace(turned, unit="bits/byte"), ax).get_ylabel() == "source loss (bits/byte)"
+
+
+@pytest.mark.slow
+def test_the_course_of_a_pretraining_has_the_intervals_to_report(ax: Axes) -> None:
+    steps = np.array([500, 1000, 2000])
+    forecast = dynamics_fit(SOURCE, size=1200).forecast(RECIPE.pretraining(steps))
+    table = forecast.summary(0.8)
+    plot_course(forecast, ax, ci_prob=0.8)
+    assert ax.lines[0].get_ydata() == pytest.approx([table[f"{kind}_median"][row] for row, kind in table["headline"].items()])
+    band = np.asarray(ax.collections[0].get_paths()[0].vertices)
+    for row, kind in table["headline"].items():
+        edges = band[band[:, 0] == table["step"][row], 1]
+        assert [edges.min(), edges.max()] == pytest.approx([table[f"{kind}_eti80_{end}"][row] for end in ("lb", "ub")])
+    labels = [str(handle.get_label()) for handle in ax.collections]
+    assert labels[0] == f"80% equal-tailed interval ({' or '.join(dict.fromkeys(table['headline']))})"
+    assert ("outside the fitted runs" in labels) == (table["extrapolation"] != "inside").any()
 
 
 @pytest.mark.slow

@@ -134,6 +134,7 @@ def test_an_impossible_value_is_refused_by_row(tmp_path: Path, text: str, code: 
         ("run,step,eval_loss,val_loss\na,1,3,3\n", "ambiguous-losses", "'eval_loss' and 'val_loss'"),
         ("run,step,eval_loss,lr,learning_rate\na,1,3,1,1\n", "two-columns-of-one-meaning", "'lr' and 'learning_rate'"),
         ("run,step,lr\na,1,1e-4\n", "no-loss", "--column loss="),
+        ("run,step,train/loss\na,1,3\n", "no-loss", "--loss train/loss"),
         ("run,step,eval_loss\na,1,\n", "no-loss", ""),
     ],
 )
