@@ -218,7 +218,8 @@ def backtest(
     if as_ not in get_args(Reading):
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
     _, learned = read_choice(discrepancy)
-    given, laws = dict(options or {}), [load_law(law)] if isinstance(law, (Law, str, Path)) else laws_of_stack(law)
+    given = dict(options or {})
+    laws = laws_of_stack(law) if isinstance(law, Sequence) and not isinstance(law, str) else [load_law(law)]
     if not learned:  # fits need not learn what no forecast uses
         given["discrepancy"] = "none"
     table, notes = _usable(read_runs(runs), laws, given)

@@ -374,10 +374,12 @@ def versus(
             pairs[repr(extra)] = _recipes(names, (first, second), own, extra, shared_error, discrepancy == "learned", seed)
     size = next(iter(pairs.values()))[0].size
     losses, times = np.empty((2, size, flops.size)), np.empty((2, size, flops.size))
+    followed = list[tuple[tuple[ComputePath, ComputePath], Array]]()
     for chosen, extra in groups:
         recipes = pairs[repr(extra)]
         ratio = tokens_per_parameter if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
         paths, losses[:, :, chosen], times[:, :, chosen] = _compared(recipes, flops[chosen], ratio)
+        followed.append((paths, flops[chosen]))
     noisy = losses * np.exp([r.noise(flops.size, seed, side) for side, r in enumerate(recipes)]) if on == "run" else losses
     table = pd.DataFrame({"compute": flops})
     if frame is None:
@@ -389,8 +391,8 @@ def versus(
     erring = any(e is not None for r in recipes for e in r.errors)
     spread = "extrapolated" if erring else "latent"
     failed = not (first.passed and second.passed)
-    notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*pairs.values()]), *_rising(recipes, paths, flops))
-    notes = (*notes, *_sizes_outside(first, second, table))
+    notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*pairs.values()]))
+    notes = (*notes, *_rising((recipes[0].name, recipes[1].name), followed), *_sizes_outside(first, second, table))
     return Versus(
         names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, _allocation(frame, tokens_per_parameter),
         recipes, (first, second), on, spread, first.unit, shared_error, notes, failed,
@@ -650,13 +652,20 @@ def _sizes_outside(first: Posterior, second: Posterior, table: pd.DataFrame) -> 
     return notes
 
 
-def _rising(recipes: tuple[Recipe, Recipe], paths: tuple[ComputePath, ComputePath], flops: Array) -> list[str]:
-    """Return a note where losses rise with compute, as forgetting does: no compute is then needed for another's loss."""
-    rising = dict[str, float]()
-    for of, own in zip(recipes, paths, strict=True):
-        at = np.minimum(own.at(np.log(flops)), own.log_c.size - 2)
-        rising[of.name] = float((own.loss[:, at + 1] > own.loss[:, at]).mean())
-    texts = [f"that of {name} in {share:.0%}" for name, share in rising.items() if share > RISING]
+def _rising(names: tuple[str, str], followed: Sequence[tuple[tuple[ComputePath, ComputePath], Array]]) -> list[str]:
+    """Return a note where losses rise with compute, as forgetting does: no compute is then needed for another's loss.
+
+    `followed` are the paths of both recipes, and the compute (n,) of the settings that lie on them.
+    """
+    texts = []
+    for side, name in enumerate(names):
+        rises = []
+        for paths, flops in followed:
+            own = paths[side]
+            at = np.minimum(own.at(np.log(flops)), own.log_c.size - 2)
+            rises.append((own.loss[:, at + 1] > own.loss[:, at]).ravel())
+        if (share := float(np.concatenate(rises).mean())) > RISING:
+            texts.append(f"that of {name} in {share:.0%}")
     where = "of draws and settings, as forgetting does: `multiplier`, `never` and `wasted` say nothing there"
     return [f"losses rise with compute, {' and '.join(texts)} {where}"] if texts else []
 

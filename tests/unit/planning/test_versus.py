@@ -371,3 +371,14 @@ def test_settings_outside_the_runs_and_losses_that_rise_with_compute_are_said() 
     inside = versus(fit, None, {"N": 1e9, "D": 1e9, "ptpp": stages.max()}, settings_a={"r": 0.1}, settings_b={"r": 0.2})
     assert not any("outside" in note for note in inside.notes)
     assert any("losses rise with compute" in note for note in inside.notes)
+
+
+def test_the_share_of_rising_losses_is_of_all_settings_in_any_order() -> None:
+    law = law_named("transfer-source")
+    fit = posterior(law, scattered(oracles.typical(law) | {"S": 3.0}, 40, 1, 0.004), seed=1)
+    rows = pd.DataFrame({"N": 1e9, "D": [1e9, 1e13], "ptpp": fit.observed.covariates["ptpp"].max()})
+    pairs = [versus(fit, None, at, settings_a={"r": 0.5}, settings_b={"r": 0.999}) for at in (rows, rows[::-1])]
+    said = [next((note for note in pair.notes if "losses rise" in note), "") for pair in pairs]
+    alone = [versus(fit, None, rows[i : i + 1], settings_a={"r": 0.5}, settings_b={"r": 0.999}).notes for i in (0, 1)]
+    assert alone[0] != alone[1]
+    assert said[0] == said[1] != ""
