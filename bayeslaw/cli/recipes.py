@@ -240,6 +240,7 @@ def recipe_of(
     from bayeslaw.data.schedule_text import assumptions
     from bayeslaw.dynamics.memory import memory_of, power_of, reference_batch_of
     from bayeslaw.dynamics.recipe import Recipe
+    from bayeslaw.schedules.changes import number_of_nodes
 
     memory, power, reference = memory_of(fits, memory), power_of(fits), reference_batch_of(fits)
 
@@ -251,6 +252,12 @@ def recipe_of(
             code="pre-training-not-clear",
         )
     settings = {name: options.number_of(f"{name}=", text) for name, text in options.pairs_of("--set", set_).items()}
+    if adapt != UNUSED and any(number_of_nodes(fit.measured) for fit in fits):
+        raise BayeslawError(
+            "A law of single changes of the rate, such as multi-power, describes no adaptation: give --pretrain without --adapt, "
+            "or fit a law of adaptations, such as cpt-dynamics.",
+            code="no-adaptation-area",
+        )
     notes = [note for text in (pretrain, adapt) if text is not None for note in assumptions(text)]
     if reference is not None:
         steps = f"areas count tokens, and a step of the schedules has {reference:,.0f}"

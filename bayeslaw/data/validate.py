@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable
@@ -234,12 +235,17 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     """Find columns that are missing, or hold no numbers."""
     columns = [*([law.outcome.name] if with_loss else []), *law.measured, *law.levels]
     given = frame[[c for c in frame if c not in law.indicators]]
-    whole = {s: members for s, members in law.series.items() if not {*members} & {*frame}}
+    whole = {s: members for s, members in law.series.items() if not {*members} <= {*frame}}
     faults = []
-    for series, members in whole.items():
-        problem = f"columns {members[0]} to {members[-1]} are missing"
-        suggestion = "`bayeslaw dynamics areas --nodes` computes them"
-        faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
+    for series, members in law.series.items():
+        suggestion = f"{law.name} needs {len(members)}: `bayeslaw dynamics areas --nodes {len(members)}` computes them"
+        there = [str(c) for c in frame if re.fullmatch(rf"{series}_\d+", str(c))]
+        if not there:
+            problem = f"columns {members[0]} to {members[-1]} are missing"
+            faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
+        elif {*members} != {*there}:  # each number of nodes puts the changes of the rate together in another way
+            problem = f"there are {len(there)} columns {series}_1, {series}_2, …"
+            faults.append(Fault(None, series, "", problem, suggestion, "other-number-of-nodes"))
     wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
     missing = [c for c in missing if c != BASE_LOSS or "D" in frame]  # without D nobody knows which rows are base checkpoints

@@ -13,6 +13,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests.commands import Command, refused, rejected, snapshot
 from tests.dynamics import fits as both
+from tests.fixed import typical_fit
 from tests.unit.dynamics.test_mixtures import three, weighed
 from tests.unit.dynamics.test_monitor import table
 
@@ -26,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder from which fits with these names can be loaded, although it has no files of them."""
     source, target = both()
     stored: dict[str, Fit] = {"S.nc": source, "S.csv": source, "T.nc": target, "W.nc": weighed()}
+    stored["M.nc"] = typical_fit("multi-power")
 
     def load_fit(path: Any) -> Fit:
         return stored[Path(path).name]
@@ -104,6 +106,7 @@ def test_the_loss_of_a_third_domain(command: Command, folder: Path) -> None:
         (("forecast", "S.nc", *PRETRAIN, *ADAPT, "--steps", "10,x"), "not-a-number", "10,x"),
         (("forecast", "S.nc", *PRETRAIN, *ADAPT, "--steps", "10,9999"), "no-such-step", 9999),
         (("forecast", "S.nc", "--open", *ADAPT), "missing-column", "S1_pt"),
+        (("forecast", "M.nc", *PRETRAIN, *ADAPT), "no-adaptation-area", "--pretrain without --adapt"),
         (("forecast", "S.nc", *PRETRAIN, *ADAPT, "-o", "f.txt"), "wrong-ending", ".csv"),
         (("best", *FITS, *PRETRAIN, *ADAPT, "--search", "peak"), "not-a-pair", "'peak'"),
         (("best", *FITS, *PRETRAIN, *ADAPT, "--search", "peak=1e-4"), "not-a-range", "1e-4"),

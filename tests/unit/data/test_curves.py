@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from bayeslaw.core.errors import TableError
 from bayeslaw.data import Curves, read_curves
+from bayeslaw.data.validate import check
+from bayeslaw.laws.card import load_law
 from bayeslaw.schedules.areas import OPEN
 from bayeslaw.schedules.schedule import constant, linear, logged, wsd
 from tests.errors import fails, faults
@@ -457,3 +459,15 @@ def test_nodes_of_a_branch_count_the_whole_training() -> None:
     rows = frame["lr"].notna() & (frame["run"] == "adapt")
     np.testing.assert_allclose(falls[rows], -frame.loc[rows, "lr"], rtol=1e-9)
     assert "fall_1" not in curves.runs().frame
+
+
+@pytest.mark.parametrize("number", [8, 30])
+def test_other_numbers_of_nodes_than_the_laws_are_refused(number: int) -> None:
+    """The first 24 of 30 nodes are not all changes of the rate, so the law's sum would miss some without a word."""
+    law, steps = load_law("multi-power"), np.arange(1, 41)
+    curve = pd.DataFrame({"run": "a", "step": steps, "lr": np.linspace(1e-3, 1e-4, 40), "loss": 3 + 1 / steps})
+    assert check(read_curves(curve).runs(nodes=24), law) == []
+    found = check(read_curves(curve).runs(nodes=number), law)
+    assert [(fault.code, fault.column) for fault in found] == [("other-number-of-nodes", c) for c in ("fall", "rate", "since")]
+    assert f"{number} columns" in found[0].problem
+    assert "--nodes 24" in found[0].suggestion
