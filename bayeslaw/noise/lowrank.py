@@ -62,9 +62,16 @@ def without_discrepancy(
     error: Array, variance: Array, spread: Array, omega: float, features: Array, starts: Index, checkpoint: Index,
     weight: Array, mass: Array, g: Array,
 ) -> float:  # fmt: skip
-    """Return n log 2 pi + log |R|, and write R^-1 of the features and of the error, its last column, into g (n, k + 1).
+    """Return n log 2 pi + log |R|, and write what the density without the discrepancy needs.
 
-    Into `weight` (R,) it writes the precisions of each run's rows, and into `mass` those of each checkpoint's runs.
+    Parameters
+    ----------
+    error, variance, spread, omega, features, starts, checkpoint
+        As for `integrated`.
+    weight, mass : arrays (R,) and (C,), written
+        The precisions of each run's rows, and those of each checkpoint's runs.
+    g : array (n, k + 1), written
+        R^-1 of the features and, in the last column, of the error.
     """
     n, k = error.size, g.shape[1] - 1
     of_run, of_checkpoint = np.zeros((spread.size, k + 1)), np.zeros((mass.size, k + 1))  # features and error times precisions
@@ -98,9 +105,20 @@ def without_discrepancy(
 
 @part_of_compiled
 def with_discrepancy(total: float, gram: Array, whole: Array, scale: float, inverse: Array, w: Array, d_scale: Array) -> float:
-    """Return -2 times the log density from that without the discrepancy, `total`, with A = `gram` and F' R^-1 error = `whole`.
+    """Return -2 times the log density, and write what its derivatives need.
 
-    It writes the inverse of M's Cholesky factor, w = M^-1 F' R^-1 error, and the derivative by the scale.
+    Parameters
+    ----------
+    total : float
+        -2 times the log density without the discrepancy.
+    gram, whole : arrays (k, k) and (k,)
+        A = F' R^-1 F and F' R^-1 error.
+    scale : float
+        Square of the discrepancy's scale.
+    inverse, w : arrays (k, k) and (k,), written
+        The inverse of M's Cholesky factor, and M^-1 F' R^-1 error.
+    d_scale : array (1,), written
+        The derivative by the scale.
     """
     k = w.size
     factor = np.zeros((k, k))
@@ -140,7 +158,16 @@ def write_slopes(
     variance: Array, spread: Array, omega: float, scale: float, starts: Index, checkpoint: Index, weight: Array, mass: Array,
     g: Array, inverse: Array, w: Array, d_error: Array, d_variance: Array, d_spread: Array, d_omega: Array,
 ) -> None:  # fmt: skip
-    """Write the derivatives by errors, variances and effects, from what the two functions above have written."""
+    """Write the derivatives by errors, variances and effects.
+
+    Parameters
+    ----------
+    variance, spread, omega, scale, starts, checkpoint
+        As for `integrated`.
+    weight, mass, g, inverse, w
+        As the two functions above have written them.
+    d_error, d_variance, d_spread, d_omega : arrays (n,), (n,), (R,), (1,), written
+    """
     runs, k = spread.size, w.size
     d_omega[0] = 0.0
     alphas = 0.0

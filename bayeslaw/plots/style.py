@@ -133,12 +133,29 @@ def fit_scale(ax: Axes, values: Array) -> None:
 
 
 def mark_missed(ax: Axes, x: Array, y: Array, **at: Any) -> None:
-    """Draw crosses over measured values that their intervals do not hold; `at` are further arguments of `Axes.plot`."""
+    """Draw crosses over measured values that their intervals do not hold.
+
+    Parameters
+    ----------
+    ax : Axes
+    x, y : arrays (n,)
+    **at
+        Further arguments of `Axes.plot`, such as a transform.
+    """
     ax.plot(x, y, ls="", marker="x", ms=8, color="black", mew=1.5, zorder=5, **at)
 
 
 def count_measured(ax: Axes, ci_prob: float, held: int, missed: int) -> None:
-    """Say in the legend how many measured values lie in the intervals of a probability, and how many do not."""
+    """Say in the legend how many measured values lie in the intervals of a probability, and how many do not.
+
+    Parameters
+    ----------
+    ax : Axes
+    ci_prob : float
+        Probability of the intervals.
+    held, missed : int
+        How many values lie inside and outside.
+    """
     hollow: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5.5, "mfc": "white", "mec": "0.3", "mew": 1.3}
     ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}%: {held}", **hollow)
     if missed:
