@@ -76,7 +76,7 @@ def test_forecasts_compute_their_areas_as_those_that_a_fit_saw(folder: Path, com
     told = command(*ask, "--curves", "curves.csv", "--from", "wsd", "--warmup", 20, "--adapt", "constant:steps=9,peak=1e-4")
     assert told.status == 0, told.err
     assert "wsd: a warm-up of 20 steps" in told.out
-    assert pd.read_csv("forecast.csv")["S1_pt"].iloc[0] == pytest.approx(fitted.loc["wsd", "S1"].iloc[-1], rel=1e-9)
+    assert pd.read_csv("forecast.csv")["S1_pt"].iloc[0] == pytest.approx(fitted.loc["wsd"]["S1"].iloc[-1], rel=1e-9)
     refused(command(*ask, "--pretrain", schedule, "--warmup", 20), "--warmup", "--curves")
 
     curves_of_memory().query("run == 'wsd' and step <= 600").to_csv("now.csv", index=False)
