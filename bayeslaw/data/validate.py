@@ -239,12 +239,12 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     faults = []
     for series, members in law.series.items():
         suggestion = f"{law.name} needs {len(members)}: `bayeslaw dynamics areas --nodes {len(members)}` computes them"
-        given_nodes = [str(c) for c in frame if re.fullmatch(rf"{series}_\d+", str(c))]
-        if not given_nodes:
+        nodes = [str(c) for c in frame if re.fullmatch(rf"{series}_\d+", str(c))]
+        if not nodes:
             problem = f"columns {members[0]} to {members[-1]} are missing"
             faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
-        elif {*members} != {*given_nodes}:  # each number of nodes puts the changes of the rate together in another way
-            problem = f"there are {len(given_nodes)} columns {series}_1, {series}_2, …"
+        elif {*members} != {*nodes}:  # each number of nodes puts the changes of the rate together in another way
+            problem = f"there are {len(nodes)} columns {series}_1, {series}_2, …"
             faults.append(Fault(None, series, "", problem, suggestion, "other-number-of-nodes"))
     wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
     missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
