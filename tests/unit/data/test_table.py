@@ -483,7 +483,7 @@ def test_losses_that_curves_share_here_and_there_are_no_repeats() -> None:
     at, loss = {"step": steps, "S1": area, "S2": 0.0, "lr_peak": 1e-3}, 2.5 + 0.5 * area**-0.5
     curves = {run: (loss * np.exp(0.0005 * rng.standard_normal(steps.size))).round(4) for run in ("a", "b", "c")}
     assert sum((curves[x] == curves[y]).any() for x, y in ("ab", "bc", "ac")) > 0
-    tables = [at.assign(run=run, loss=values) for run, values in curves.items()]
+    tables = [pd.DataFrame({"run": run, **at, "loss": values}) for run, values in curves.items()]
     assert repeats_note(read_runs(pd.concat(tables)), law) == ""
     copied = tables[0].assign(run="d", loss=np.where(steps < 3000, curves["a"], curves["b"]))
     assert "(runs a, d" in repeats_note(read_runs(pd.concat([*tables, copied])), law)
