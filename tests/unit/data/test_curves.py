@@ -290,6 +290,14 @@ def test_an_error_of_a_missing_column_says_how_to_name_another(given: dict[str, 
         read_curves(rows("a", [1e-3] * 4).rename(columns=given))
 
 
+def test_tables_of_areas_say_what_a_step_counts() -> None:
+    """So that tables of both ways, put into one, have two values and are refused."""
+    table = rows("a", [1e-3] * 4).assign(batch=500)
+    for asked, tokens in (({}, 0), ({"per": "token"}, 500), ({"per": "token", "tokens_per_step": 1000}, 1000)):
+        curves = read_curves(table, **asked)
+        assert {*curves.frame["reference_batch"]} == {curves.reference_batch} == {tokens}
+
+
 def test_shares_of_the_highest_rate_are_noted() -> None:
     assert noted(read_curves(rows("a", [1.0, 0.5, 0.1])), "its highest rate is 1", "--column lr=COLUMN:3e-4")
     assert not noted(read_curves(rows("a", [0.9, 0.5, 0.1])), "highest rate is")
