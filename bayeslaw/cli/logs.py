@@ -123,7 +123,7 @@ def convert(
     if ratio in frame and frame[ratio].nunique() > 1:
         amounts = [name for name in ("D", "U", "pretrain_tokens", "atpp", "ptpp") if name in frame]
         if amounts:
-            answer.say(f"note: in tokens of each row's own tokenizer, as FLOPs are counted, remain {', '.join(amounts)}")
+            answer.say(f"note: still in tokens of each row's own tokenizer, by which its FLOPs are counted: {', '.join(amounts)}")
         if reference is not None and ratio == "bytes_per_token":
             answer.say(
                 f"note: bytes_per_token is now that of the reference ({reference:g}); the ratios of the rows are in {runs.name}"

@@ -56,7 +56,7 @@ def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pyte
     rejected(command("convert", "runs.csv", "--to", "bits/byte", "-o", "runs.csv"), "output-is-input", "runs.csv")
     pd.DataFrame({"D": 1e10, "loss": [2.0, 3.0], "bytes_per_token": [4.0, 4.5]}).to_csv("two.csv", index=False)
     done = command("convert", "two.csv", "--to", "nats/token", "--reference", "3.8", "-o", "one.csv")
-    assert "note: in tokens of each row's own tokenizer, as FLOPs are counted, remain D" in done.out
+    assert "note: still in tokens of each row's own tokenizer, by which its FLOPs are counted: D\n" in done.out
     assert "bytes_per_token is now that of the reference (3.8); the ratios of the rows are in two.csv" in done.out
     assert read_runs("one.csv").frame["D"].tolist() == [1e10, 1e10]
     assert "note" not in command("convert", "one.csv", "--to", "bits/byte", "-o", "bytes.csv").out  # of one tokenizer
