@@ -103,6 +103,7 @@ def convert(
 ) -> Answer:
     """Convert losses to another unit, so that those of several tokenizers can be compared."""
     from bayeslaw.core.files import write_text
+    from bayeslaw.core.text import counted
     from bayeslaw.core.units import convert_table, unit
 
     options.check_outputs("A table of runs", output, inputs=[runs])
@@ -118,7 +119,8 @@ def convert(
         frame, to, bytes_per_token=bytes_per_token, characters_per_token=characters_per_token, reference=reference, name=runs.name
     )
     write_text(output, new.to_csv(index=False))
-    answer.say(f"{len(new):,} losses from {table.unit if from_ is None else unit(from_)} to {unit(to)} written to {output}")
+    before = table.unit if from_ is None else unit(from_)
+    answer.say(f"{counted(len(new), 'loss')} from {before} to {unit(to)} written to {output}")
     ratio = bytes_per_token if bytes_per_token in frame else "bytes_per_token"
     if ratio in frame and frame[ratio].nunique() > 1:
         amounts = [name for name in ("D", "U", "pretrain_tokens", "atpp", "ptpp") if name in frame]

@@ -486,7 +486,8 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
     if missing := [c for c in ("step", "lr") if c not in frame]:
         needed = f"every row needs run, step and lr; there are {', '.join(given)}. Name another column by --column"
         how = {
-            "lr": f"{needed} lr=COLUMN, with a unit where it is not the rate itself (lr=COLUMN:%, lr=COLUMN:1e-4).",
+            "lr": f"{needed} lr=COLUMN, or lr=COLUMN:FACTOR where that is not the rate itself: of percentages of the highest rate "
+            "a hundredth of that.",
             "step": f"{needed} step=COLUMN; from tokens, step=COLUMN:FACTOR with all digits of 1 / tokens of a step.",
         }
         problem = "column {} is missing"

@@ -49,6 +49,8 @@ def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pyte
     assert made.unit == "bits/byte"
     np.testing.assert_allclose(made.frame["loss"], [2 / 4 / np.log(2), 3 / 4.5 / np.log(2)])
     assert command("convert", "bits.csv", "--to", "nats/token", "-o", "back.csv").status == 0
+    made.frame.head(1).to_csv("single.csv", index=False)
+    assert "1 loss from bits/byte" in command("convert", "single.csv", "--to", "nats/token", "-o", "other.csv").out
     np.testing.assert_allclose(read_runs("back.csv").frame["loss"], [2, 3])
     assert command("convert", "runs.csv", "--from", "perplexity", "--to", "nats/token", "-o", "logs.csv").status == 0
     rejected(command("convert", "bits.csv", "--to", "nats/token", "--from", "bits/token", "-o", "x.csv"), "two-units", "bits/token")

@@ -280,7 +280,7 @@ def test_columns_that_do_not_fit_are_refused(change: dict[str, Any], code: str) 
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ({"lr": "lr_pct"}, ("lr_pct", "--column lr=COLUMN")),
+        ({"lr": "lr_pct"}, ("lr_pct", "lr=COLUMN:FACTOR")),
         ({"step": "tokens"}, ("--column step=COLUMN", "1 / tokens of a step")),
         ({"loss": "train/loss"}, ("train/loss", "--column loss=COLUMN")),
     ],
