@@ -69,7 +69,7 @@ def areas(
         save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules({n: read.phases(n) for n in names}, axes, memory=memory))
         answer.last.append(f"picture written to {plot}")
     write_text(output, table.frame.to_csv(index=False))
-    answer.say(f"{len(table)} losses{of} from {counted(len(names), 'run')} written to {output}")
+    answer.say(f"{counted(len(table), 'loss')}{of} from {counted(len(names), 'run')} written to {output}")
     return answer
 
 

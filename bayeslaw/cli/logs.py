@@ -103,6 +103,7 @@ def convert(
 ) -> Answer:
     """Convert losses to another unit, so that those of several tokenizers can be compared."""
     from bayeslaw.core.files import write_text
+    from bayeslaw.core.text import counted
     from bayeslaw.core.units import convert_table, unit
 
     options.check_outputs("A table of runs", output, inputs=[runs])
@@ -118,12 +119,13 @@ def convert(
         frame, to, bytes_per_token=bytes_per_token, characters_per_token=characters_per_token, reference=reference, name=runs.name
     )
     write_text(output, new.to_csv(index=False))
-    answer.say(f"{len(new):,} losses from {table.unit if from_ is None else unit(from_)} to {unit(to)} written to {output}")
+    before = table.unit if from_ is None else unit(from_)
+    answer.say(f"{counted(len(new), 'loss')} from {before} to {unit(to)} written to {output}")
     ratio = bytes_per_token if bytes_per_token in frame else "bytes_per_token"
     if ratio in frame and frame[ratio].nunique() > 1:
         amounts = [name for name in ("D", "U", "pretrain_tokens", "atpp", "ptpp") if name in frame]
         if amounts:
-            answer.say(f"note: in tokens of each row's own tokenizer, as FLOPs are counted, remain {', '.join(amounts)}")
+            answer.say(f"note: still in tokens of each row's own tokenizer, by which its FLOPs are counted: {', '.join(amounts)}")
         if reference is not None and ratio == "bytes_per_token":
             answer.say(
                 f"note: bytes_per_token is now that of the reference ({reference:g}); the ratios of the rows are in {runs.name}"

@@ -65,7 +65,8 @@ def forecast(
     result = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force)
     summary = result.summary(ci)
     if adapt is None and plot is not None:
-        drawn = evenly(last, POINTS)[POINTS // 20 :] + 1  # losses of the first steps would hide what comes after
+        drawn = evenly(last, POINTS) + 1
+        drawn = drawn[drawn.size // 20 :]  # losses of the first steps would hide what comes after
         settings = bayeslaw.Runs(recipe.pretraining(drawn, number_of_nodes(posterior.measured)), "the recipe")
         course = bayeslaw.forecast(posterior, settings, seed=seed, force=force)
         answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_course(course, ax, ci_prob=ci))
@@ -259,7 +260,7 @@ def recipe_of(
             code="no-adaptation-area",
         )
     notes = [note for text in (pretrain, adapt) if text is not None for note in assumptions(text)]
-    if reference is not None:
+    if reference:
         steps = f"areas count tokens, and a step of the schedules has {reference:,.0f}"
         notes.append(f"{steps}; in Python Recipe(weight=) states another batch of the adaptation")
     if warmup and curves is None:
@@ -274,8 +275,8 @@ def recipe_of(
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     run, at, step = str(from_).rpartition("@")
     whole = bayeslaw.data.read_curves(
-        curves, memory=memory, power=power, warmup=options.warmups(warmup), per="step" if reference is None else "token",
-        tokens_per_step=reference, columns=options.columns_of(column),
+        curves, memory=memory, power=power, warmup=options.warmups(warmup), per="token" if reference else "step",
+        tokens_per_step=reference or None, columns=options.columns_of(column),
     )  # fmt: skip
     name, number = (run, step) if at and step.isdigit() else (str(from_), "")
     line = [name]

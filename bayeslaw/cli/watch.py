@@ -83,7 +83,7 @@ def watch(
     from bayeslaw.data.logs.growing import GrowingLog
     from bayeslaw.data.logs.mapping import constants
     from bayeslaw.data.schedule_text import assumptions
-    from bayeslaw.dynamics.memory import memory_of
+    from bayeslaw.dynamics.memory import memory_of, require_batch
     from bayeslaw.dynamics.monitor import require_areas
     from bayeslaw.posterior.fit import require_single_fit
 
@@ -95,6 +95,7 @@ def watch(
     posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     require_areas(posterior)
     memory = memory_of([posterior], memory)
+    require_batch([posterior], 0.0)  # before a log is waited for, of whose steps each counts 1
     notes = [note for text in (schedule, pretrain) if text is not None for note in assumptions(text)]
     adapts = curves is not None or from_ is not None or pretrain is not None or open_
     if adapts:

@@ -61,8 +61,10 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def plural(noun: str) -> str:
-    """Return the plural of a noun: rows, losses, accuracies."""
-    return noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+    """Return the plural of a noun: rows, losses, accuracies, delays."""
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
 def counted(number: int, noun: str) -> str:

@@ -47,8 +47,8 @@ class Curves:
         S2w_cpt, S1, S2, S2w. Rows at step 0 of a new training have S1 = 0; areas of an unknown pre-training are nan.
     memory, power : float
         lambda and epsilon of the areas.
-    reference_batch : float or None
-        Tokens of a batch whose steps count 1 in the areas, where these count tokens; None where every step counts 1.
+    reference_batch : float
+        Tokens of a batch whose steps count 1 in the areas, where these count tokens; 0 where every step counts 1.
     notes : tuple of str
         Renamed columns, and what the areas assume: warm-ups, batches, rates between logged steps.
 
@@ -66,7 +66,7 @@ class Curves:
     memory: float
     power: float
     notes: tuple[str, ...] = ()
-    reference_batch: float | None = None
+    reference_batch: float = 0.0
     _curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
     _schedules: Mapping[str, Schedule] = field(default_factory=dict, repr=False)
     _starts: Mapping[str, Point | None] = field(default_factory=dict, repr=False)
@@ -261,7 +261,7 @@ def read_curves(
         frame = _with_own_steps(frame, table.name)
     columns = _loss_columns(frame, table.name, losses)
     curves = _checked(frame, columns, table.unread, table.name, warmup, steps)
-    reference = None
+    reference = 0.0
     if per == "token":
         curves, reference = _weighted(curves, str(frame["run"].dropna().iloc[0]), tokens_per_step, table.name)
     elif tokens_per_step is not None:
@@ -289,7 +289,7 @@ def read_curves(
             f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
         )
     by_order = {str(n): curves[str(n)] for n in frame["run"].dropna().unique()}
-    about = {"memory": memory, "power": power} | ({} if reference is None else {"reference_batch": reference})
+    about = {"memory": memory, "power": power, "reference_batch": reference}
     whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(**about)
     return Curves(whole, table.name, memory, power, tuple(notes), reference, by_order, schedules, starts)
 
@@ -486,7 +486,8 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
     if missing := [c for c in ("step", "lr") if c not in frame]:
         needed = f"every row needs run, step and lr; there are {', '.join(given)}. Name another column by --column"
         how = {
-            "lr": f"{needed} lr=COLUMN, with a unit where it is not the rate itself (lr=COLUMN:%, lr=COLUMN:1e-4).",
+            "lr": f"{needed} lr=COLUMN, or lr=COLUMN:FACTOR where that is not the rate itself: of percentages of the highest rate "
+            "a hundredth of that.",
             "step": f"{needed} step=COLUMN; from tokens, step=COLUMN:FACTOR with all digits of 1 / tokens of a step.",
         }
         problem = "column {} is missing"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import counted, exact
 from bayeslaw.core.units import NATS
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
@@ -256,7 +256,9 @@ class Observations:
         base = base_rows(rows, law)
         frame = complete(rows[~base], law)
         if len(frame) < 3:
-            raise BayeslawError(f"{runs.name} has {len(frame)} rows for {law.name}; a fit needs at least 3.", code="too-few-rows")
+            raise BayeslawError(
+                f"{runs.name} has {counted(len(frame), 'row')} for {law.name}; a fit needs at least 3.", code="too-few-rows"
+            )
         nested = Nesting.of(frame, law, noise_by)
         (order, run, _), time, span = nested.order, np.empty(0), 1.0
         if clock:

@@ -8,8 +8,8 @@ from bayeslaw.core.errors import BayeslawError, Fault, row_ranges
 from bayeslaw.core.units import RATIOS, per, unit_of
 from bayeslaw.laws.law import Law
 
+REFERENCE = "--reference"
 SAME = 1e-3  # relative difference up to which two ratios are one that was measured twice; a loss changes by as much
-CONVERT = "`bayeslaw convert --to nats/token --reference BYTES` (in Python bayeslaw.core.units.convert_table)"
 
 
 def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
@@ -31,7 +31,8 @@ def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
         if (off := rows[abs(rows / rows.iloc[0] - 1) > SAME]).size:
             of = f"{off.iloc[0]:g} {column.replace('_', ' ')}"
             problem = f"{column} differs: {row_ranges(off.index)} have {of} and row {rows.index[0]} has {rows.iloc[0]:g}"
-            why = f"losses per token of different tokenizers can't be compared; bring them to one by {CONVERT}"
+            way = _conversion(column, unit_of(frame), "BYTES")
+            why = f"losses per token of different tokenizers can't be compared; bring them to one by {way}"
             return [Fault(int(off.index[0]), column, f"{off.iloc[0]:g}", problem, why, "several-tokenizers")]
     return []
 
@@ -45,12 +46,16 @@ def token_length(frame: pd.DataFrame, law: Law) -> dict[str, float]:
     return {column: float(ratios.iloc[0])}
 
 
-def differ(one: dict[str, float], other: dict[str, float]) -> str:
-    """Say how two lengths of tokens, as `token_length` returns them, differ; '' where they agree or one isn't known."""
+def differ(one: dict[str, float], other: dict[str, float], unit: str) -> tuple[str, str] | None:
+    """Say how two lengths of tokens, as `token_length` returns them, differ, and what brings losses in a unit to the first.
+
+    None where they agree or one isn't known.
+    """
     for column in {*one} & {*other}:
         if abs(one[column] / other[column] - 1) > SAME:
-            return f"{other[column]:g} and {one[column]:g} {column.replace('_', ' ')}"
-    return ""
+            words = f"{other[column]:g} and {one[column]:g} {column.replace('_', ' ')}"
+            return words, _conversion(column, unit, f"{one[column]:g}")
+    return None
 
 
 def check_tokenizer(fitted: dict[str, float], frame: pd.DataFrame, law: Law, name: str) -> None:
@@ -63,9 +68,19 @@ def check_tokenizer(fitted: dict[str, float], frame: pd.DataFrame, law: Law, nam
     frame, law, name : DataFrame, Law, str
         The other table, the law of the fit, and what the error calls the table.
     """
-    if other := differ(fitted, token_length(frame, law)):
-        problem = f"{name} has losses per token of another tokenizer than the fit ({other})"
-        raise BayeslawError(f"{problem}: bring its losses to that of the fit by {CONVERT}.", code="other-tokenizer")
+    if other := differ(fitted, token_length(frame, law), unit_of(frame)):
+        words, way = other
+        problem = f"{name} has losses per token of another tokenizer than the fit ({words})"
+        todo = (
+            f"bring its losses to that of the fit by {way}" if REFERENCE in way else f"convert both tables by {way}, and fit again"
+        )
+        raise BayeslawError(f"{problem}: {todo}.", code="other-tokenizer")
+
+
+def _conversion(column: str, unit: str, reference: str) -> str:
+    """Return the command that makes losses comparable: a reference tokenizer is one whose bytes are known, not its characters."""
+    to = f"{unit} {REFERENCE} {reference}" if column == RATIOS["byte"] else "nats/character"
+    return f"`bayeslaw convert --to {to}` (in Python bayeslaw.core.units.convert_table)"
 
 
 def _column(frame: pd.DataFrame, law: Law) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, groupby, pairwise
 from typing import Literal
 
 import numpy as np
@@ -38,6 +38,8 @@ LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15' (in P
 SUM = 1e-3  # by which the shares of a mixture may miss 1
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 AREAS = ("S1", "S2", "lr_peak")  # with which names of columns begin that come from learning-rate schedules
+MOST_PAIRED = 30  # runs sharing a loss of which all pairs are compared
+IN_A_ROW = 10  # equal losses that do not follow one another by chance
 
 
 def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
@@ -170,7 +172,7 @@ def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
     """Return groups of rows with the same settings and, to the last digit, the same outcome in different runs.
 
     Left out are those that may agree by chance: outcomes of fewer than four decimals, and runs that differ at most of their common
-    settings, as curves under one schedule do that share a loss here and there.
+    settings and are nowhere equal for long, as curves under one schedule that share a loss here and there.
     """
     rows, name = complete(frame, law), law.outcome.name
     if law.outcome.kind == "count":  # shares of few items agree by chance
@@ -183,15 +185,28 @@ def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
 
 
 def _of_equal_runs(rows: pd.DataFrame, settings: list[str], groups: list[list[int]]) -> list[list[int]]:
-    """Return the groups of equal rows in which two runs are equal at half or more of the settings that they have in common."""
+    """Return the groups of equal rows in which two runs are equal at too many common settings for chance, such as a copied part."""
     runs = rows["run"].where(rows["run"].notna(), rows.index).map(str)  # a row without a run is one of its own
     rows = rows[runs.isin(runs[[row for group in groups for row in group]])]
     place = rows.groupby(settings, dropna=False).ngroup()
     places = {run: set(places) for run, places in place.groupby(runs[rows.index])}
-    pairs = [set(combinations(sorted(set(runs[group])), 2)) for group in groups]
-    equal = Counter(pair for some in pairs for pair in some)
-    alike = {pair for pair, count in equal.items() if 2 * count >= len(places[pair[0]] & places[pair[1]])}
+    pairs, equal = [_pairs(sorted(set(runs[group]))) for group in groups], defaultdict[tuple[str, str], set[int]](set)
+    for group, some in zip(groups, pairs, strict=True):
+        for pair in some:
+            equal[pair].add(place[group[0]])
+    alike = {(a, b) for (a, b), shared in equal.items() if _not_by_chance(sorted(places[a] & places[b]), shared)}
     return [group for group, some in zip(groups, pairs, strict=True) if some & alike]
+
+
+def _pairs(names: list[str]) -> set[tuple[str, str]]:
+    """Return all pairs of runs that share a loss; of very many, of which copies are neighbours too, only neighbours."""
+    return set(combinations(names, 2) if len(names) <= MOST_PAIRED else pairwise(names))
+
+
+def _not_by_chance(common: list[int], equal: set[int]) -> bool:
+    """Whether equal losses are half or more of those at common settings, or follow one another there."""
+    longest = max((sum(1 for _ in run) for same, run in groupby(at in equal for at in common) if same), default=0)
+    return 2 * len(equal) >= len(common) or longest >= IN_A_ROW
 
 
 def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:

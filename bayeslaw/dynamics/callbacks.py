@@ -19,7 +19,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.follow import Follower, Refit
-from bayeslaw.dynamics.memory import memory_of, power_of
+from bayeslaw.dynamics.memory import memory_of, power_of, require_batch
 from bayeslaw.dynamics.monitor import Discrepancy, Watch
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.areas import Phase, Point
@@ -84,6 +84,7 @@ class RunForecasts:
             raise BayeslawError("Stopping is by the probability of a target: give the target loss too.", code="no-target")
         self.follower = Follower(fit, run, schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
         self.memory, self.power = memory_of([fit], memory), power_of([fit])
+        require_batch([fit], 0.0)  # before the training: areas of its losses count steps
         self.start, self.settings, self.ci_prob = start, settings or {}, ci_prob
         self.stop_reached, self.stop_hopeless = stop_reached, stop_hopeless
         self.watched: Watch | None = None

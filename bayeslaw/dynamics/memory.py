@@ -116,11 +116,12 @@ def power_of(posteriors: Sequence[Posterior], given: float | None = None) -> flo
 
 
 def reference_batch_of(posteriors: Sequence[Posterior]) -> float | None:
-    """Return the tokens of a batch whose steps count 1 in the areas that laws were fitted to; None where every step counts 1.
+    """Return the tokens of a batch whose steps count 1 in the areas that laws were fitted to, 0 where every step counts 1.
 
     Parameters
     ----------
     posteriors
+        For fits of tables that don't say it, as those of older versions, the answer is None.
     """
     return _fitted(posteriors, "reference_batch", None)
 
@@ -134,10 +135,21 @@ def require_areas_alike(posteriors: Sequence[Posterior], curves: Curves) -> None
     """
     memory_of(posteriors, curves.memory)
     power_of(posteriors, curves.power)
-    fitted, given = reference_batch_of(posteriors), curves.reference_batch
-    if fitted != given:
+    require_batch(posteriors, curves.reference_batch)
+
+
+def require_batch(posteriors: Sequence[Posterior], given: float) -> None:
+    """Refuse areas in which steps count otherwise than in those that laws were fitted to.
+
+    Parameters
+    ----------
+    posteriors, given
+        As `reference_batch_of` returns it; fits of tables that don't say it fit any.
+    """
+    fitted = reference_batch_of(posteriors)
+    if fitted is not None and fitted != given:
         count = [
-            "every step counts the same" if value is None else f"steps count by tokens, those of {value:,.0f} tokens 1"
+            f"steps count by tokens, those of {value:,.0f} tokens 1" if value else "every step counts the same"
             for value in (fitted, given)
         ]
         raise BayeslawError(

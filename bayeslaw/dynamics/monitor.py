@@ -198,8 +198,9 @@ def watch(
     ------
     BayeslawError
         If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), draws can't be weighted
-        under the fit's noise ('not-weighted'), areas have another memory than the fit's ('other-memory'), the law is not one of
-        training dynamics ('no-areas'), or checks failed ('failed-checks').
+        under the fit's noise ('not-weighted'), areas have another memory or power than the fit's, or count steps otherwise
+        ('other-memory', 'other-power', 'other-batch'), the law is not one of training dynamics ('no-areas'), or checks failed
+        ('failed-checks').
 
     Examples
     --------

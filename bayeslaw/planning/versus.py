@@ -34,7 +34,7 @@ from bayeslaw.core.intervals import columns, interval_names, open_quantiles, qua
 from bayeslaw.core.text import compact, counted, percent, short_lines
 from bayeslaw.core.units import per
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.tokenizers import CONVERT, differ
+from bayeslaw.data.tokenizers import differ
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
@@ -417,12 +417,10 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
             code="different-units",
         )
     lengths = [fit.info.get("token_length", {}) for posterior in (a, b) for fit, _ in posterior.selections]
-    if other := next((text for length in lengths for text in [differ(lengths[0], length)] if text), ""):
-        raise BayeslawError(
-            f"The losses of A and B are per token of different tokenizers ({other}): bring both tables to one by {CONVERT}, and "
-            "fit them again.",
-            code="different-tokenizers",
-        )
+    if other := next((other for length in lengths if (other := differ(lengths[0], length, a.unit))), None):
+        words, way = other
+        problem = f"The losses of A and B are per token of different tokenizers ({words})"
+        raise BayeslawError(f"{problem}: bring both tables to one by {way}, and fit them again.", code="different-tokenizers")
     first, second = paired(read_once([a, b]))
     sizes = [first.size, second.size]
     check_pairing(

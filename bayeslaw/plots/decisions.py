@@ -628,9 +628,11 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
         end = float(picks["spent"].iloc[anchors.stop - 1]) if anchors.stop else 0.0
         ax.axvline(end, color=COLOURS[2], lw=1)
         left = end > 0.7 * anchors.market.budget  # of the line, where there is no space on the right
-        place: dict[str, Any] = {"xytext": (-3 if left else 3, 4), "textcoords": "offset points", "ha": "right" if left else "left"}
+        top = y[-1] < y[0] / 2  # there the curves leave space, which is below them where they fall little
+        place: dict[str, Any] = {"ha": "right" if left else "left", "va": "top" if top else "bottom", "fontsize": SMALL}
+        offset = (-3 if left else 3, -4 if top else 4)
         text = "not worth the price\nbeyond this line"
-        ax.annotate(text, (end, 0), xycoords=("data", "axes fraction"), va="bottom", fontsize=SMALL, **place)
+        ax.annotate(text, (end, top), xycoords=("data", "axes fraction"), xytext=offset, textcoords="offset points", **place)
     ax.set_xlim(0, anchors.market.budget)
     unit = f" ({anchors.targets.unit})" if anchors.targets.unit else ""
     width = f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.targets.kind}{unit}"

@@ -18,7 +18,7 @@ from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, failure, finish, new_axes
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, expect, failure, finish, new_axes
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 
     >>> bayeslaw.plots.plot_course(forecast, Figure().subplots()).get_xlabel()
     'step'
     """
+    expect(forecast, Forecast, "fit.forecast(recipe.pretraining(steps))")
+    if "step" not in forecast.settings:
+        message = "This picture is over the steps of a training, and the settings have no column step: see Recipe.pretraining."
+        raise BayeslawError(message, code="missing-column")
     table, names = forecast.summary(ci_prob), ("median", *interval_names("eti", ci_prob))
     middle, low, high = ([table[f"{kind}_{name}"].iloc[row] for row, kind in enumerate(table["headline"])] for name in names)
     ax, steps = ax or new_axes(), table["step"]

@@ -111,6 +111,9 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     for name in ("power", "reference_batch"):
         if not isinstance(value := info.get(name, 1.0), float) or not 0 <= value < np.inf:
             raise FitError(f"the {name} of its areas is no number from 0.", code="damaged-settings")
+    lengths = info.get("token_length", {})
+    if not isinstance(lengths, dict) or not all(isinstance(value, float) and 0 < value < np.inf for value in lengths.values()):
+        raise FitError("the length of its tokens is no positive number.", code="damaged-settings")
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]

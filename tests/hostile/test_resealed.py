@@ -129,6 +129,16 @@ def test_a_file_without_an_attribute_is_refused(name: str, unsealed: Path, comma
     rejected(command("show", path), "damaged-file")
 
 
+@pytest.mark.parametrize("value", [None, 3, [], {"bytes_per_token": "long"}, {"bytes_per_token": 0.0}])
+def test_a_length_of_tokens_that_is_no_number_is_refused(value: object, unsealed: Path, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "fit.nc"
+    shutil.copy(unsealed, path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["token_length"] = json.dumps(value)
+    reseal(path)
+    rejected(command("show", path), "damaged-settings", "length of its tokens")
+
+
 def test_deep_attributes_are_refused(unsealed: Path, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "fit.nc"
     shutil.copy(unsealed, path)

@@ -89,6 +89,10 @@ def test_check_counts_the_rows_that_a_fit_has_and_notes_swapped_columns(command:
     assert "note: every run has more parameters than training tokens" in done.out
 
 
+def test_a_table_in_the_place_of_the_law_is_named_so(command: Command, folder: Path) -> None:
+    rejected(command("fit", "runs.csv", "chinchilla", "-o", "x.nc"), "table-for-a-law", "runs.csv", "changed places")
+
+
 def test_check_names_every_fault_of_a_table(command: Command, folder: Path) -> None:
     table = pd.read_csv("ptpp.csv")
     table.loc[3, "loss"], table.loc[7, "r"], table.loc[9, "N"] = -1.0, 34.0, 8.1

@@ -49,6 +49,8 @@ def test_forecasts_along_a_schedule(command: Command, folder: Path) -> None:
     alone = command("dynamics", "forecast", "S.nc", *PRETRAIN, "--steps", "4000,8000", "--plot", "alone.png")
     assert alone.status == 0, alone
     assert (folder / "alone.png").stat().st_size > 10_000
+    short = command("dynamics", "forecast", "S.nc", "--pretrain", "constant:steps=3,peak=1e-3", "--steps", 3, "--plot", "short.png")
+    assert short.status == 0, short.err  # a picture of few steps has them all
 
 
 def test_concerns_about_a_recipe_far_outside_the_runs_are_named(command: Command, folder: Path) -> None:

@@ -49,6 +49,8 @@ def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pyte
     assert made.unit == "bits/byte"
     np.testing.assert_allclose(made.frame["loss"], [2 / 4 / np.log(2), 3 / 4.5 / np.log(2)])
     assert command("convert", "bits.csv", "--to", "nats/token", "-o", "back.csv").status == 0
+    made.frame.head(1).to_csv("single.csv", index=False)
+    assert "1 loss from bits/byte" in command("convert", "single.csv", "--to", "nats/token", "-o", "other.csv").out
     np.testing.assert_allclose(read_runs("back.csv").frame["loss"], [2, 3])
     assert command("convert", "runs.csv", "--from", "perplexity", "--to", "nats/token", "-o", "logs.csv").status == 0
     rejected(command("convert", "bits.csv", "--to", "nats/token", "--from", "bits/token", "-o", "x.csv"), "two-units", "bits/token")
@@ -56,7 +58,7 @@ def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pyte
     rejected(command("convert", "runs.csv", "--to", "bits/byte", "-o", "runs.csv"), "output-is-input", "runs.csv")
     pd.DataFrame({"D": 1e10, "loss": [2.0, 3.0], "bytes_per_token": [4.0, 4.5]}).to_csv("two.csv", index=False)
     done = command("convert", "two.csv", "--to", "nats/token", "--reference", "3.8", "-o", "one.csv")
-    assert "note: in tokens of each row's own tokenizer, as FLOPs are counted, remain D" in done.out
+    assert "note: still in tokens of each row's own tokenizer, by which its FLOPs are counted: D\n" in done.out
     assert "bytes_per_token is now that of the reference (3.8); the ratios of the rows are in two.csv" in done.out
     assert read_runs("one.csv").frame["D"].tolist() == [1e10, 1e10]
     assert "note" not in command("convert", "one.csv", "--to", "bits/byte", "-o", "bytes.csv").out  # of one tokenizer

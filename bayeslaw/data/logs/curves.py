@@ -70,4 +70,4 @@ def log_curves(
     of_run = rows.drop(columns=[c for c in areas if c in rows and c != "step"])
     whole = of_run.assign(**{str(c): areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
     whole.index = pd.RangeIndex(1, len(whole) + 1, name="row")
-    return Curves(whole, log.name, memory, power, log.conversions, None, {name: curve}, {name: schedule}, {name: start})
+    return Curves(whole, log.name, memory, power, log.conversions, 0.0, {name: curve}, {name: schedule}, {name: start})

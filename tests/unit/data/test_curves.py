@@ -282,7 +282,7 @@ def test_columns_that_do_not_fit_are_refused(change: dict[str, Any], code: str) 
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ({"lr": "lr_pct"}, ("lr_pct", "--column lr=COLUMN")),
+        ({"lr": "lr_pct"}, ("lr_pct", "lr=COLUMN:FACTOR")),
         ({"step": "tokens"}, ("--column step=COLUMN", "1 / tokens of a step")),
         ({"loss": "train/loss"}, ("train/loss", "--column loss=COLUMN")),
     ],
@@ -290,6 +290,14 @@ def test_columns_that_do_not_fit_are_refused(change: dict[str, Any], code: str) 
 def test_an_error_of_a_missing_column_says_how_to_name_another(given: dict[str, str], advice: tuple[str, ...]) -> None:
     with fails("no-loss" if "loss" in given else "missing-column", *advice):
         read_curves(rows("a", [1e-3] * 4).rename(columns=given))
+
+
+def test_tables_of_areas_say_what_a_step_counts() -> None:
+    """So that tables of both ways, put into one, have two values and are refused."""
+    table = rows("a", [1e-3] * 4).assign(batch=500)
+    for asked, tokens in (({}, 0), ({"per": "token"}, 500), ({"per": "token", "tokens_per_step": 1000}, 1000)):
+        curves = read_curves(table, **asked)
+        assert {*curves.frame["reference_batch"]} == {curves.reference_batch} == {tokens}
 
 
 def test_shares_of_the_highest_rate_are_noted() -> None:

@@ -14,7 +14,7 @@ import pytest
 from bayeslaw.core.errors import TableError, grouped
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import Purpose, check, complete, repeats_note, swapped_note
+from bayeslaw.data.validate import Purpose, _pairs, check, complete, repeats_note, swapped_note
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
@@ -487,6 +487,16 @@ def test_losses_that_curves_share_here_and_there_are_no_repeats() -> None:
     assert repeats_note(read_runs(pd.concat(tables)), law) == ""
     copied = tables[0].assign(run="d", loss=np.where(steps < 3000, curves["a"], curves["b"]))
     assert "(runs a, d" in repeats_note(read_runs(pd.concat([*tables, copied])), law)
+    branch = tables[0].assign(run="e", loss=np.where(steps <= 1000, curves["a"], curves["b"]))  # with the log of its trunk
+    assert "(runs a, e" in repeats_note(read_runs(pd.concat([tables[0], branch])), law)
+
+
+def test_many_runs_that_share_a_loss_are_noted_at_once() -> None:
+    """As those that begin with one initialisation do: there are a million pairs of them."""
+    one = {"step": 100, "S1": 0.1, "S2": 0.0, "lr_peak": 1e-3, "loss": 2.12345}
+    table = read_runs(pd.DataFrame([{"run": f"r{i}", **one} for i in range(1500)]))
+    assert len(_pairs([f"r{i}" for i in range(1500)])) == 1499
+    assert "have the same settings" in repeats_note(table, load_law("annealing"))
 
 
 def test_losses_of_two_domains_are_not_fitted_as_one(gate: Law, table: pd.DataFrame) -> None:

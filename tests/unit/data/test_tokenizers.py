@@ -40,7 +40,9 @@ def test_losses_per_token_of_two_tokenizers_are_a_fault(law: Law, table: pd.Data
     assert "convert" in found[0].suggestion
     assert [fault.code for fault in check(read_runs(table.drop(columns="loss")), law, purpose="forecast")] == []
     perplexities = table.assign(bytes_per_token=np.nan, characters_per_token=table["bytes_per_token"])
-    assert [fault.column for fault in check(read_runs(perplexities), law)] == ["characters_per_token"]
+    (by_character,) = check(read_runs(perplexities), law)
+    assert by_character.column == "characters_per_token"
+    assert "--to nats/character`" in by_character.suggestion  # a reference is one of bytes
 
 
 def test_losses_that_were_brought_to_one_unit_are_sound(law: Law, table: pd.DataFrame) -> None:
@@ -71,8 +73,13 @@ def test_a_table_of_another_tokenizer_is_refused(law: Law, table: pd.DataFrame) 
     fitted = token_length(old, law)
     assert fitted == {"bytes_per_token": 3.1}
     assert token_length(table, law) == token_length(convert_table(old, "bits/byte"), law) == {}
-    with fails("other-tokenizer", "new.csv", "4.6 and 3.1 bytes per token"):
+    with fails("other-tokenizer", "new.csv", "4.6 and 3.1 bytes per token", "--to nats/token --reference 3.1`"):
         check_tokenizer(fitted, new, law, "new.csv")
+    with fails("other-tokenizer", "--to bits/token --reference 3.1`"):
+        check_tokenizer(fitted, new.assign(unit="bits/token"), law, "new.csv")
+    with fails("other-tokenizer", "both tables", "--to nats/character`", "fit again"):
+        lengths = new.rename(columns={"bytes_per_token": "characters_per_token"})
+        check_tokenizer({"characters_per_token": 3.1}, lengths, law, "new.csv")
     for same in (old, new.drop(columns="bytes_per_token"), convert_table(new, "nats/token", reference=3.1)):
         check_tokenizer(fitted, same, law, "same.csv")
-    assert differ({"bytes_per_token": 4.0}, {"characters_per_token": 3.0}) == differ({}, fitted) == ""
+    assert differ({"bytes_per_token": 4.0}, {"characters_per_token": 3.0}, "nats/token") is differ({}, fitted, "nats/token") is None

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from bayeslaw.data import parse_schedule
-from bayeslaw.dynamics.memory import compare_memories, memory_of
+from bayeslaw.dynamics.callbacks import RunForecasts
+from bayeslaw.dynamics.memory import compare_memories, memory_of, require_areas_alike
 from bayeslaw.dynamics.monitor import watch
 from bayeslaw.dynamics.optimise import balance
 from bayeslaw.dynamics.recipe import Recipe
@@ -91,6 +92,21 @@ def test_the_memory_of_a_fit_is_taken_and_another_refused() -> None:
         turning_point(known, recipe)
     with fails("other-memory"):
         balance(known, unknown, recipe, {"peak": (1e-5, 1e-3)}, weight=0.5)
+
+
+def test_areas_that_count_tokens_and_steps_are_told_apart() -> None:
+    """A fit of an older version doesn't say which: curves of either go with it, as before."""
+    fit, curves = setting()
+    by_token = replace(curves, reference_batch=1000.0)
+    steps, tokens = (replace(fit, info={**fit.info, "reference_batch": value}) for value in (0.0, 1000.0))
+    for known, other in ((steps, by_token), (tokens, curves), (tokens, replace(curves, reference_batch=2000.0))):
+        with fails("other-batch", "1,000 tokens"):
+            require_areas_alike([known], other)
+    for known, own in ((steps, curves), (tokens, by_token), (fit, curves), (fit, by_token)):
+        require_areas_alike([known], own)
+    with fails("other-batch", "1,000 tokens"):  # before the training, not at each of its losses
+        RunForecasts(tokens, WHOLE)
+    RunForecasts(steps, WHOLE)
 
 
 @pytest.mark.slow

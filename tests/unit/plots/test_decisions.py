@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from bayeslaw.design.anchors import anchors
+from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.plots.decisions import plot_anchors, plot_confidence, plot_picks
 from tests.errors import fails
 from tests.purchases import TARGETS, drawn, pool
@@ -40,6 +40,23 @@ def test_a_forced_choice_of_runs_is_marked() -> None:
     forced = replace(choice)
     forced.__dict__["picks"] = choice.picks.assign(checks="FAILED (forced)")
     assert plot_anchors(forced, Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stop", "side"), [(1, "left"), (4, "right")])
+def test_the_note_of_the_last_worthwhile_purchase_lies_beside_the_curves(
+    stop: int, side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
+    monkeypatch.setattr(Anchors, "stop", stop)
+    ax = plot_anchors(anchors(fit, pool(6), TARGETS, budget=10.0, cost="cost"), Figure().subplots())
+    (note,) = ax.texts
+    ax.figure.canvas.draw()
+    lowest = ax.transData.inverted().transform(note.get_window_extent())[0, 1]
+    widths = next(np.asarray(line.get_ydata()) for line in ax.lines if line.get_label() == "chosen")
+    assert widths[-1] < widths[0] / 2
+    assert lowest > widths[stop]
+    assert note.get_horizontalalignment() == side
 
 
 def test_runs_that_are_not_worth_their_price_have_hollow_marks() -> None:

@@ -16,7 +16,7 @@ from bayeslaw.dynamics.turning_points import TurningPoint, turning_point
 from bayeslaw.plots.training import plot_course, plot_optimum, plot_surface, plot_transfer, plot_turning_point
 from tests.dynamics import SOURCE, dynamics_fit
 from tests.errors import fails
-from tests.fixed import typical_fit
+from tests.fixed import line_fit, typical_fit
 
 RECIPE = Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
 DONE = Recipe(RECIPE.point, RECIPE.adapt)
@@ -39,6 +39,13 @@ def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None
     assert ax.get_ylabel() == "loss (bits/byte)"
     assert plot_surface(RECIPE, fit, ax).get_ylabel() == "loss (bits/byte)"
     assert plot_turning_point(replace(turned, unit="bits/byte"), ax).get_ylabel() == "source loss (bits/byte)"
+
+
+def test_a_course_is_of_a_forecast_over_steps(ax: Axes) -> None:
+    with fails("wrong-object", "recipe.pretraining(steps)", "not a Fit"):
+        plot_course(line_fit(), ax)  # type: ignore[arg-type]
+    with fails("missing-column", "step", "Recipe.pretraining"):
+        plot_course(line_fit().forecast({"x": 0.5}), ax)
 
 
 @pytest.mark.slow
