@@ -26,9 +26,11 @@ from bayeslaw.schedules.changes import nodes as all_changes
 from bayeslaw.schedules.schedule import HIGHEST, MEMORY, MOST_STEPS, Schedule, joined, logged
 
 DERIVED = ("lr_peak", *(f"{area}{part}" for area in ("S1", "S2", "S2w") for part in ("_pt", "_cpt", "")))
-# Columns that say how areas were computed, the areas that depend on each, and the error's code where one table has several values.
+# Columns that say how areas were computed: the areas that depend on each, the number below which it lies, and the code of the error
+# where one table has several values.
 ABOUT_AREAS = {
-    "memory": ("S2", "several-memories"), "power": ("S2w", "several-powers"), "reference_batch": ("S1", "several-batches"),
+    "memory": ("S2", 1.0, "several-memories"), "power": ("S2w", np.inf, "several-powers"),
+    "reference_batch": ("S1", np.inf, "several-batches"),
 }  # fmt: skip
 PHASES = ("pretrain", "adapt")
 RATE_TOLERANCE = 1e-6  # relative: rates logged for one step of a run that differ by less are equal

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.curves import ABOUT_AREAS
@@ -229,10 +229,21 @@ def _info(law: Law, runs: Runs, observed: Observations, noise: Noise, seed: int)
 def _about_areas(law: Law, runs: Runs) -> dict[str, float]:
     """Return how the areas of the law were computed, where the table says: forecasts compute theirs in the same way."""
     about = {}
-    for column, (area, code) in ABOUT_AREAS.items():
-        if column not in runs.frame or not any(name.startswith(area) for name in law.covariates):
+    for column, (area, end, code) in ABOUT_AREAS.items():
+        # The skills S1 and S2 of a law of accuracies are no areas.
+        if column not in runs.frame or not law.outcome.is_loss or not any(name.startswith(area) for name in law.covariates):
             continue
-        values = runs.frame[column].dropna().unique()
+        cells = runs.frame[column].dropna()
+        numbers = pd.to_numeric(cells, errors="coerce")
+        if (wrong := cells[~((numbers >= 0) & (numbers < end))]).size:
+            span = f"from 0 to below {end:g}" if np.isfinite(end) else "from 0 on"
+            where = f"{runs.name}: {column} {shortened(wrong.iloc[0])} at row {wrong.index[0]}"
+            raise BayeslawError(
+                f"{where} is no number {span}. The column says how the areas of learning-rate schedules were computed; give it "
+                "another name if it has another meaning.",
+                code="invalid-areas",
+            )
+        values = numbers.unique()
         if values.size > 1:
             shown = ", ".join(f"{value:g}" for value in values[:3])
             raise BayeslawError(

@@ -382,16 +382,20 @@ def _checked(mixtures: Array, what: str) -> Array:
 
 def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[str, ...]) -> dict[str, Array]:
     """The different mixtures (k,) of the fitted rows to six digits, labelled by the row of its table where each comes first."""
-    labels: dict[tuple[float, ...], str] = {}
+    found: dict[str, Array] = {}
+    known = set[tuple[float, ...]]()
     for domain, (posterior, _) in named.items():
         for fit in _fits(posterior):
             numbers, order = fit.observed.rows, np.argsort(fit.observed.rows, kind="stable")
             rows = np.stack([fit.observed.covariates[s][order] for s in shares], axis=1).round(6)
             for at in np.sort(np.unique(rows, axis=0, return_index=True)[1]):
-                label, taken = f"fitted {numbers[order[at]]}", set(labels.values())
-                unique = label if label not in taken else f"{label} of {domain}"  # of another table with rows of its own
-                labels.setdefault(tuple(rows[at].tolist()), unique if unique not in taken else f"{unique} by {fit.law.name}")
-    return {label: np.array(mixture) for mixture, label in labels.items()}
+                if (mixture := tuple(rows[at].tolist())) in known:
+                    continue
+                label = f"fitted {numbers[order[at]]}"
+                label = label if label not in found else f"{label} of {domain}"  # of another table with rows of its own
+                found[label if label not in found else f"{label} by {fit.law.name}"] = rows[at]
+                known.add(mixture)
+    return found
 
 
 def _within(fitted: Mapping[str, Array], box: tuple[Array, Array]) -> dict[str, Array]:

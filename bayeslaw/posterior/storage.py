@@ -20,6 +20,7 @@ import xarray as xr
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.files import check_target, write_whole
+from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source, data_sha256
 from bayeslaw.laws.card import parse_card
@@ -106,14 +107,12 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     if not any(c.name == "informed" and "prior_overlap" in c.table for c in checks):
         raise FitError("the check of which parameters the data inform is missing.", code="damaged-checks")
     whole_number("its seed", info["seed"], 0)
-    if not isinstance(memory := info.get("memory", 0.0), float) or not 0 <= memory < 1:
-        raise FitError("the memory of its annealing areas is no number from 0 to 1.", code="damaged-settings")
-    for name in ("power", "reference_batch"):
-        if not isinstance(value := info.get(name, 1.0), float) or not 0 <= value < np.inf:
-            raise FitError(f"the {name} of its areas is no number from 0.", code="damaged-settings")
+    for column, (_, end, _) in ABOUT_AREAS.items():
+        if not isinstance(value := info.get(column, 0.0), float) or not 0 <= value < end:
+            raise FitError(f"the {column} of its areas is no number that can be.", code="damaged-settings")
     lengths = info.get("token_length", {})
-    if not isinstance(lengths, dict) or not all(isinstance(value, float) and 0 < value < np.inf for value in lengths.values()):
-        raise FitError("the length of its tokens is no positive number.", code="damaged-settings")
+    if not isinstance(lengths, dict) or not all(isinstance(length, float) and length > 0 for length in lengths.values()):
+        raise FitError("the lengths of its tokens are no positive numbers.", code="damaged-settings")
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]

@@ -129,14 +129,22 @@ def test_a_file_without_an_attribute_is_refused(name: str, unsealed: Path, comma
     rejected(command("show", path), "damaged-file")
 
 
-@pytest.mark.parametrize("value", [None, 3, [], {"bytes_per_token": "long"}, {"bytes_per_token": 0.0}])
-def test_a_length_of_tokens_that_is_no_number_is_refused(value: object, unsealed: Path, command: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("memory", 1.0), ("power", "high"), ("reference_batch", float("inf")), ("token_length", 4.2),
+        ("token_length", {"bytes_per_token": "long"}), ("token_length", {"bytes_per_token": 0.0}),
+    ],
+)  # fmt: skip
+def test_what_forecasts_and_scores_would_trip_over_is_refused(
+    name: str, value: object, unsealed: Path, command: Command, tmp_path: Path
+) -> None:
     path = tmp_path / "fit.nc"
     shutil.copy(unsealed, path)
     with h5py.File(path, "r+") as file:
-        file.attrs["token_length"] = json.dumps(value)
+        file.attrs[name] = json.dumps(value)
     reseal(path)
-    rejected(command("show", path), "damaged-settings", "length of its tokens")
+    rejected(command("show", path), "damaged-settings")
 
 
 def test_deep_attributes_are_refused(unsealed: Path, command: Command, tmp_path: Path) -> None:

@@ -45,6 +45,16 @@ def test_losses_per_token_of_two_tokenizers_are_a_fault(law: Law, table: pd.Data
     assert "--to nats/character`" in by_character.suggestion  # a reference is one of bytes
 
 
+def test_only_rows_with_the_length_that_is_shown_are_named(law: Law, table: pd.DataFrame) -> None:
+    """Of three lengths the first two, and one row has."""
+    lengths = np.full(len(table), 3.1)
+    lengths[[4, 6]] = OTHER, 5.2
+    with faults(("several-tokenizers", 5, "bytes_per_token")) as found:
+        oracles.observed(law, table.assign(bytes_per_token=lengths))
+    assert "row 5 has 4.6 bytes per token and row 1 has 3.1" in found[0].problem
+    assert "--by E=tokenizer" in found[0].suggestion
+
+
 def test_losses_that_were_brought_to_one_unit_are_sound(law: Law, table: pd.DataFrame) -> None:
     for sound in (
         convert_table(table, "bits/byte"),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import bayeslaw
+from bayeslaw.data.table import read_runs
+from bayeslaw.inference.fit import _about_areas
+from tests import oracles
 from tests.errors import fails
 
 
@@ -25,3 +29,29 @@ from tests.errors import fails
 def test_arguments_as_the_command_line_has_them_are_refused_in_words(given: dict[str, Any], code: str, named: str) -> None:
     with fails(code, named):
         bayeslaw.fit("chinchilla", pd.DataFrame({"N": [1e8], "D": [1e9], "loss": [3.0]}), **given)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "named"),
+    [
+        ("power", "high", "power high at row 2 is no number from 0 on"),
+        ("power", -0.1, "power -0.1 at row 2"),
+        ("memory", 1.0, "memory 1.0 at row 2 is no number from 0 to below 1"),
+        ("reference_batch", np.inf, "reference_batch inf at row 2"),
+    ],
+)
+def test_what_areas_cannot_be_computed_with_is_refused_before_sampling(column: str, value: Any, named: str) -> None:
+    """A file of such a fit could not be read again."""
+    law = bayeslaw.load_law("annealing-lr-weighted")
+    table = oracles.table(law)
+    cells = pd.Series([None, value] + [None] * (len(table) - 2), dtype=object if isinstance(value, str) else float)
+    with fails("invalid-areas", named, "another name"):
+        bayeslaw.fit(law, table.assign(**{column: cells}))
+
+
+def test_skills_of_a_law_of_accuracies_are_no_areas() -> None:
+    """Its covariates are named S1 and S2, too."""
+    law = bayeslaw.load_law("observational-skill")
+    table = oracles.table(law)
+    own = {"memory": np.arange(len(table)), "reference_batch": np.arange(len(table))}  # such as gigabytes
+    assert _about_areas(law, read_runs(table.assign(**own))) == {}

@@ -17,8 +17,8 @@ from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.identifiability import ALARM
-from bayeslaw.posterior.misfit import TAIL, conflict_check, model_checks
-from tests import twins
+from bayeslaw.posterior.misfit import TAIL, conflict_check, explained_check, known_errors_check, model_checks
+from tests import outcomes, twins
 from tests.oracles import Array
 
 LAW = load_law("chinchilla")
@@ -116,6 +116,43 @@ def test_stated_errors_that_are_larger_than_the_scatter_are_named(stated: float,
     if not passed:
         assert f"and loss_se states errors of {stated * twins.POINT:.2%}" in check.text
         assert "that rows do not share" in check.advice
+
+
+def measured(kind: str, values: Array) -> Observations:
+    """Rows of an outcome of a kind; of counts with 200 items each."""
+    law = LAW if kind == "loss" else outcomes.law(kind)
+    table = outcomes.table("count" if kind == "loss" else kind).assign(**{law.outcome.name: values})
+    return Observations.of(law, read_runs(table))
+
+
+def test_small_noise_that_hides_what_settings_do_is_no_fault() -> None:
+    """Losses of runs that differ little, or have large stated errors, have a right law that explains none of their variance."""
+    small, large = (measured("loss", 3 * np.exp(sd * np.tile([-1.0, 1.0], 12))) for sd in (0.015, 0.1))
+    for seen, passed in ((small, True), (large, False), (replace(large, se=np.full(24, 0.1)), True)):
+        check = explained_check(seen.response - np.log(3), seen, [])
+        assert check is not None
+        assert check.table["share"].item() == pytest.approx(0, abs=0.02)
+        assert check.passed is passed
+
+
+def test_accuracies_are_not_checked() -> None:
+    """Those near chance, or of few items, scatter much by a right law."""
+    seen = measured("count", 0.27 + 0.25 * np.tile([-1.0, 1.0], 12))
+    assert explained_check(seen.response - 0.27, seen, []) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "middle", "error", "shown"), [("bounded", 60.0, 8.0, "8"), ("real", 3.0, 2.0, "2"), ("loss", 3.0, 0.3, "10.00%")]
+)
+def test_stated_errors_are_shown_in_the_unit_of_the_outcome(kind: str, middle: float, error: float, shown: str) -> None:
+    """The scale of the noise is the logit for bounded outcomes; a person has stated points."""
+    seen = measured(kind, middle + error / 100 * np.tile([-1.0, 1.0], 12))
+    stated = replace(seen, se=error * seen.outcome.slope(seen.outcomes))
+    check = known_errors_check(seen.response - seen.response.mean(), stated, 2)
+    assert check is not None
+    assert not check.passed
+    part = f"{error / 100 * np.sqrt(24 / 22) / (middle if kind == 'loss' else 1):{'.2%' if kind == 'loss' else '.2g'}}"
+    assert check.text == f"rows scatter around the law by {part}, and {seen.outcome.error} states errors of {shown}"
 
 
 def test_tables_without_stated_errors_have_no_check_of_them() -> None:
