@@ -36,7 +36,7 @@ from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.forecasting.together import laws_of_stack
 from bayeslaw.inference.batch import Task, fit_many
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import load_laws
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -219,7 +219,7 @@ def backtest(
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
     _, learned = read_choice(discrepancy)
     given = dict(options or {})
-    laws = laws_of_stack(law) if isinstance(law, Sequence) and not isinstance(law, str) else [load_law(law)]
+    laws = laws_of_stack(law) if isinstance(law, Sequence) and not isinstance(law, str) else load_laws(law)
     if not learned:  # fits need not learn what no forecast uses
         given["discrepancy"] = "none"
     table, notes = _usable(read_runs(runs), laws, given)

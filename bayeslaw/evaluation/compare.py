@@ -38,7 +38,7 @@ from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast_selections
 from bayeslaw.forecasting.stack import Stack, require_one_outcome, stacking
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import load_laws
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES, COUNTED, Noise, resolved
 from bayeslaw.posterior.diagnostics import model_label
@@ -141,9 +141,8 @@ def compare(
     whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
-    laws = [laws] if isinstance(laws, (str, Path, Law)) else laws
     noise = [noise] if isinstance(noise, str) else noise
-    cards = [load_law(law) for law in laws]
+    cards = load_laws(laws)
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")

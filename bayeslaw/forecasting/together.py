@@ -13,7 +13,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.stack import Stack, check_weights, require_one_outcome
 from bayeslaw.inference.fit import fit
-from bayeslaw.laws.card import DOMAINS, load_law
+from bayeslaw.laws.card import DOMAINS, load_laws
 from bayeslaw.laws.law import Law
 
 
@@ -64,7 +64,7 @@ def fit_stack(
 
 def laws_of_stack(laws: Sequence[Law | str | Path]) -> list[Law]:
     """Return the laws of a stack, or refuse those that cannot be in one: fewer than two, one twice, other outcomes or domains."""
-    loaded = [load_law(law) for law in laws]
+    loaded = load_laws(laws)
     require_one_outcome(loaded)
     names = [law.name for law in loaded]
     if len(names) < 2 or len({*names}) < len(names):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
@@ -102,8 +104,8 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:
                 message = (
-                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}): ask for each by itself. Only a fit takes "
-                    "several, and makes a stack of them; in Python give fit_stack, or compare, a list."
+                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}): ask for each by itself. Only fit and backtest "
+                    "take several, and make a stack of them; in Python give fit_stack, backtest or compare a list."
                 )
                 raise CardError(message, code="several-laws")
             known = f"Known are {', '.join(law_names())}; give the path of your own card."
@@ -117,6 +119,13 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         parse_card(text, str(path))
         text = with_shares(text, shares, reference, str(name))
     return parse_card(text, str(path))
+
+
+def load_laws(laws: Iterable[Law | str | Path] | Law | str | Path) -> list[Law]:
+    """Return several laws, or the only one; a table in their place, whose columns would be taken for names, is refused."""
+    if isinstance(laws, Iterable) and not isinstance(laws, (str, pd.DataFrame)):
+        return [load_law(law) for law in laws]
+    return [load_law(laws)]
 
 
 def parse_card(text: str, origin: str = "card") -> Law:

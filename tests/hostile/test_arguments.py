@@ -59,6 +59,8 @@ def test_paths_laws_conditions_columns_and_probabilities() -> None:
         ("is-a-folder", "is a folder", lambda: fit.save(".")),
         ("no-folder", "There is no folder", lambda: fit.save("nowhere/fit.nc")),
         ("not-a-law", "path of its card", lambda: api.backtest(law, table)),  # the other way round
+        ("not-a-law", "path of its card", lambda: api.compare([law], table)),
+        ("not-a-law", "path of its card", lambda: api.fit_stack(table, [law])),
         ("not-a-law", "path of its card", lambda: api.load_law(None)),
         ("not-a-text", "such as 'ptpp <= 31'", lambda: api.read_runs(table, 31)),
         ("not-a-text", "name of a column", lambda: api.fit(law, table, noise_by=3)),
