@@ -33,7 +33,7 @@ def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
             of = f"{row_ranges(same)} ha{'s' if len(same) == 1 else 've'} {off.iloc[0]:g} {column.replace('_', ' ')}"
             problem = f"{column} differs: {of} and row {rows.index[0]} has {rows.iloc[0]:g}"
             why = (
-                f"losses per token of different tokenizers can't be compared; bring them to one by "
+                "losses per token of different tokenizers can't be compared; bring them to one by "
                 f"{_conversion(column, unit_of(frame), 'BYTES')}, or let parameters vary by the column that tells the tokenizers "
                 "apart, such as --by E=tokenizer"
             )
@@ -54,6 +54,12 @@ def differ(one: dict[str, float], other: dict[str, float], unit: str) -> tuple[s
     """Say how two lengths of tokens, as `token_length` returns them, differ, and what brings losses in a unit to the first.
 
     None where they agree or one isn't known.
+
+    Parameters
+    ----------
+    one, other : dict
+    unit : str
+        Of the losses.
     """
     for column in {*one} & {*other}:
         if abs(one[column] / other[column] - 1) > SAME:
