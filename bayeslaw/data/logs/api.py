@@ -341,6 +341,11 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
     if meaning.losses and log.kind != "wide":
         losses = ", ".join(f"{c} ({d})" if d else c for c, d in meaning.losses.items())
         notes.append(f"{log.name}: losses are {losses}")
+        if of_training := [c for c in meaning.losses if _beside_gradients(log.frame, c)]:
+            notes.append(
+                f"{log.name}: {listed(of_training)} stands in the rows of grad_norm, as trainers log the loss of training batches; "
+                "laws describe validation losses"
+            )
     if other := [repr(c) for c in meaning.other if not c.startswith("_")]:
         notes.append(f"{log.name}: {counted(len(other), 'column')} not used ({listed(other)})")
     if meaning.other_losses:
@@ -349,6 +354,13 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
     if meaning.by_logger:
         notes.append(f"{log.name}: steps ({meaning.step}) are the logger's own count, which need not be the trainer's")
     return notes
+
+
+def _beside_gradients(frame: pd.DataFrame, loss: str) -> bool:
+    """Whether most rows with a loss have a norm of gradients too, which are logged at training steps."""
+    norms = [c for c in frame if re.search("grad.*norm", key(str(c)))]
+    logged = frame[frame[loss].notna()]
+    return bool(norms) and bool(logged[norms].notna().any(axis=1).mean() > 0.5)
 
 
 def _with_run_names(frame: pd.DataFrame, given: LogMap) -> pd.DataFrame:

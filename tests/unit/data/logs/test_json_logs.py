@@ -262,3 +262,12 @@ def test_steps_that_go_back_to_other_steps_are_a_resumed_run(tmp_path: Path) -> 
     for entries in (late, twice, by_text, lines[5:] + lines[:3]):
         path.write_text("\n".join(map(json.dumps, entries)))
         assert import_runs(path, curves=True).runs.frame["step"].is_monotonic_increasing
+
+
+def test_losses_beside_norms_of_gradients_are_noted_as_those_of_training_batches(tmp_path: Path) -> None:
+    trained = [{"step": s, "loss": 3.5 - s / 1000, "grad_norm": 1.2} for s in (10, 20, 30)]
+    beside = [{"step": s, "loss": 3.4 - s / 1000} for s in (10, 20, 30)]
+    told = "loss stands in the rows of grad_norm"
+    for rows, is_noted in ((trained, True), (beside, False), ([*beside, {"step": 30, "grad_norm": 1.2}], False)):
+        path = written(tmp_path, "\n".join(json.dumps(row) for row in rows), name="log.jsonl")
+        assert noted(import_runs(path, N=1e8, tokens_per_step=1e6), told) == is_noted
