@@ -95,10 +95,7 @@ def memory_of(posteriors: Sequence[Posterior], given: float | None = None) -> fl
     posteriors, given
         Fits of tables that don't say their memory fit any.
     """
-    fitted = _fitted(posteriors, "memory", given)
-    if given is not None and fitted is not None and abs(given - fitted) > SAME * (1 - given):
-        raise _other("memory", fitted, given)
-    return MEMORY if fitted is None else fitted
+    return _agreed(posteriors, "memory", given, MEMORY, SAME if given is None else SAME * (1 - given))
 
 
 def power_of(posteriors: Sequence[Posterior], given: float | None = None) -> float:
@@ -109,10 +106,7 @@ def power_of(posteriors: Sequence[Posterior], given: float | None = None) -> flo
     posteriors, given
         Fits of tables that don't say their power fit any.
     """
-    fitted = _fitted(posteriors, "power", given)
-    if given is not None and fitted is not None and abs(given - fitted) > SAME:
-        raise _other("power", fitted, given)
-    return POWER if fitted is None else fitted
+    return _agreed(posteriors, "power", given, POWER, SAME)
 
 
 def reference_batch_of(posteriors: Sequence[Posterior]) -> float | None:
@@ -123,10 +117,10 @@ def reference_batch_of(posteriors: Sequence[Posterior]) -> float | None:
     posteriors
         For fits of tables that don't say it, as those of older versions, the answer is None.
     """
-    return _fitted(posteriors, "reference_batch", None)
+    return _fitted(posteriors, "reference_batch")
 
 
-def require_areas_alike(posteriors: Sequence[Posterior], curves: Curves) -> None:
+def require_same_areas(posteriors: Sequence[Posterior], curves: Curves) -> None:
     """Refuse curves whose areas were not computed as those that laws were fitted to.
 
     Parameters
@@ -160,23 +154,29 @@ def require_batch(posteriors: Sequence[Posterior], given: float) -> None:
         )
 
 
-def _fitted(posteriors: Sequence[Posterior], name: str, unknown: float | None) -> float | None:
-    """Return the one value of what was said of the areas of fits, `unknown` if none says it."""
+def _agreed(posteriors: Sequence[Posterior], name: str, given: float | None, usual: float, tolerance: float) -> float:
+    """Return the value of the fits; where they don't say it the given one, or else the usual. Another than theirs is refused."""
+    fitted = _fitted(posteriors, name)
+    if fitted is None:
+        return usual if given is None else given
+    if given is not None and abs(given - fitted) > tolerance:
+        raise BayeslawError(
+            f"The law was fitted to annealing areas of {name} {fitted:g}, and these have {given:g}: compute them with that {name}, "
+            "or fit the law again.",
+            code=f"other-{name}",
+        )
+    return fitted
+
+
+def _fitted(posteriors: Sequence[Posterior], name: str) -> float | None:
+    """Return the one value of what was said of the areas of fits, None if none says it."""
     fits = [fit for posterior in posteriors for fit, _ in posterior.selections]
     known = {float(fit.info[name]) for fit in fits if name in fit.info}
     if len(known) > 1:
         shown, word = " and ".join(f"{value:g}" for value in sorted(known)), name.replace("_", " ")
         message = f"The fits are to areas of {word} {shown}: fit both with one {word}."
         raise BayeslawError(message, code=f"other-{name.rpartition('_')[2]}")
-    return next(iter(known), unknown)
-
-
-def _other(name: str, fitted: float, given: float) -> BayeslawError:
-    return BayeslawError(
-        f"The law was fitted to annealing areas of {name} {fitted:g}, and these have {given:g}: compute them with that {name}, "
-        "or fit the law again.",
-        code=f"other-{name}",
-    )
+    return next(iter(known), None)
 
 
 def _errors(

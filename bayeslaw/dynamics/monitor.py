@@ -27,7 +27,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import mixed_domains
 from bayeslaw.dynamics import change_errors
 from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
-from bayeslaw.dynamics.memory import require_areas_alike
+from bayeslaw.dynamics.memory import require_same_areas
 from bayeslaw.forecasting.forecast import forecast, forecast_selections
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import require_losses
@@ -211,7 +211,7 @@ def watch(
     [2000, 4000]
     """
     _check_arguments(fit, seed, discrepancy, target)
-    require_areas_alike([fit], curves)
+    require_same_areas([fit], curves)
     rows = _logged(fit, curves, run, domain)
     last = int(rows["step"].max())
     if len(schedule) <= last:

@@ -106,16 +106,22 @@ USED_BY_FORECASTS = ("noise", "at", "levels", "by", "seed", "clock", "noise_by",
 CASES = [(name, value) for name, values in ATTRIBUTES.items() for value in values]
 
 
+def with_attribute(name: str, value: object, unsealed: Path, folder: Path) -> Path:
+    """A file of a fit with another value of an attribute, and digests that fit it."""
+    path = folder / "fit.nc"
+    shutil.copy(unsealed, path)
+    with h5py.File(path, "r+") as file:
+        file.attrs[name] = json.dumps(value)
+    reseal(path)
+    return path
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name} {json.dumps(value)[:30]}" for name, value in CASES])
 def test_odd_attributes_with_right_digests_are_refused_or_used(
     name: str, value: object, unsealed: Path, command: Command, tmp_path: Path
 ) -> None:
-    path = tmp_path / "fit.nc"
-    shutil.copy(unsealed, path)
-    with h5py.File(path, "r+") as file:
-        file.attrs[name] = json.dumps(value)
-    reseal(path)
+    path = with_attribute(name, value, unsealed, tmp_path)
     opened(path, command, forecast=name in USED_BY_FORECASTS)
 
 
@@ -139,11 +145,7 @@ def test_a_file_without_an_attribute_is_refused(name: str, unsealed: Path, comma
 def test_what_forecasts_and_scores_would_trip_over_is_refused(
     name: str, value: object, unsealed: Path, command: Command, tmp_path: Path
 ) -> None:
-    path = tmp_path / "fit.nc"
-    shutil.copy(unsealed, path)
-    with h5py.File(path, "r+") as file:
-        file.attrs[name] = json.dumps(value)
-    reseal(path)
+    path = with_attribute(name, value, unsealed, tmp_path)
     rejected(command("show", path), "damaged-settings")
 
 

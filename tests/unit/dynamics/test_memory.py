@@ -11,7 +11,7 @@ import pytest
 
 from bayeslaw.data import parse_schedule
 from bayeslaw.dynamics.callbacks import RunForecasts
-from bayeslaw.dynamics.memory import compare_memories, memory_of, require_areas_alike
+from bayeslaw.dynamics.memory import compare_memories, memory_of, require_same_areas
 from bayeslaw.dynamics.monitor import watch
 from bayeslaw.dynamics.optimise import balance
 from bayeslaw.dynamics.recipe import Recipe
@@ -101,9 +101,9 @@ def test_areas_that_count_tokens_and_steps_are_told_apart() -> None:
     steps, tokens = (replace(fit, info={**fit.info, "reference_batch": value}) for value in (0.0, 1000.0))
     for known, other in ((steps, by_token), (tokens, curves), (tokens, replace(curves, reference_batch=2000.0))):
         with fails("other-batch", "1,000 tokens"):
-            require_areas_alike([known], other)
+            require_same_areas([known], other)
     for known, own in ((steps, curves), (tokens, by_token), (fit, curves), (fit, by_token)):
-        require_areas_alike([known], own)
+        require_same_areas([known], own)
     with fails("other-batch", "1,000 tokens"):  # before the training, not at each of its losses
         RunForecasts(tokens, WHOLE)
     RunForecasts(steps, WHOLE)
