@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.curves import logged_rates
+from bayeslaw.data.curve_checks import logged_rates
 from bayeslaw.data.table import read_table
 from bayeslaw.schedules.schedule import MOST_STEPS, Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
 

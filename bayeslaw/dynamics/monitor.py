@@ -22,7 +22,8 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.units import NATS
-from bayeslaw.data.curves import Curve, Curves
+from bayeslaw.data.curve_checks import Curve
+from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import mixed_domains
 from bayeslaw.dynamics import change_errors

@@ -7,7 +7,8 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.text import listed
-from bayeslaw.data.curves import Curve, Curves
+from bayeslaw.data.curve_checks import Curve
+from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
 from bayeslaw.schedules.areas import POWER, Phase, Point, trace
 from bayeslaw.schedules.schedule import MEMORY, Schedule

@@ -267,6 +267,7 @@ def test_a_row_without_a_loss_counts_by_its_rate() -> None:
         ({"lr": pd.NaT}, "no-rate"),
         ({"S2": 1.0}, "derived-column"),
         ({"lr_peak": 1.0}, "derived-column"),
+        ({"power": 1.0}, "derived-column"),
         ({"loss": np.nan}, "no-loss"),
     ],
 )
