@@ -273,7 +273,9 @@ def spreads(rows: pd.DataFrame) -> str:
     body = []
     for key in CANDIDATES:
         of: Any = means.loc[str(key)]
-        cells = {f"{sweep} {domain}": f"{percent(row['90%'])}, {percent(row['width'], 1)}" for (domain, sweep), row in of.iterrows()}
+        cells = {
+            f"{sweep} {domain}": f"{percent(row['90%'])}, {percent(row['width'], 1)}" for (domain, sweep), row in of.iterrows()
+        }
         score = percent(np.exp(of["score"].mean()), 2)
         body.append({"along N, along ptpp": f"{key[0]:g}, {key[1]:g}", **cells, "interval score": score})
     chosen = "; ".join(f"{sweep} {best_spread(means, sweep)}" for sweep in sweeps)
