@@ -49,8 +49,8 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
     ----------
     runs, law : Runs and Law
     purpose : str
-        What the table is for: "forecast" needs settings, "score" a loss as well and a row that the law describes, "fit" also
-        enough different values of each covariate, rows of adaptations and no repeated rows.
+        What the table is for: "forecast" needs settings, "score" a loss as well, a row that the law describes and no
+        repeated rows, "fit" also enough different values of each covariate and rows of adaptations.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
         faults += _check_tokens(frame, law)
     if with_loss and BASE_LOSS in law.covariates:
         faults += base_loss_faults(frame, of_source=law.one_domain == "source")
-    if purpose == "fit" and runs.duplicates == "refuse":
+    if with_loss and runs.duplicates == "refuse":
         faults += repeat_faults(runs.frame, law)
     if with_loss and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
         faults += _check_sizes(frame)
@@ -162,7 +162,7 @@ def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
     count = f"{counted(len(again), 'row')} in all"
     problem = f"{row_ranges(again.index)} repeat{'s' * (len(again) == 1)} {row_ranges(set(again))} exactly ({count})"
     suggestion = (
-        "a fit would take each for a new measurement; leave them out by --duplicates drop (in Python read_runs(…, "
+        "each would count as a new measurement; leave them out by --duplicates drop (in Python read_runs(…, "
         "duplicates='drop')), or, if they are measurements, give each its own run or --duplicates keep"
     )
     return [Fault(None, "run" if "run" in frame else law.outcome.name, "", problem, suggestion, "repeated-rows")]

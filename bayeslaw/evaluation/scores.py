@@ -19,7 +19,7 @@ from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import check_tokenizer
-from bayeslaw.data.validate import base_rows, check, complete, other_domain
+from bayeslaw.data.validate import base_rows, check, complete, other_domain, without_repeats
 from bayeslaw.forecasting.average import average
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.facts import with_facts
@@ -175,8 +175,8 @@ def score(
         `extrapolated` outside; a point fit by its prediction.
     runs : Runs, DataFrame or path
         Held-out rows. Rows of the fit (the same covariates and loss, whatever their run is called) and base checkpoints (D = 0)
-        that the law can't describe are left out and counted. Known errors of the losses (`loss_se`) are added to the predicted
-        noise.
+        that the law can't describe are left out and counted. Rows that repeat others exactly are refused, or what `read_runs` was
+        told. Known errors of the losses (`loss_se`) are added to the predicted noise.
     discrepancy : float or text, optional
         'none' scores `run` outside the runs too; .01 or '1%' scores the spread with a stated discrepancy of this size.
     bootstrap : mapping of parameter to array (S,), optional
@@ -364,6 +364,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
         Keep the rows of the fits.
     """
     laws = [member.law for member in members]
+    runs, _ = without_repeats(runs, laws)
     if faults := list(dict.fromkeys(fault for law in laws for fault in check(runs, law, purpose="score"))):
         raise TableError(faults, runs.name)
     for member in members:

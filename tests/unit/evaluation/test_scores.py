@@ -341,6 +341,15 @@ def test_fitted_rows_are_left_out_and_counted(sound_fit: Fit, seen: pd.DataFrame
 
 
 @pytest.mark.slow
+def test_held_out_rows_that_repeat_others_count_as_asked(sound_fit: Fit, held: pd.DataFrame) -> None:
+    twice = pd.concat([held, held.iloc[:2]], ignore_index=True)
+    with fails("repeated-rows", "rows 21–22 repeat rows 1–2 exactly", "--duplicates drop"):
+        score(sound_fit, twice)
+    pd.testing.assert_frame_equal(score(sound_fit, bayeslaw.read_runs(twice, duplicates="drop")), score(sound_fit, held))
+    assert score(sound_fit, bayeslaw.read_runs(twice, duplicates="keep"))["rows"].item() == len(twice)
+
+
+@pytest.mark.slow
 def test_a_new_loss_at_fitted_settings_and_a_fitted_loss_elsewhere_are_held_out(sound_fit: Fit, seen: pd.DataFrame) -> None:
     for change in ({"loss": seen["loss"] * 1.00001}, {"D": seen["D"] * 1.00001}):
         assert score(sound_fit, seen.assign(**change))["seen_rows_left_out"].tolist() == [0]
