@@ -276,7 +276,11 @@ def test_noise_is_chosen_as_in_a_fit() -> None:
     law = load_law("chinchilla")
     columns = oracles.table(law).drop(columns="run")
     model = pymc_model(law, Observations.of(law, oracles.runs(columns)))
-    assert {v.name for v in model.free_RVs} == {"E", "A_level", "alpha", "B_level", "beta", "sigma_point", "dof_above_2"}
+    parameters = {"E", "A_level", "alpha", "B_level", "beta"}
+    assert {v.name for v in model.free_RVs} == {*parameters, "sigma_point", "dof_above_2"}
+    of_two = columns.assign(task=["easy", "hard"] * (len(columns) // 2))
+    by_task = pymc_model(law, of_two, "normal-no-run", noise_by="task")
+    assert {v.name for v in by_task.free_RVs} == {*parameters, "sigma_point[easy]", "sigma_point[hard]"}
 
 
 @pytest.mark.statistical

@@ -344,6 +344,9 @@ def test_the_picture_shows_the_plan_over_a_landscape(whole: Plan) -> None:
     star = axes.get_lines()[0]
     assert star.get_marker() == "*"
     np.testing.assert_allclose(np.asarray(star.get_xydata()).ravel(), [100 * whole.best.replay, whole.best.atpp])
+    axes.clear()
+    plot_plan(whole, axes, levels=[0.35])
+    assert {text.get_text() for text in axes.texts} == {"35%"}
     with fails("unknown-landscape", "'loss'", "forgetting, target-loss"):
         plot_plan(whole, axes, of="loss")
 

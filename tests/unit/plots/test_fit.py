@@ -130,6 +130,8 @@ def test_transforms_are_drawn_as_a_histogram(ax: Axes) -> None:
     assert plot_transforms({"one": np.array([0.05, 0.15, 0.16, 0.99])}, ax) is ax
     steps = next(p for p in ax.patches if isinstance(p, StepPatch))
     assert steps.get_data()[0].tolist() == [25, 50, 0, 0, 0, 0, 0, 0, 0, 25]
+    plot_transforms({"one": np.array([0.05, 0.15, 0.16, 0.99])}, ax, bins=2)
+    assert [p for p in ax.patches if isinstance(p, StepPatch)][-1].get_data()[0].tolist() == [75, 25]
 
 
 @pytest.mark.parametrize("draw", [plot_coverage, plot_transforms])

@@ -41,6 +41,13 @@ def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None
     assert plot_turning_point(replace(turned, unit="bits/byte"), ax).get_ylabel() == "source loss (bits/byte)"
 
 
+@pytest.mark.slow
+def test_slices_of_a_surface_lie_at_the_asked_areas(ax: Axes) -> None:
+    plot_surface(RECIPE, dynamics_fit(SOURCE, size=1200), ax, slices=[0.25])
+    end = RECIPE.rows([len(RECIPE.schedule)])["S2_cpt"].item()
+    assert [line.get_label() for line in ax.lines] == [f"S2_cpt = {end / 4:.3g}", "path of the recipe"]
+
+
 def test_a_course_is_of_a_forecast_over_steps(ax: Axes) -> None:
     with fails("wrong-object", "recipe.pretraining(steps)", "not a Fit"):
         plot_course(line_fit(), ax)  # type: ignore[arg-type]

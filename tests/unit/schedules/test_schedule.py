@@ -59,6 +59,7 @@ def double_sum(eta: Array, memory: float, power: float = 0.0) -> Array:
         (wsd(4, 1.0, decay=0.5, final=0.0, shape="cosine"), [1, 1, 0.5, 0]),
         (wsd(6, 1.0, decay=4 / 6, final=0.0, shape="sqrt"), [1, 1, 0.5, 1 - math.sqrt(0.5), 1 - math.sqrt(0.75), 0]),
         (wsd(4, 1.0, decay=0.5, final=0.25, shape="exponential"), [1, 1, 0.5, 0.25]),
+        (wsd(5, 1.0, decay=0.4, final=0.5, warmup=2, start=0.2), [0.6, 1, 1, 0.75, 0.5]),
         (multistep(10, 1.0, at=(0.5, 0.8), factor=0.1), [1] * 5 + [0.1] * 3 + [0.01] * 2),
         (multistep(10, 1.0, at=(0.5,), factor=0.5, warmup=2), [0.5, 1, 1, 1, 1] + [0.5] * 5),
         (inverse_sqrt(9, 1.0, warmup=1), [1, *(math.sqrt(1 / n) for n in range(2, 10))]),
