@@ -35,7 +35,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.noise import walk as walks
 
 SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
-CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (1.0, 1.25, 1.5, 1.75, 2.0, 2.25) for p in (0.25, 0.5, 0.75, 1.0)}
+CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (0.75, 1.0, 1.25, 1.5, 1.75) for p in (0.25, 0.5, 0.75, 1.0)}
 ERRORS = ("none", "the rest", "whole")
 FEWEST = 3  # bases of Delphi that are fitted
 SETTLED, WIDE = 2.0, 50.0
