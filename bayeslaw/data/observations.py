@@ -123,7 +123,8 @@ class Observations:
         codes = pd.Index(names).get_indexer(pd.Index(frame[column].astype(str)))
         if (bad := np.flatnonzero(codes < 0)).size:
             value = frame[column].iloc[bad[0]]
-            message = f"Row {frame.index[bad[0]]}: {column} {value!r} is not among the fit's: {', '.join(names)}."
+            known = f"is not among {', '.join(names)}, and the fit's noise differs by {column} and is known for those only"
+            message = f"Row {frame.index[bad[0]]}: {column} {value!r} {known}. Name one of them, or fit without --noise-by."
             raise BayeslawError(message, code="unknown-group")
         return codes.astype(np.int64)
 

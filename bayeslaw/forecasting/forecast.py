@@ -40,7 +40,7 @@ from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.member_draws import MemberDraws
-from bayeslaw.forecasting.outside import beyond_product, outside
+from bayeslaw.forecasting.outside import beyond_product, factors, outside
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
@@ -181,7 +181,7 @@ class Forecast:
         included = included if self.discrepancy is None else "the stated discrepancy"
         along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
         texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, included, along)
-        product = f"outside: {' x '.join(directions(self.members[0].fit.law))}"  # no run has been as large in all of them
+        product = f"outside: {' x '.join(factors(self.members[0].fit.law))}"  # no run has been as large in all of them
         beyond = [
             product if name == "extrapolated" and text == "inside" else text
             for name, text in zip(self.headlines, texts, strict=True)

@@ -10,12 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.noise.walk import directions, logarithms
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.walk import directions
 from bayeslaw.posterior.fit import Fit
 
 # Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
 # is a loss typed with five digits, and areas of a schedule computed from another log.
 OUTSIDE = 1e-4
+SIZES = ("N", "D", "ptpp")  # covariates whose product grows with compute
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
@@ -42,7 +44,22 @@ def beyond_product(fit: Fit, covariates: Mapping[str, Array]) -> NDArray[np.bool
 
     They lie outside the runs though each covariate may lie inside: no run has been as large in both.
     """
-    if not directions(fit.law):
+    if not factors(fit.law):
         return np.zeros(np.size(next(iter(covariates.values()))), dtype=bool)
-    reached, asked = (logarithms(fit.law, at).sum(axis=1) for at in (fit.observed.covariates, covariates))
+    reached, asked = (log_product(fit.law, at) for at in (fit.observed.covariates, covariates))
     return np.asarray(asked > reached.max() + OUTSIDE)
+
+
+def factors(law: Law) -> list[str]:
+    """Return the covariates of that product, N and D or N and ptpp; empty for a law without two.
+
+    Others, such as a learning rate or the bits of weights, are no factors: a run with less of them is not smaller.
+    """
+    names = [name for name in directions(law) if name in SIZES]
+    return names if len(names) > 1 else []
+
+
+def log_product(law: Law, covariates: Mapping[str, Array]) -> Array:
+    """Return the logarithm (n,) of that product; D = 0 counts as one token."""
+    names = factors(law)
+    return np.asarray(np.sum([np.log(np.maximum(covariates[a], law.covariates[a].support[0] or 1.0)) for a in names], axis=0))

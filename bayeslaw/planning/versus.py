@@ -44,7 +44,7 @@ from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_sha
 from bayeslaw.posterior.diagnostics import checks_label
 
 RISING = 0.05  # share of draws and settings at which a loss rises with compute from which a note says so
-SURE = 0.9  # probability from which a recipe is said to be better; between it and its complement nobody can know yet
+SURE = 0.9  # probability from which a recipe is said to be better; between it and its complement the runs do not decide
 FAR = 0.01  # e-folds of compute beyond the largest run from which a setting counts as outside
 
 
@@ -205,8 +205,8 @@ class Versus:
                 )
         if open_.any():
             lines.append(
-                f"Nobody can know yet which is better at {self._where(open_)} FLOPs: neither has a probability of {SURE:.0%} there "
-                f"({open_.sum()} {of}). Runs at larger compute would tell."
+                f"The runs do not decide which is better at {self._where(open_)} FLOPs: neither has a probability of {SURE:.0%} "
+                f"there ({open_.sum()} {of}). Larger runs would tell more."
             )
         return lines
 

@@ -50,7 +50,7 @@ def plot_versus(
     if of == "probability":
         ax.plot(x, versus.b_better[order], color=COLOURS[0], lw=2, marker=marker, ms=4, label=f"{b} is better than {a}")
         ax.axhline(0.5, color="0.4", lw=0.8, ls="--")
-        ax.axhspan(1 - SURE, SURE, color=COLOURS[4], alpha=0.15, lw=0, label="nobody can know yet")
+        ax.axhspan(1 - SURE, SURE, color=COLOURS[4], alpha=0.15, lw=0, label="the runs do not decide")
         ax.set_ylim(-0.02, 1.02)
         y, title = "probability", f"P({b} has the lower loss), by {losses}"
     else:

@@ -34,6 +34,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import listed, short_lines
 from bayeslaw.forecasting.forecast import member_entropy
+from bayeslaw.forecasting.outside import factors, log_product
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
@@ -222,10 +223,10 @@ def _reach(fit: Fit) -> dict[str, Any]:
             "name": name, "log": covariate.logarithmic, "context": covariate.context,
             "low": low if math.isfinite(low) else None, "high": float(seen.max()),
         })  # fmt: skip
-    names = directions(law)
-    product = {"names": list(names), "least": [law.covariates[a].support[0] or 1.0 for a in names], "most": None}
+    names = factors(law)
+    product = {"names": names, "least": [law.covariates[a].support[0] or 1.0 for a in names], "most": None}
     if names:
-        product["most"] = float(logarithms(law, fit.observed.covariates).sum(axis=1).max())
+        product["most"] = float(log_product(law, fit.observed.covariates).max())
     return {"axes": axes, "product": product}
 
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.discrepancy import LENGTH, STATED, StatedDiscrepancy, read_choice, read_discrepancy, spread_name
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.outside import beyond_product
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.noise.walk import directions
@@ -165,6 +166,20 @@ def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: F
     assert result.headlines == ["run", "extrapolated"]
     assert result.summary()["extrapolation"].tolist() == ["inside", "outside: N x D"]
     assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == ["inside", "inside"]
+
+
+@pytest.mark.parametrize(("law", "third"), [("repeated-epochs", "U"), ("precision", "bits_w"), ("lr-batch", "lr")])
+def test_compute_beyond_the_runs_is_that_of_size_and_tokens_alone(law: str, third: str) -> None:
+    """A third covariate does not make up for compute that no run had, nor does it exceed the runs' by itself."""
+    fit = typical_fit(law)
+    seen = fit.observed.covariates
+    largest = int(np.argmax(seen["N"] * seen["D"]))
+    rows = [{name: values[largest] for name, values in seen.items()} for _ in range(2)]
+    rows[0] |= {"N": seen["N"].max(), "D": seen["D"].max(), third: seen[third].min()}
+    rows[1] |= {name: values.max() for name, values in seen.items() if name not in ("N", "D")}
+    at = {name: np.array([row[name] for row in rows]) for name in seen}
+    assert (seen["N"] * seen["D"]).max() < at["N"][0] * at["D"][0]
+    assert beyond_product(fit, at).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(("law", "edge"), [("chinchilla", "N"), ("from-base-source", "base_loss")])

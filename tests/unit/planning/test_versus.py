@@ -108,13 +108,13 @@ def test_crossings_are_those_of_a_dense_grid(fits: tuple[Fit, Fit], along: Versu
     assert any("cross between" in line for line in along.lines())
 
 
-def test_nobody_can_know_is_said_where_neither_is_probable(along: Versus) -> None:
+def test_runs_that_do_not_decide_are_said_where_neither_is_probable(along: Versus) -> None:
     open_ = (along.b_better > 0.1) & (along.b_better < 0.9)
-    said = [line for line in along.lines() if line.startswith("Nobody can know yet")]
+    said = [line for line in along.lines() if line.startswith("The runs do not decide")]
     assert open_.any() == bool(said)
     assert f"({open_.sum()} of 8 settings)" in said[0]
     sure = versus(posterior(LAW, scattered(TYPICAL, 8, 1, 1e-6)), posterior(LAW, scattered(OTHER, 8, 2, 1e-6)), compute=1e24)
-    assert not [line for line in sure.lines() if line.startswith("Nobody")]
+    assert not [line for line in sure.lines() if line.startswith("The runs")]
 
 
 def test_where_a_recipe_is_better_and_where_neither_is(along: Versus) -> None:
@@ -126,8 +126,8 @@ def test_where_a_recipe_is_better_and_where_neither_is(along: Versus) -> None:
     expected = [
         "A is better with a probability of 90% or more at 1e21 FLOPs (1 of 8 settings).",
         "B is better with a probability of 90% or more at 1e19 to 1e20 and 1e24 FLOPs (3 of 8 settings).",
-        "Nobody can know yet which is better at 1e18, 1e22 to 1e23 and 1e25 FLOPs: neither has a probability of 90% there "
-        "(4 of 8 settings). Runs at larger compute would tell.",
+        "The runs do not decide which is better at 1e18, 1e22 to 1e23 and 1e25 FLOPs: neither has a probability of 90% there "
+        "(4 of 8 settings). Larger runs would tell more.",
     ]
     assert made.lines()[-3:] == expected
     turned = replace(made, settings=settings[::-1], noisy=made.noisy[..., ::-1])
