@@ -241,7 +241,7 @@ def test_both_tables_of_questions_lead_to_every_page() -> None:
 GENTLE = {
     "transfer-source": {"S": 0.03, "J": 0.005},
     "transfer-target": {"c": 0.2},
-}  # little forgetting, and replay that costs little: the README's constraints can be met
+}  # little forgetting, and replay that costs little, so that the README's limits are not out of reach
 
 
 @pytest.fixture(scope="module")
