@@ -112,6 +112,8 @@ def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
     ----------
     frame, missing : DataFrame and names of ours
     """
+    if "log_history" in frame:
+        return "This is a log of Hugging Face's Trainer: read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
     guessed = guesses(frame, to_guess(frame, missing))
     others = [str(c) for c in frame if not has_meaning(str(c))]
     hints = "".join(did_you_mean(ours, others) for ours in missing if ours not in guessed)

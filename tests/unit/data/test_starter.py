@@ -222,6 +222,11 @@ def test_an_unknown_table_is_one_message_that_ends_with_a_starter() -> None:
     assert len(lines) == 3
 
 
+def test_a_log_of_the_trainer_is_no_table() -> None:
+    state = pd.DataFrame({"global_step": [10], "log_history": [[{"step": 5, "eval_loss": 3.0}]]})
+    assert "import_runs" in advice(state, ["loss", "N", "D"])
+
+
 def test_import_of_unknown_losses_ends_with_a_starter(tmp_path: Path) -> None:
     ODD.to_csv(tmp_path / "odd.csv", index=False)
     with fails("no-loss", "--column loss=val/perplexity:perplexity", "--column N=config.model.n_params_M:M"):
