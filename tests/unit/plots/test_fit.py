@@ -123,7 +123,7 @@ def test_labels_of_many_decades_stay_apart_in_a_small_panel(fitted: Fit) -> None
     panel = figure.subplots()
     wide = {"sigma_point": np.exp(np.random.default_rng(0).normal(14, 6, 1000))}
     plot_prior_posterior(fitted, "sigma_point", panel, prior=wide)
-    FigureCanvasAgg(figure).draw()
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
     low, high = panel.get_xlim()
     boxes = [
         label.get_window_extent()
