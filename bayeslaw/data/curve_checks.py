@@ -54,7 +54,15 @@ class Curve:
 
 
 def loss_columns(frame: pd.DataFrame, name: str, asked: Collection[str] | None) -> dict[str, str]:
-    """Find the columns of losses and their domains, or take those asked for; the one column `loss` has the domain ''."""
+    """Find the columns of losses and their domains, or take those asked for; the one column `loss` has the domain ''.
+
+    Parameters
+    ----------
+    frame, name : DataFrame, str
+        The table, and what errors call it.
+    asked : collection of str, optional
+        The columns to read.
+    """
     given = [str(c) for c in frame]
     wide = [c for c in given if c.endswith("_loss") and c != "train_loss"]
     if asked is not None:
