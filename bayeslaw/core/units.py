@@ -23,6 +23,7 @@ _SHORT = {
     "nats/char": "nats/character", "bits/char": "bits/character", "ppl": PERPLEXITY,
 }  # fmt: skip
 Ratios = ArrayLike | None
+CONVERT = "`bayeslaw convert` (in Python bayeslaw.core.units.convert_table)"  # what errors advise
 RATIOS = {"byte": "bytes_per_token", "character": "characters_per_token"}
 
 
@@ -101,7 +102,7 @@ def unit_of(frame: pd.DataFrame, name: str = "the table") -> str:
             problem = (
                 f"its losses are in {text}, those before in {of}" if text else f"unit is missing, and other losses are in {of}"
             )
-            suggestion = "split the table by unit and convert all to one with `bayeslaw convert`"
+            suggestion = f"split the table by unit and convert all to one with {CONVERT}"
             faults.append(Fault(int(str(row)), "unit", text, problem, suggestion, "mixed-units" if text else "missing-unit"))
     if faults:
         raise TableError(faults, name)
@@ -117,7 +118,7 @@ def check_unit(of: str, frame: pd.DataFrame, name: str, what: str = "fit is to l
         The unit of the fit, the table, and what the error calls the table and the losses in `of`.
     """
     if "loss" in frame and (other := unit_of(frame, name)) != of:
-        message = f"{name} has losses in {other}, and the {what} in {of}: convert them with `bayeslaw convert`."
+        message = f"{name} has losses in {other}, and the {what} in {of}: convert them with {CONVERT}."
         raise BayeslawError(message, code="another-unit")
 
 

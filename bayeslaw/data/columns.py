@@ -121,7 +121,9 @@ def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, s
         message = f"{ours}={text!r}: {scale!r} is no unit of {ours}, which {f'has {", ".join(known)}' if known else 'holds names'}."
         raise BayeslawError(message, code="unknown-unit")
     wanted = parted(ours, text)[0]
-    message = f"There is no column {wanted!r} to be {ours}; there are {columns_there(columns)}.{nearest(wanted, columns)}"
+    turned = f" Our name goes before the table's: {wanted}={ours} (in Python columns={{{wanted!r}: {ours!r}}})."
+    hint = turned if ours in by_name and resolve(wanted) else nearest(wanted, columns)
+    message = f"There is no column {wanted!r} to be {ours}; there are {columns_there(columns)}.{hint}"
     raise BayeslawError(message, code="missing-column")
 
 

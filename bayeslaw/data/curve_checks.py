@@ -58,10 +58,10 @@ def loss_columns(frame: pd.DataFrame, name: str, asked: Collection[str] | None) 
 
     Parameters
     ----------
-    frame, name : DataFrame and str
-        The table and its name.
+    frame, name : DataFrame, str
+        The table, and what errors call it.
     asked : collection of str, optional
-        The columns to take.
+        The columns to read.
     """
     given = [str(c) for c in frame]
     wide = [c for c in given if c.endswith("_loss") and c != "train_loss"]

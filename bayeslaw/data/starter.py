@@ -1,4 +1,4 @@
-"""Which columns of an unknown table probably are ours, as options `--column` for an error to end with."""
+"""Which columns of an unknown table probably are ours, as options `--column` and an argument `columns` for an error to end with."""
 
 from __future__ import annotations
 
@@ -112,15 +112,19 @@ def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
     ----------
     frame, missing : DataFrame and names of ours
     """
+    if "log_history" in frame:
+        return "This is a log of Hugging Face's Trainer: read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
     guessed = guesses(frame, to_guess(frame, missing))
     others = [str(c) for c in frame if not has_meaning(str(c))]
     hints = "".join(did_you_mean(ours, others) for ours in missing if ours not in guessed)
     if not guessed.keys() & {*missing}:
-        return f"If a column has another name, add --column {next(iter(missing))}=COLUMN.{hints}"
+        first = next(iter(missing))
+        return f"If a column has another name, add --column {first}=COLUMN (in Python columns={{{first!r}: 'COLUMN'}}).{hints}"
     shown = " ".join(option(ours, text) for ours, text in guessed.items())
     left = [ours for ours in missing if ours not in guessed]
     more = f"\nNothing looks like {', '.join(left)}.{hints}" if left else ""
-    return f"By their names and numbers, these columns may be meant; look at each, and add:\n  {shown}{more}"
+    both = f"{shown}\n  in Python: columns={guessed!r}"
+    return f"By their names and numbers, these columns may be meant; look at each, and add:\n  {both}{more}"
 
 
 def option(ours: str, text: str) -> str:

@@ -327,8 +327,13 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     source : DataFrame or path
     """
     if not isinstance(source, (str, PathLike, pd.DataFrame)):
-        problem = f"A table is the path of a file or a pandas DataFrame, not a {type(source).__name__}"
-        raise BayeslawError(f"{problem}: a dictionary of columns becomes one by pandas.DataFrame(…).", code="not-a-table")
+        advice = "a dictionary of columns becomes one by pandas.DataFrame(…)"
+        if isinstance(getattr(source, "runs", None), Runs):
+            advice = "give its attribute `runs`"
+        elif isinstance(source, (list, tuple)):
+            advice = "bayeslaw.import_runs reads several logs, and pandas.concat joins several DataFrames"
+        problem = f"A table is the path of a file or a pandas DataFrame, not the type {type(source).__name__}"
+        raise BayeslawError(f"{problem}: {advice}.", code="not-a-table")
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), IN_MEMORY
     else:
@@ -349,6 +354,7 @@ def _read(path: Path) -> pd.DataFrame:
     if suffix not in ENDINGS:
         problem = f"not in {path.suffix}" if path.suffix else "and this has no ending"
         message = f"{path.name or path}: the name of a table of runs ends in {', '.join(ENDINGS)}, {problem}."
+        message += " Logs of training are read by `bayeslaw import` (in Python bayeslaw.import_runs)."
         raise BayeslawError(message, code="unknown-ending")
     if not path.is_file():
         raise BayeslawError(f"There is no file {path}.", code="no-such-file")

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations, groupby, pairwise
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
 from bayeslaw.data.table import Runs
 from bayeslaw.data.tokenizers import tokenizer_faults
+from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -42,24 +44,26 @@ MOST_PAIRED = 30  # runs sharing a loss of which all pairs are compared
 IN_A_ROW = 10  # equal losses that do not follow one another by chance
 
 
-def check(runs: Runs, law: Law, *, purpose: Purpose = "fit") -> list[Fault]:
+def check(runs: Runs, law: Law | str | Path, *, purpose: Purpose = "fit") -> list[Fault]:
     """List every fault of a table for a law: first missing columns and too little variation for a fit, then cells by row.
 
     Parameters
     ----------
-    runs, law : Runs and Law
+    runs : Runs
+    law : Law, name or path of a card
     purpose : str
         What the table is for: "forecast" needs settings, "score" a loss as well, a row that the law describes and no
         repeated rows, "fit" also enough different values of each covariate and rows of adaptations.
 
     Examples
     --------
-    >>> runs, law = bayeslaw.read_runs("runs.csv"), bayeslaw.load_law("chinchilla")
-    >>> bayeslaw.data.check(runs, law)
+    >>> runs = bayeslaw.read_runs("runs.csv")
+    >>> bayeslaw.data.check(runs, "chinchilla")
     []
-    >>> [fault.code for fault in bayeslaw.data.check(runs, bayeslaw.load_law("ptpp-floor"))]
+    >>> [fault.code for fault in bayeslaw.data.check(runs, "ptpp-floor")]
     ['missing-column', 'missing-column']
     """
+    law = load_law(law)
     frame = complete(runs.frame, law)
     with_loss = purpose != "forecast"
     faults = _check_columns(frame, law, with_loss)

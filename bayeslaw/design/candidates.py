@@ -18,7 +18,7 @@ from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, check_error
 from bayeslaw.forecasting.base_losses import with_known_base_losses
-from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.grid import Setting, grid
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 
@@ -339,15 +339,15 @@ def _fixed(frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64]
     return np.asarray(np.bincount(run, texts.isin(TRUE).to_numpy(dtype=np.float64)) > 0)
 
 
-def grid_of_runs(law: Law | Posterior, settings: Mapping[str, str]) -> pd.DataFrame:
+def grid_of_runs(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> pd.DataFrame:
     """Return all combinations of values as candidates: one run for each, logged at every D or atpp; see `bayeslaw.grid`.
 
     Parameters
     ----------
-    law : Law, Fit or Stack
+    law : Law, Fit or Stack, or name or path of a card
         Whose covariates are given values.
-    settings : mapping of str to str
-        Values of each covariate, such as ``"1e8,1e9"`` or ``"1e8:1e9:5"``.
+    settings : mapping
+        Values of each covariate, such as ``"1e8,1e9"`` or ``"1e8:1e9:5"``, as for `bayeslaw.grid`.
 
     Returns
     -------

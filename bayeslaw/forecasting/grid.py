@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.fit import require_fits
 
@@ -25,12 +27,12 @@ Setting = str | float | Sequence[float]
 MOST_SETTINGS = 100_000  # of a grid: two minutes with 4,000 draws
 
 
-def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
+def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> pd.DataFrame:
     """Return all combinations of values of the law's covariates, one row each.
 
     Parameters
     ----------
-    law : Law, Fit or Stack
+    law : Law, Fit or Stack, or name or path of a card
     settings : mapping
         For each covariate a number, a sequence, or a text: '8.1e9', '8.1B', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to
         2e11, evenly in the logarithm for covariates that span decades); K, M, B and T stand for 1e3 to 1e12. Other usual names of
@@ -40,9 +42,10 @@ def grid(law: Law | Posterior, settings: Mapping[str, Setting]) -> pd.DataFrame:
 
     Examples
     --------
-    >>> bayeslaw.grid(bayeslaw.load_law("chinchilla"), {"N": "1e8,1e9", "D": "1e9:1e11:3"}).shape
+    >>> bayeslaw.grid("chinchilla", {"N": "1e8,1e9", "D": "1e9:1e11:3"}).shape
     (6, 2)
     """
+    law = load_law(law) if isinstance(law, (str, Path)) else law
     if not isinstance(law, Law):
         require_fits(law)
     if any(c.series for c in law.measured.values()):

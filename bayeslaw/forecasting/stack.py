@@ -77,6 +77,10 @@ class Stack(Verdicts):
         )  # fmt: skip
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.members, Mapping) and isinstance(self.weights, Mapping)):
+            kinds = f"{type(self.members).__name__} and a {type(self.weights).__name__}"
+            example = "{'first': fit, 'second': other} and {'first': 0.5, 'second': 0.5}"
+            raise BayeslawError(f"A stack has fits and weights by name, such as {example}, not a {kinds}.", code="missing-weights")
         weights = np.array(list(self.weights.values()))
         if not self.members or list(self.members) != list(self.weights):
             raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.", code="missing-weights")
@@ -237,6 +241,9 @@ def fits_of(posterior: Posterior) -> Mapping[str, Fit]:
 
 def by_label(fits: Mapping[str, Posterior] | Posterior) -> dict[str, Posterior]:
     """Return fits and stacks by their labels; one given by itself is called by its name."""
+    if isinstance(fits, (list, tuple)):
+        problem = f"Give several fits by name, such as {{'first': fit, 'second': other}}, not as a {type(fits).__name__}."
+        raise BayeslawError(problem, code="not-a-fit")
     named = fits if isinstance(fits, Mapping) else {getattr(fits, "name", ""): fits}
     require_fits(*named.values())
     return dict(named)

@@ -100,6 +100,11 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
     if path.suffix.lower() in TABLE_ENDINGS:
         problem = f"{path.name} is a table, and a law is named by its name or its card (.toml): have two arguments changed places?"
         raise CardError(problem, code="table-for-a-law")
+    if path.suffix.lower() == ".nc":
+        problem = (
+            f"{path.name} is the file of a fit, which bayeslaw.load_fit reads; a law is named by its name or its card (.toml)."
+        )
+        raise CardError(problem, code="fit-for-a-law")
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:

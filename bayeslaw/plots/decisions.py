@@ -137,14 +137,16 @@ def _marks(plan: Plan, ax: Axes, unit: float) -> None:
         ax.plot(100 * fixed.replay, fixed.tokens / unit, marker="D", ms=7, color=COLOURS[3], label=label, **style)
 
 
-def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9, contours: int = 9) -> Axes:
+def plot_frontier(
+    allocations: Allocation | Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9, contours: int = 9
+) -> Axes:
     """Draw efficient frontiers, the best N over compute with bands, on loss contours of the first (Zheng et al. 2024, fig. 5).
 
     Small points are the fitted rows. The ground is hatched where N, D or compute leave their range.
 
     Parameters
     ----------
-    allocations : sequence of Allocation
+    allocations : Allocation or sequence of Allocation
         Each over at least two values of compute ('too-few-values'), at most as many as there are colours ('too-many-lines').
     ax, ci_prob : as in `plot_forecast`
     contours : int
@@ -154,11 +156,12 @@ def plot_frontier(allocations: Sequence[Allocation], ax: Axes | None = None, *, 
     --------
     >>> from matplotlib.figure import Figure
     >>> allocation = bayeslaw.allocate(bayeslaw.load_fit("fit.nc"), np.geomspace(1e19, 1e22, 4))
-    >>> bayeslaw.plots.plot_frontier([allocation], Figure().subplots()).get_ylabel()
+    >>> bayeslaw.plots.plot_frontier(allocation, Figure().subplots()).get_ylabel()
     'parameters N'
     """
+    allocations = [allocations] if isinstance(allocations, Allocation) else allocations
     if not allocations or allocations[0].compute.size < 2:
-        raise BayeslawError("A frontier needs a range of compute: give one, such as --compute 1e19:1e24:30.", code="too-few-values")
+        raise BayeslawError("A frontier needs a range of compute: give one, such as 1e19:1e24:30.", code="too-few-values")
     if len(allocations) > MOST_LINES:
         raise BayeslawError(f"{len(allocations)} frontiers are too many for one picture: give {MOST_LINES}.", code="too-many-lines")
     first = allocations[0]

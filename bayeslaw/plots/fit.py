@@ -176,7 +176,8 @@ def _few_ticks(ax: Axes) -> None:
             axis.set_major_formatter(lambda value, _: f"{value:.3g}")
         else:
             axis.set_major_locator(LogLocator(numticks=5))
-            axis.set_major_formatter(lambda value, _: compact(value))
+            # Powers of ten; 1000000 would run into its neighbours.
+            axis.set_major_formatter(lambda value, _: f"1e{round(math.log10(value))}" if value >= 1e5 else compact(value))
             axis.set_minor_formatter(NullFormatter())
 
 

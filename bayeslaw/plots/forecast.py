@@ -13,7 +13,8 @@ from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import counted, exact
+from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
@@ -72,7 +73,7 @@ def plot_forecast(
     ax: Axes | None = None,
     *,
     ci_prob: float = 0.9,
-    measured: pd.DataFrame | None = None,
+    measured: Runs | pd.DataFrame | None = None,
     x: str | None = None,
     unit: str = "",
     fitted: bool = True,
@@ -94,7 +95,7 @@ def plot_forecast(
         By default those of a new figure of pyplot, which a notebook shows.
     ci_prob : float
         Probability of the equal-tailed interval.
-    measured : DataFrame, optional
+    measured : Runs or DataFrame, optional
         Measured losses: columns `loss` (or the name of another outcome), the covariates by which curves differ, and the text
         columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
@@ -115,6 +116,7 @@ def plot_forecast(
     'compute (FLOPs)'
     """
     expect(forecast, Forecast, "fit.forecast(settings)")
+    losses: pd.DataFrame | None = measured.frame if isinstance(measured, Runs) else measured
     x, outcome = x or forecast_axis(forecast), forecast.outcome
     by_compute = x == COMPUTE and {"N", "D"} <= {*forecast.outside} and COMPUTE not in forecast.outside
     if x not in forecast.outside and not by_compute:
@@ -126,20 +128,20 @@ def plot_forecast(
     along = {x}  # columns that change along a curve
     if by_compute:
         table, unit = _with_compute(table), unit or "FLOPs"
-        measured = measured if measured is None or not {"N", "D"} <= {*measured} else _with_compute(measured)
+        losses = losses if losses is None or not {"N", "D"} <= {*losses} else _with_compute(losses)
         of_size = table.groupby(["N", *(str(c) for c in forecast.outside if c not in ("N", "D")), *map(str, texts)])["D"].nunique()
         along = {x, "D"} if of_size.max() > 1 else {x, "N", "D"}
     covariates = [str(c) for c in forecast.outside if c not in along] + _asked(forecast, table, x)
     others = [*(c for c in covariates if table[c].unique().size > 1), *map(str, texts)]
     groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
     drawn = [group.sort_values(x) for _, group in groups[:MOST_LINES]]
-    if measured is not None:
-        if missing := [c for c in (x, *others, outcome.name) if c not in measured]:
+    if losses is not None:
+        if missing := [c for c in (x, *others, outcome.name) if c not in losses]:
             lacking = ", ".join(map(str, missing))
             raise BayeslawError(
                 f"The measured {outcome.plural} have no column {lacking}: add it to the table.", code="missing-columns"
             )
-        measured = measured.assign(**text_columns(forecast, measured))
+        losses = losses.assign(**text_columns(forecast, losses))
     ax = ax or new_axes()
     for i, (group, (key, _)) in enumerate(zip(drawn, groups, strict=False)):
         setting = dict(zip(others, key, strict=True))
@@ -153,14 +155,14 @@ def plot_forecast(
         notes += _draw_fitted(forecast, ax, drawn, x, [*covariates, *map(str, texts)])
     if "N" in along and x != "N":
         notes.append(f"fitted {outcome.plural} are of any N and D, and those of a curve change together")
-        if measured is not None:
-            on_curve = _on_curve(measured, drawn)
+        if losses is not None:
+            on_curve = _on_curve(losses, drawn)
             if away := int((~on_curve).sum()):
-                notes.append(f"{away} of {len(measured)} measured {outcome.plural} are of another N at their compute and not drawn")
-            measured = measured[on_curve]
-    if measured is not None:
-        there = [*(c for c in covariates if c in measured), *map(str, texts)]
-        notes += _draw_measured(ax, drawn, measured, x, there, ci_prob, outcome)
+                notes.append(f"{away} of {len(losses)} measured {outcome.plural} are of another N at their compute and not drawn")
+            losses = losses[on_curve]
+    if losses is not None:
+        there = [*(c for c in covariates if c in losses), *map(str, texts)]
+        notes += _draw_measured(ax, drawn, losses, x, there, ci_prob, outcome)
     _draw_chance(ax, drawn, x, outcome)
     keep_within(ax, outcome)
     if any(_elsewhere(group, along) for group in drawn):
@@ -396,7 +398,7 @@ def _draw_measured(
             mark_missed(ax, at[out], values[out])
         held, missed, beyond = held + int((judged & inside).sum()), missed + int(out.sum()), beyond + int((~judged).sum())
     count_measured(ax, ci_prob, held, missed)
-    notes = [f"{beyond} measured {outcome.plural} lie beyond the ends of the curves: hollow, not counted"] if beyond else []
+    notes = [f"{counted(beyond, f'measured {outcome.name}')} beyond the ends of the curves: hollow, not counted"] if beyond else []
     if left.any():
         notes.append(f"{int(left.sum())} of {len(measured)} measured {outcome.plural} are of other settings and not drawn")
     return notes

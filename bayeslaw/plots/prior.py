@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import tails
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
+from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
 from bayeslaw.plots.style import COLOURS, finish, new_axes
@@ -44,14 +46,16 @@ def prior_outcomes(law: Law, frame: pd.DataFrame, draws: int = 1000, seed: int =
         return law.predict(law.sample_prior(draws, law.reference(table), np.random.default_rng(seed)), law.arrays(table))
 
 
-def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: str = "", draws: int = 1000, seed: int = 0) -> Axes:
+def plot_prior(
+    law: Law | str | Path, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: str = "", draws: int = 1000, seed: int = 0
+) -> Axes:
     """Draw the outcomes that the priors of a law allow at settings, as bands, and the measured outcomes where there are any.
 
     Priors with `on` are stated at the middle of the settings, as they are in a fit to them.
 
     Parameters
     ----------
-    law : Law
+    law : Law, name or path of a card
     at : Runs or DataFrame
         Settings: runs, whose outcomes are drawn as points if they have any, or a grid of `bayeslaw.grid`.
     ax : as in `plot_forecast`
@@ -74,6 +78,7 @@ def plot_prior(law: Law, at: Runs | pd.DataFrame, ax: Axes | None = None, *, x: 
     'D (training tokens)'
     """
     frame = at.frame if isinstance(at, Runs) else at
+    law = load_law(law)
     law = with_levels(law, levels_of(law, frame))
     outcomes = prior_outcomes(law, frame, draws, seed)
     axes = [name for name in law.axes if not law.axes[name].context] or [*law.measured]

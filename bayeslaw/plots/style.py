@@ -157,7 +157,7 @@ def count_measured(ax: Axes, ci_prob: float, held: int, missed: int) -> None:
         How many values lie inside and outside.
     """
     hollow: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5.5, "mfc": "white", "mec": "0.3", "mew": 1.3}
-    ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}%: {held}", **hollow)
+    ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}% interval: {held}", **hollow)
     if missed:
         ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
 

@@ -21,6 +21,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
+from bayeslaw.forecasting.grid import Setting, joint_grid
 from bayeslaw.forecasting.stack import Posterior, Stack, by_label, errors_in_words, fits_of
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
@@ -100,7 +101,7 @@ def report(
     fits: Mapping[str, Posterior] | Posterior,
     *,
     files: Mapping[str, str] | None = None,
-    at: Runs | pd.DataFrame | str | Path | None = None,
+    at: Runs | pd.DataFrame | str | Path | Mapping[str, Setting] | None = None,
     measured: Runs | pd.DataFrame | str | Path | None = None,
     stacks: Mapping[str, Stack] | None = None,
     scores: Mapping[str, pd.DataFrame] | None = None,
@@ -121,7 +122,8 @@ def report(
         Or one fit or stack, called by its name. Every member of a stack is reported; forecasts are those of the stack. `files`
         names the file that a fit came from.
     at, measured : Runs, DataFrame or path, optional
-        Settings to forecast, and losses that the fits have not seen; forecasts of these are scored.
+        Settings to forecast, also as values for `bayeslaw.grid`, and losses that the fits have not seen; forecasts of these are
+        scored.
     stacks, scores : mapping of name to Stack, to DataFrame
         Results of `bayeslaw compare`.
     picks, frontier : DataFrame, optional
@@ -154,6 +156,8 @@ def report(
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
     whole_number("seed", seed, 0)
     read_choice(discrepancy)
+    if isinstance(at, Mapping):
+        at = joint_grid([fit.law for _, fit in _members(fits).values()], at)
     at, measured = (None if given is None else read_runs(given) for given in (at, measured))
     options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     members = _members(fits)

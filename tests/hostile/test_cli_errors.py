@@ -179,6 +179,12 @@ def test_small_mistakes_get_a_hint(command: Command) -> None:
     for given in ({"N": [1e9]}, 3, None):
         with fails("not-a-table", type(given).__name__):
             bayeslaw.read_runs(given)  # type: ignore[arg-type]
+    with fails("not-a-table", "list", "import_runs", "pandas.concat"):
+        bayeslaw.read_runs(["a.csv", "b.csv"])  # type: ignore[arg-type]
+    with fails("not-a-table", "Imported", "`runs`"):
+        bayeslaw.read_runs(bayeslaw.import_runs("runs.csv", kind="table"))  # type: ignore[arg-type]
+    with fails("unknown-ending", "logs", "import_runs"):
+        bayeslaw.read_runs("logs")
 
 
 def test_import_can_leave_its_notes_out(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
-from bayeslaw.data.logs.log import Log, Meanings, meanings
+from bayeslaw.data.logs.log import SPLIT, Log, Meanings, meanings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
@@ -357,7 +357,12 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
 
 
 def _beside_gradients(frame: pd.DataFrame, loss: str) -> bool:
-    """Whether most rows with a loss have a norm of gradients too, which are logged at training steps."""
+    """Whether most rows with a loss have a norm of gradients too, which are logged at training steps.
+
+    A loss that its name says is of validation is none of training, though a program such as Weights & Biases logs both in one row.
+    """
+    if re.search(rf"(?<![a-z]){SPLIT}(?![a-z])", key(loss)):
+        return False
     norms = [c for c in frame if re.search("grad.*norm", key(str(c)))]
     logged = frame[frame[loss].notna()]
     return bool(norms) and bool(logged[norms].notna().any(axis=1).mean() > 0.5)

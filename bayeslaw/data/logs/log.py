@@ -16,12 +16,12 @@ LOGGER_STEPS = ("_step",)  # the logger's count
 TIMES = re.compile(r"^(relative_time.*|wall_time|_?runtime|_?timestamp|time|created)$")
 SPREADS = re.compile(r"__(min|max|std|stddev|stderr)$", re.IGNORECASE)
 
-_SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
-_PLAIN = re.compile(rf"^{_SPLIT}[/_.-]?(?:loss|nll|cross_entropy|ce_loss|lm_loss)$")
+SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
+_PLAIN = re.compile(rf"^{SPLIT}[/_.-]?(?:loss|nll|cross_entropy|ce_loss|lm_loss)$")
 _DOMAINS = (
-    re.compile(rf"^{_SPLIT}[/_.-](?P<domain>.+?)[/_.-](?:ce_|lm_)?loss$"),  # eval/pile_loss, eval_pile_loss, val/pile/loss
-    re.compile(rf"^{_SPLIT}[/_.-]?loss[/_.-](?P<domain>.+)$"),  # val_loss/pile, eval/loss/pile
-    re.compile(rf"^(?P<domain>.+?)[/_.-]{_SPLIT}[/_.-]?loss$"),  # pile/eval_loss, pile_val_loss
+    re.compile(rf"^{SPLIT}[/_.-](?P<domain>.+?)[/_.-](?:ce_|lm_)?loss$"),  # eval/pile_loss, eval_pile_loss, val/pile/loss
+    re.compile(rf"^{SPLIT}[/_.-]?loss[/_.-](?P<domain>.+)$"),  # val_loss/pile, eval/loss/pile
+    re.compile(rf"^(?P<domain>.+?)[/_.-]{SPLIT}[/_.-]?loss$"),  # pile/eval_loss, pile_val_loss
 )
 _BARE = re.compile(r"^(?P<domain>.+?)[/_.-]loss$")
 _NO_DOMAIN = re.compile(r"^(train(ing)?|z|aux|auxiliary|moe|kl|reward|policy|value|total|avg|mean|best|min|final|last)$")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shlex
 from pathlib import Path
 
@@ -67,6 +68,13 @@ def test_a_column_may_have_a_unit(ours: str, text: str, expected: tuple[str, flo
 def test_a_column_that_is_not_there_or_a_unit_that_is_none_is_refused(ours: str, text: str, code: str, value: str) -> None:
     with fails(code, value):
         named(ours, text, ["size", "loss"])
+
+
+def test_names_that_changed_places_are_turned_round() -> None:
+    with fails("missing-column", "loss=val/perplexity", "{'loss': 'val/perplexity'}"):
+        read_runs(ODD, columns={"val/perplexity": "loss"})
+    with fails("missing-column", "Did you mean 'Name'?"):
+        read_runs(ODD, columns={"run": "Names"})
 
 
 def test_named_columns_are_renamed_scaled_and_reported() -> None:
@@ -199,6 +207,8 @@ def test_the_starter_works_as_printed() -> None:
     (line,) = [line for line in advice(ODD, ["loss", "N", "D"]).splitlines() if "--column" in line]
     texts = [word for word in shlex.split(line) if word != "--column"]
     assert dict(text.split("=") for text in texts) == COLUMNS
+    (python,) = [line for line in advice(ODD, ["loss", "N", "D"]).splitlines() if "in Python" in line]
+    assert ast.literal_eval(python.partition("columns=")[2]) == COLUMNS
     assert check(read_runs(ODD, columns=COLUMNS), load_law("chinchilla")) == []
 
 
@@ -207,8 +217,14 @@ def test_an_unknown_table_is_one_message_that_ends_with_a_starter() -> None:
     assert [(f.code, f.column) for f in listed] == [("missing-column", c) for c in ("loss", "N", "D")]
     lines = str(TableError(listed, "odd.csv")).splitlines()
     assert lines[0].startswith("odd.csv: columns loss, N, D are missing: ")
-    assert lines[-1].startswith("  --column loss=val/perplexity:perplexity --column N=")
-    assert len(lines) == 2
+    assert lines[1].startswith("  --column loss=val/perplexity:perplexity --column N=")
+    assert lines[2].startswith("  in Python: columns={'loss': 'val/perplexity:perplexity', 'N': ")
+    assert len(lines) == 3
+
+
+def test_a_log_of_the_trainer_is_no_table() -> None:
+    state = pd.DataFrame({"global_step": [10], "log_history": [[{"step": 5, "eval_loss": 3.0}]]})
+    assert "import_runs" in advice(state, ["loss", "N", "D"])
 
 
 def test_import_of_unknown_losses_ends_with_a_starter(tmp_path: Path) -> None:

@@ -368,7 +368,7 @@ def test_the_forecast_of_a_fitted_run_is_not_settled_by_another() -> None:
 @pytest.mark.slow
 def test_outcomes_that_can_not_be_are_refused() -> None:
     prediction, table = register(small_line(), new_line()), new_line()
-    with fails("another-unit", "bits/byte", "nats/token"):
+    with fails("another-unit", "bits/byte", "nats/token", "convert_table"):
         settle(prediction, table.assign(unit="bits/byte"))
     with faults(("missing-column", None, "x"), ("missing-column", None, "loss")):
         settle(prediction, table[["run"]])

@@ -30,6 +30,7 @@ def test_grid_takes_numbers_and_sequences() -> None:
     pd.testing.assert_frame_equal(table, pd.DataFrame({"N": [1e9, 1e9], "D": [1e9, 1e10]}))
     pd.testing.assert_frame_equal(table, grid(law, {"N": "1e9", "D": np.array([1e9, 1e10]).tolist()}))
     pd.testing.assert_frame_equal(grid(law, {"N": "1e9", "D": "5e9:5e9:1"}), pd.DataFrame({"N": [1e9], "D": [5e9]}))
+    pd.testing.assert_frame_equal(table, grid("chinchilla", {"N": 1e9, "D": [1e9, 1e10]}))
     assert grid(law, {"N": 1e9, "D": "1e10:1e8:3"})["D"].tolist() == pytest.approx([1e10, 1e9, 1e8])
 
 

@@ -14,7 +14,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import LEAST, TURNS, Stack, errors_in_words, paired, rest_of_errors, stacking, with_error
+from bayeslaw.forecasting.stack import LEAST, TURNS, Stack, by_label, errors_in_words, paired, rest_of_errors, stacking, with_error
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.walk import usual_size
 from bayeslaw.posterior.fit import Fit
@@ -185,6 +185,13 @@ def test_failed_checks_of_any_law_are_refused_unless_forced(sound_fit: Fit, smal
 def test_impossible_weights_are_refused(sound_fit: Fit, weights: dict[str, float]) -> None:
     with fails("wrong-weights" if "a" in weights else "missing-weights"):
         Stack({"a": sound_fit}, weights)
+
+
+def test_fits_of_a_stack_have_names(sound_fit: Fit) -> None:
+    with fails("missing-weights", "list", "{'first': fit, 'second': other}"):
+        Stack([sound_fit, sound_fit], [0.5, 0.5])  # type: ignore[arg-type]
+    with fails("not-a-fit", "list", "{'first': fit, 'second': other}"):
+        by_label([sound_fit, sound_fit])  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

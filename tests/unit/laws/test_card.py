@@ -277,3 +277,8 @@ def test_counted_items_have_no_noise_of_losses() -> None:
 def test_a_table_in_place_of_a_law_is_named_so(name: str) -> None:
     with fails("table-for-a-law", name, "changed places"):
         load_law(name)
+
+
+def test_a_fit_in_place_of_a_law_is_named_so() -> None:
+    with fails("fit-for-a-law", "fit.nc", "load_fit"):
+        load_law("fit.nc")

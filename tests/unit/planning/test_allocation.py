@@ -218,7 +218,7 @@ def test_frontiers_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     assert [text.get_text() for text in legend.get_texts()] == [
         "best N, scratch", "best N, cpt", "outside the runs in N, D or compute", "fitted settings: 4",
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="--compute"):
+    with pytest.raises(ValueError, match="1e19:1e24:30"):
         plot_frontier([allocate(zheng, 1e20, "cpt")], axes)
 
 
@@ -242,7 +242,7 @@ def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchill
     axes = Figure().subplots()
     result = allocate(chinchilla, "1e19:1e22:8")
     assert len(result.runs) == len({(n, d) for n, d in result.runs.tolist()})
-    plot_frontier([result], axes)
+    plot_frontier(result, axes)
     assert any("//" in (getattr(c, "hatches", None) or []) for c in axes.collections)
     legend = axes.get_legend()
     assert legend is not None

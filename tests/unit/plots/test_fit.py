@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
@@ -113,6 +116,22 @@ def test_prior_and_posterior_densities_peak_at_their_modes(fitted: Fit, ax: Axes
 
 def test_positive_parameters_that_span_decades_have_logarithmic_axes(fitted: Fit, ax: Axes) -> None:
     assert plot_prior_posterior(fitted, "sigma_point", ax).get_xscale() == "log"
+
+
+def test_labels_of_many_decades_stay_apart_in_a_small_panel(fitted: Fit) -> None:
+    figure = Figure(figsize=(2.4, 1.8))
+    panel = figure.subplots()
+    wide = {"sigma_point": np.exp(np.random.default_rng(0).normal(14, 6, 1000))}
+    plot_prior_posterior(fitted, "sigma_point", panel, prior=wide)
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+    low, high = panel.get_xlim()
+    boxes = [
+        label.get_window_extent()
+        for label, at in zip(panel.get_xticklabels(), panel.get_xticks(), strict=True)
+        if low <= at <= high
+    ]
+    assert len(boxes) >= 3
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_coverage_is_the_share_of_losses_in_central_intervals(rng: np.random.Generator, ax: Axes) -> None:

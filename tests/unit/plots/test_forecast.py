@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from bayeslaw.data.table import read_runs
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.card import parse_card
@@ -155,6 +156,8 @@ def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes) -
     assert [up(p) for p in hollow] == [[3.0], [2.5, 2.4]]  # none at 1e9; 3e8 is not forecast
     assert to_hex(hollow[1].get_markeredgecolor()) == COLOURS[2].lower()
     assert notes(ax)[0] == "1 of 4 measured losses are of other settings and not drawn"
+    of_runs = plot_forecast(fan, Figure().subplots(), measured=read_runs(measured), fitted=False)
+    assert [up(p) for p in points(of_runs)] == [up(p) for p in points(ax)]
 
 
 def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecast, ax: Axes) -> None:
@@ -166,8 +169,8 @@ def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecas
     plot_forecast(fan, ax, measured=measured, fitted=False)
     crosses = [p for p in points(ax) if p.get_marker() == "x"]
     assert [up(p) for p in crosses] == [losses[1:3]]
-    assert labels(ax)[-2:] == ["measured, inside the 90%: 1", "measured, outside: 2"]
-    assert notes(ax)[:1] == ["1 measured losses lie beyond the ends of the curves: hollow, not counted"]
+    assert labels(ax)[-2:] == ["measured, inside the 90% interval: 1", "measured, outside: 2"]
+    assert notes(ax)[:1] == ["1 measured loss beyond the ends of the curves: hollow, not counted"]
 
 
 @pytest.mark.slow

@@ -51,6 +51,8 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plot_prior(CHINCHILLA, GRID[["N"]], Figure().subplots())
     with fails("unknown-covariate", "M"):
         plot_prior(CHINCHILLA, GRID, Figure().subplots(), x="M")
+    with fails("unknown-law", "chinchila"):
+        plot_prior("chinchila", GRID, Figure().subplots())
 
 
 def test_settings_that_share_a_place_have_a_bar_there_and_no_curve() -> None:

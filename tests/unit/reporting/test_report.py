@@ -18,6 +18,7 @@ from bayeslaw.core.text import compact
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
+from bayeslaw.forecasting.grid import grid
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import fit_facts, left_out
 from bayeslaw.reporting.methods import methods
@@ -358,3 +359,5 @@ def test_settings_and_losses_of_a_report_may_be_frames_or_files(sound_fit: Fit, 
     same = report(sound_fit, at=at, measured=held)
     for part in ("forecasts", "comparison"):
         assert given.facts[part] == same.facts[part]
+    values: dict[str, Any] = {"N": 2e9, "D": [1e10, 2e10]}
+    assert report(sound_fit, at=values).facts["forecasts"] == report(sound_fit, at=grid(sound_fit, values)).facts["forecasts"]

@@ -271,3 +271,6 @@ def test_losses_beside_norms_of_gradients_are_noted_as_those_of_training_batches
     for rows, is_noted in ((trained, True), (beside, False), ([*beside, {"step": 30, "grad_norm": 1.2}], False)):
         path = written(tmp_path, "\n".join(json.dumps(row) for row in rows), name="log.jsonl")
         assert noted(import_runs(path, N=1e8, tokens_per_step=1e6), told) == is_noted
+    named = [{"step": s, "eval/xent": 3.5 - s / 1000, "train/grad_norm": 1.2} for s in (10, 20, 30)]
+    path = written(tmp_path, "\n".join(json.dumps(row) for row in named), name="log.jsonl")
+    assert not noted(import_runs(path, N=1e8, tokens_per_step=1e6, losses="eval/xent"), "stands in the rows of grad_norm")
