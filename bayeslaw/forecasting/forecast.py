@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +41,7 @@ from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.member_draws import MemberDraws
-from bayeslaw.forecasting.outside import beyond_product, factors, outside
+from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
@@ -84,7 +85,7 @@ class Forecast:
         For each of `members` the draws with learnt errors of its law, or the member itself where none are learnt; empty if no law
         has any, or where a discrepancy was stated or refused ('none').
     is_outside : bool array (n,)
-        Whether settings lie outside the runs of a fit, in a covariate or in the product of size and tokens.
+        Whether settings lie outside the runs of a fit, in a covariate or in several together.
 
     Examples
     --------
@@ -181,10 +182,10 @@ class Forecast:
         included = included if self.discrepancy is None else "the stated discrepancy"
         along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
         texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, included, along)
-        product = f"outside: {' x '.join(factors(self.members[0].fit.law))}"  # no run has been as large in all of them
+        together = [*chain.from_iterable(beyond_together(m.fit, m.covariates).items() for m in self.members)]
         beyond = [
-            product if name == "extrapolated" and text == "inside" else text
-            for name, text in zip(self.headlines, texts, strict=True)
+            f"outside: {next(what for what, away in together if away[i])}" if name == "extrapolated" and text == "inside" else text
+            for i, (name, text) in enumerate(zip(self.headlines, texts, strict=True))
         ]
         return beyond, check
 
@@ -330,7 +331,8 @@ class Forecast:
         `headline`, the spread to report: 'extrapolated' outside the runs, else 'run', or the stated one;
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
         `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances, or 'outside: N x D'
-        where only their product, compute, exceeds that of every run;
+        where only their product, compute, exceeds that of every run, and 'outside: D / N' where no run has had so many or so few
+        tokens per parameter;
         `checks`, which is 'passed' or 'FAILED (forced)' for the sampling; and `model`, which is 'no concerns', 'concerns' or
         'not assessed' for the fits and this forecast. With `progress` a bar on standard error shows how far it is.
         """
@@ -491,7 +493,7 @@ def forecast_selections(
         members.append(MemberDraws.of(fit, chosen, runs, entropy, reading, left_out))
         with_errors = with_error(fit, selections) if learned else None
         beyond.append(members[-1] if with_errors is None else MemberDraws.of(with_errors, chosen, runs, entropy, reading, left_out))
-        is_outside |= beyond_product(fit, members[-1].covariates)
+        is_outside |= np.any([*beyond_together(fit, members[-1].covariates).values()], axis=0)
         for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
     outcome = members[0].fit.law.outcome

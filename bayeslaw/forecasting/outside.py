@@ -17,7 +17,7 @@ from bayeslaw.posterior.fit import Fit
 # Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
 # is a loss typed with five digits, and areas of a schedule computed from another log.
 OUTSIDE = 1e-4
-SIZES = ("N", "D", "ptpp")  # covariates whose product grows with compute
+SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
@@ -39,27 +39,35 @@ def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def beyond_product(fit: Fit, covariates: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Return which settings (n,) exceed all runs in the product of size and tokens, which is compute, or of size and stage.
+def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDArray[np.bool_]]:
+    """Return which settings (n,) lie outside the runs in several covariates together, for each of `powers`.
 
-    They lie outside the runs though each covariate may lie inside: no run has been as large in both.
+    They lie outside though each covariate may lie inside: no run has been as large in both, or has had so many or so few tokens
+    per parameter.
     """
-    if not factors(fit.law):
-        return np.zeros(np.size(next(iter(covariates.values()))), dtype=bool)
-    reached, asked = (log_product(fit.law, at) for at in (fit.observed.covariates, covariates))
-    return np.asarray(asked > reached.max() + OUTSIDE)
+    beyond = {}
+    for name, of in powers(fit.law).items():
+        reached, asked = (log_together(fit.law, of, at) for at in (fit.observed.covariates, covariates))
+        beyond[name] = np.asarray(asked > reached.max() + OUTSIDE)
+        if min(of.values()) < 0:  # a product may be small, as a run of few tokens is
+            beyond[name] |= asked < reached.min() - OUTSIDE
+    return beyond
 
 
-def factors(law: Law) -> list[str]:
-    """Return the covariates of that product, N and D or N and ptpp; empty for a law without two.
+def powers(law: Law) -> dict[str, dict[str, int]]:
+    """Return the powers of covariates in compute, N x D, and in tokens per parameter, D / N, or in N x ptpp, by these names.
 
-    Others, such as a learning rate or the bits of weights, are no factors: a run with less of them is not smaller.
+    Others, such as a learning rate or the bits of weights, have no part: a run with less of them is not smaller. A law with ptpp
+    has no error along the tokens of an adaptation.
     """
     names = [name for name in directions(law) if name in SIZES]
-    return names if len(names) > 1 else []
+    if len(names) < 2:
+        return {}
+    product = {" x ".join(names): dict.fromkeys(names, 1)}
+    return product | ({"D / N": {"D": 1, "N": -1}} if {*names} == {"N", "D"} else {})
 
 
-def log_product(law: Law, covariates: Mapping[str, Array]) -> Array:
-    """Return the logarithm (n,) of that product; D = 0 counts as one token."""
-    names = factors(law)
-    return np.asarray(np.sum([np.log(np.maximum(covariates[a], law.covariates[a].support[0] or 1.0)) for a in names], axis=0))
+def log_together(law: Law, of: Mapping[str, int], covariates: Mapping[str, Array]) -> Array:
+    """Return the logarithm (n,) of a product of powers; D = 0 counts as one token."""
+    least = {name: law.covariates[name].support[0] or 1.0 for name in of}
+    return np.asarray(np.sum([power * np.log(np.maximum(covariates[a], least[a])) for a, power in of.items()], axis=0))

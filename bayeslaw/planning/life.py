@@ -332,15 +332,16 @@ def _losses(
 
 
 def _leaves(fit: Posterior, search: LifeSearch, chosen: Sequence[LifeChoice | None], confidence: float) -> bool:
-    """Whether a choice, or that at a size of the menu, lies outside the runs in size, tokens or their product, which is compute."""
+    """Whether a choice, or that at a size of the menu, lies outside the runs in size, tokens, compute or tokens per parameter."""
     sizes = [] if search.menu is None else search.menu.tolist()
     every = [search.deterministic(), *chosen, *(search.at_size(n, confidence) for n in sizes)]
     places = np.log([(choice.N, choice.D) for choice in every if choice is not None]).reshape(-1, 2)
     for own, _ in fit.selections:
         begun = own.observed.covariates["D"] > 0
         runs = np.log(np.stack([own.observed.covariates[name][begun] for name in ("N", "D")], axis=1))
-        above = (places > runs.max(axis=0) + OUTSIDE) | (places < runs.min(axis=0) - OUTSIDE)
-        if above.any() or (places.sum(axis=1) > runs.sum(axis=1).max() + OUTSIDE).any():
+        places_of, runs_of = (np.column_stack([logs, logs[:, 1] - logs[:, 0]]) for logs in (places, runs))
+        away = (places_of > runs_of.max(axis=0) + OUTSIDE) | (places_of < runs_of.min(axis=0) - OUTSIDE)
+        if away.any() or (places.sum(axis=1) > runs.sum(axis=1).max() + OUTSIDE).any():
             return True
     return False
 

@@ -24,7 +24,7 @@ from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
-from bayeslaw.forecasting.outside import beyond_product, outside
+from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
 from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
 from bayeslaw.planning.mix_search import ATTAINABLE, RECOMMENDED, TODAY, Domain, Search
@@ -485,7 +485,8 @@ def _domain(
         given_columns = {k: frame[k].to_numpy() for k in at if k in frame}
         columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
-        used = away if away is not None and (beyond or beyond_product(fit, columns)[0]) else fit
+        together = any(is_away[0] for is_away in beyond_together(fit, columns).values())
+        used = away if away is not None and (beyond or together) else fit
         values = used.draws_of(draws)
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
         log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)

@@ -34,7 +34,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import listed, short_lines
 from bayeslaw.forecasting.forecast import member_entropy
-from bayeslaw.forecasting.outside import factors, log_product
+from bayeslaw.forecasting.outside import log_together, powers
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
@@ -212,7 +212,7 @@ def _member(fit: Fit, chosen: Index, entropy: tuple[int, ...], laws: dict[str, i
 
 
 def _reach(fit: Fit) -> dict[str, Any]:
-    """Return what `outside` and `beyond_product` of forecasts know of the runs."""
+    """Return what `outside` and `beyond_together` of forecasts know of the runs."""
     law, axes = fit.law, []
     for name, covariate in law.axes.items():
         seen = fit.observed.covariates[name]
@@ -223,11 +223,14 @@ def _reach(fit: Fit) -> dict[str, Any]:
             "name": name, "log": covariate.logarithmic, "context": covariate.context,
             "low": low if math.isfinite(low) else None, "high": float(seen.max()),
         })  # fmt: skip
-    names = factors(law)
-    product = {"names": names, "least": [law.covariates[a].support[0] or 1.0 for a in names], "most": None}
-    if names:
-        product["most"] = float(log_product(law, fit.observed.covariates).max())
-    return {"axes": axes, "product": product}
+    together = []
+    for of in powers(law).values():
+        reached = log_together(law, of, fit.observed.covariates)
+        together.append({
+            "powers": [{"name": a, "power": power, "least": law.covariates[a].support[0] or 1.0} for a, power in of.items()],
+            "low": float(reached.min()) if min(of.values()) < 0 else None, "high": float(reached.max()),
+        })  # fmt: skip
+    return {"axes": axes, "together": together}
 
 
 def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ api: Any = bayeslaw  # types are checked elsewhere
 FITS: dict[str, Callable[[Any], object]] = {
     "forecast": lambda fit: api.forecast(fit, AT),
     "score": lambda fit: api.score(fit, AT),
-    "grid": lambda fit: api.grid(fit, {"N": 1e9, "D": 1e10}),
     "anchors": lambda fit: api.anchors(fit, AT, AT, budget=1e20),
     "plan": lambda fit: api.plan(fit, fit, {"N": 1e9}, on="run"),
     "allocate": lambda fit: api.allocate(fit, 1e20),
@@ -40,6 +39,13 @@ def test_the_path_of_a_fit_is_no_fit(function: str) -> None:
         FITS[function]("fit.nc")
     with fails("not-a-fit", "not 3"):
         FITS[function](3)
+
+
+def test_a_grid_is_of_a_fit_or_of_a_law_by_its_name() -> None:
+    with fails("fit-for-a-law", "fit.nc", "bayeslaw.load_fit"):
+        api.grid("fit.nc", {"N": "1e9"})
+    with fails("not-a-fit", "not 3"):
+        api.grid(3, {"N": "1e9"})
 
 
 def test_one_fit_is_reported_and_explored_by_its_name() -> None:

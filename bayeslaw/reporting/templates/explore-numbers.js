@@ -48,7 +48,7 @@ function place(member, at, levels) {
   return member.x;
 }
 
-// How far a setting lies outside the runs, as `outside` of forecasts has it, and whether size x tokens does.
+// How far a setting lies outside the runs, as `outside` of forecasts has it, and whether it does in several covariates together.
 function reachOf(member, at) {
   const away = [];
   let is = false;
@@ -67,10 +67,9 @@ function reachOf(member, at) {
       is = true;
     }
   }
-  const { names, least, most } = member.reach.product;
-  if (names.length) {
-    const sum = names.reduce((total, name, i) => total + Math.log(Math.max(at.get(name), least[i])), 0);
-    if (sum > most + OUTSIDE) is = true;
+  for (const { powers, low, high } of member.reach.together) {
+    const sum = powers.reduce((total, { name, power, least }) => total + power * Math.log(Math.max(at.get(name), least)), 0);
+    if (sum > high + OUTSIDE || sum < (low ?? -Infinity) - OUTSIDE) is = true;
   }
   return { away, is };
 }

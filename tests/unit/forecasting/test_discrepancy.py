@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.discrepancy import LENGTH, STATED, StatedDiscrepancy, read_choice, read_discrepancy, spread_name
 from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.forecasting.outside import beyond_product
+from bayeslaw.forecasting.outside import beyond_together
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.noise.walk import directions
@@ -168,6 +168,24 @@ def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: F
     assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == ["inside", "inside"]
 
 
+@pytest.mark.slow
+def test_settings_beyond_the_tokens_per_parameter_of_all_runs_lie_outside(sound_fit: Fit) -> None:
+    """The smallest size with many tokens, or the largest with few, which runs of larger and smaller sizes have had."""
+    seen = sound_fit.observed.covariates
+    ratios = seen["D"] / seen["N"]
+    sizes = np.array([seen["N"].min(), seen["N"].max()])
+    at = {
+        "N": np.repeat(sizes, 2),
+        "D": np.array([0.99, 1.01, 1.01, 0.99]) * np.repeat([ratios.max(), ratios.min()], 2) * np.repeat(sizes, 2),
+    }
+    assert beyond_together(sound_fit, at)["D / N"].tolist() == [False, True, False, True]
+    many = pd.DataFrame({"N": [seen["N"].min()], "D": [seen["D"].max()]})
+    assert ratios.max() < many["D"][0] / many["N"][0]
+    result = forecast(sound_fit, many)
+    assert result.headlines == ["extrapolated"]
+    assert result.summary()["extrapolation"].tolist() == ["outside: D / N"]
+
+
 @pytest.mark.parametrize(("law", "third"), [("repeated-epochs", "U"), ("precision", "bits_w"), ("lr-batch", "lr")])
 def test_compute_beyond_the_runs_is_that_of_size_and_tokens_alone(law: str, third: str) -> None:
     """A third covariate does not make up for compute that no run had, nor does it exceed the runs' by itself."""
@@ -179,7 +197,7 @@ def test_compute_beyond_the_runs_is_that_of_size_and_tokens_alone(law: str, thir
     rows[1] |= {name: values.max() for name, values in seen.items() if name not in ("N", "D")}
     at = {name: np.array([row[name] for row in rows]) for name in seen}
     assert (seen["N"] * seen["D"]).max() < at["N"][0] * at["D"][0]
-    assert beyond_product(fit, at).tolist() == [True, False]
+    assert beyond_together(fit, at)["N x D"].tolist() == [True, False]
 
 
 @pytest.mark.parametrize(("law", "edge"), [("chinchilla", "N"), ("from-base-source", "base_loss")])
