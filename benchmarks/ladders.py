@@ -123,13 +123,19 @@ def tables() -> Iterable[tuple[str, str, pd.DataFrame]]:
         yield "overtraining", f"{train}, {held}", rows
 
 
+def runs_of(source: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of a ladder with run, N, D and loss; a row without a run is one."""
+    rows = table[["N", "D", "loss"]].astype(float).reset_index(drop=True)
+    named = table["run"].reset_index(drop=True) if "run" in table and source != "slimpajama" else pd.Series(np.nan, rows.index)
+    rows.insert(0, "run", [f"run {i}" if pd.isna(v) else str(v) for i, v in named.items()])
+    return rows
+
+
 def ladders() -> list[Ladder]:
     """All ladders with all splits of enough rows."""
     found = []
     for source, name, table in tables():
-        rows = table[["N", "D", "loss"]].astype(float).reset_index(drop=True)
-        named = table["run"].reset_index(drop=True) if "run" in table and source != "slimpajama" else pd.Series(np.nan, rows.index)
-        rows.insert(0, "run", [f"run {i}" if pd.isna(v) else str(v) for i, v in named.items()])
+        rows = runs_of(source, table)
         compute = 6 * rows["N"] * rows["D"]
         lower = {
             "third": compute <= compute.quantile(2 / 3, interpolation="lower"),
