@@ -82,7 +82,7 @@ mixtures: $(READY)
 
 # Fits the lower part of every public ladder and scores its forecasts of the rest, and the exponents of whole ladders: ten minutes on two cores.
 ladders: $(READY)
-	@for b in ladders exponents; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
+	@for b in ladders ratios exponents; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 
 # The learnt discrepancy on simulated truths and unseen schedules: ten minutes on two cores.
 discrepancy: $(READY)

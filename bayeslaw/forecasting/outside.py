@@ -68,6 +68,12 @@ def powers(law: Law) -> dict[str, dict[str, int]]:
 
 
 def log_together(law: Law, of: Mapping[str, int], covariates: Mapping[str, Array]) -> Array:
-    """Return the logarithm (n,) of a product of powers; D = 0 counts as one token."""
+    """Return the logarithm (n,) of a product of powers; D = 0 counts as one token.
+
+    Parameters
+    ----------
+    law, of, covariates
+        The law, the power of each factor, as `powers` has them, and arrays (n,).
+    """
     least = {name: law.covariates[name].support[0] or 1.0 for name in of}
     return np.asarray(np.sum([power * np.log(np.maximum(covariates[a], least[a])) for a, power in of.items()], axis=0))
