@@ -9,7 +9,6 @@ and N x D lie within the fitted rows'. Nothing is chosen by it but that such set
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
@@ -57,7 +56,6 @@ def splits() -> Iterator[Split]:
 
 def work(split: Split) -> dict[str, Any]:
     """Coverage, width and error of the next run's intervals with and without the learnt error."""
-    warnings.simplefilter("ignore")
     fit = bayeslaw.fit(LAW, split.fitted, progress=False, cores=1)
     told = fit.forecast(split.held.drop(columns=["loss", "run"]), force=True).summary()
     loss = split.held["loss"].to_numpy()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import directions
+from bayeslaw.noise.walk import directions, least
 from bayeslaw.posterior.fit import Fit
 
 # Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
@@ -75,5 +75,4 @@ def log_together(law: Law, of: Mapping[str, int], covariates: Mapping[str, Array
     law, of, covariates
         The law, the power of each factor, as `powers` has them, and arrays (n,).
     """
-    least = {name: law.covariates[name].support[0] or 1.0 for name in of}
-    return np.asarray(np.sum([power * np.log(np.maximum(covariates[a], least[a])) for a, power in of.items()], axis=0))
+    return np.asarray(np.sum([power * np.log(np.maximum(covariates[a], least(law, a))) for a, power in of.items()], axis=0))

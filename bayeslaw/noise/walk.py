@@ -66,9 +66,14 @@ def usual_size(law: Law, axis: str) -> float:
     return weight(law, axis) * math.exp(BEYOND[0] + BEYOND[1] ** 2)
 
 
+def least(law: Law, axis: str) -> float:
+    """Return the value of a covariate as which smaller ones count in logarithms: one token for D = 0."""
+    return law.covariates[axis].support[0] or 1.0
+
+
 def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
     """Return log covariates (n, axes) along `directions`; D = 0 counts as one token."""
-    columns = [np.log(np.maximum(covariates[a], law.covariates[a].support[0] or 1.0)) for a in directions(law)]
+    columns = [np.log(np.maximum(covariates[a], least(law, a))) for a in directions(law)]
     return np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, len(columns))
 
 

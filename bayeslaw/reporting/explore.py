@@ -38,7 +38,7 @@ from bayeslaw.forecasting.outside import log_together, powers
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.noise.walk import INTERACTION, ROW_NOISE, directions, logarithms
+from bayeslaw.noise.walk import INTERACTION, ROW_NOISE, directions, least, logarithms
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
@@ -227,7 +227,7 @@ def _reach(fit: Fit) -> dict[str, Any]:
     for of in powers(law).values():
         reached = log_together(law, of, fit.observed.covariates)
         together.append({
-            "powers": [{"name": a, "power": power, "least": law.covariates[a].support[0] or 1.0} for a, power in of.items()],
+            "powers": [{"name": a, "power": power, "least": least(law, a)} for a, power in of.items()],
             "low": float(reached.min()) if min(of.values()) < 0 else None, "high": float(reached.max()),
         })  # fmt: skip
     return {"axes": axes, "together": together}
@@ -244,7 +244,7 @@ def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:
     own = np.split(weights[: sum(places.size - 1 for places, _ in tables)], np.cumsum([p.size - 1 for p, _ in tables])[:-1])
     axes = [
         {
-            "name": name, "least": walk.law.covariates[name].support[0] or 1.0, "largest": float(largest),
+            "name": name, "least": least(walk.law, name), "largest": float(largest),
             "places": numbers(places), "values": numbers(values), "inside": axis.inside.size, "weight": float(weight[0]),
         }
         for name, largest, axis, (places, values), weight in zip(

@@ -251,7 +251,7 @@ def test_what_the_laws_of_a_stack_differ_by_is_a_part_of_their_error(ptpp_fit: F
     some = size((learning, draws), (near, draws))
     for axis, whole in alone.items():
         assert some[axis] == pytest.approx(whole * np.sqrt(1 - (0.008 / usual_size(learning.law, axis)) ** 2), rel=0.01)
-    few = size((learning, draws), (far, draws[:2]))
+    few = size((learning, draws), (far, draws[:4]))
     assert all(0.8 * alone[axis] < few[axis] < alone[axis] for axis in alone)  # a law with hardly any draws
     at = AT.assign(N=1e12, ptpp=1000.0)
     both = Stack({"one": learning, "other": near}, {"one": 0.5, "other": 0.5})
