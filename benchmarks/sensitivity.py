@@ -9,7 +9,6 @@ the share of them in the equal-tailed 90% interval of the next run.
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from forecasts import DATA, OURS, scored, seed_0, splits
@@ -19,8 +18,6 @@ import bayeslaw
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.prior import Prior
-from bayeslaw.noise import noise
 
 SIZES = [13_824.0, 24_576.0, 57_600.0, 110_592.0, 196_608.0]
 CASES = [("runs.csv", "stages"), ("runs.csv", "sizes"), ("runs-docs.csv", "stages")]
@@ -53,20 +50,20 @@ def one_law() -> Law:
     return with_parameters(card, "one-law", more)
 
 
-def outcome(law: Law | str, seen: Runs, held: Runs) -> dict[str, Any]:
-    fit = bayeslaw.fit(law, seen, progress=False)
+def outcome(law: Law | str, seen: Runs, held: Runs, priors: dict[str, str]) -> dict[str, Any]:
+    fit = bayeslaw.fit(law, seen, progress=False, priors=priors)
     found = scored(fit, held.frame)
     return {"error": f"{found['settled error']:.1%}", "in 90%": f"{found['settled cover_eti90']:.0%}", "fit": fit}
 
 
-def over_cases(law_of: Any, domains: tuple[str, ...] = ("target", "source"), show: tuple[str, ...] = ()) -> str:
-    """Scores of a law for each table, domain and split, with medians of the named parameters."""
+def over_cases(law_of: Any, domains: tuple[str, ...] = ("target", "source"), show: tuple[str, ...] = (), **priors: str) -> str:
+    """Scores of a law, with other priors, for each table, domain and split, with medians of the named parameters."""
     rows = []
     for domain in domains:
         for table, key in CASES:
             runs = seed_0(table, domain)
             split = splits(SIZES)[key]
-            made = outcome(law_of(domain), runs.where(split.seen), runs.where(split.held))
+            made = outcome(law_of(domain), runs.where(split.seen), runs.where(split.held), priors)
             fit = made.pop("fit")
             medians = {name: f"{np.median(fit.draws[name]):.2f}" for name in show}
             rows.append({"table": table, "domain": domain, "held out": split.title} | made | medians)
@@ -90,13 +87,11 @@ def all_stages() -> str:
 
 def main() -> None:
     print("# Sensitivity of the forecasts\n\n" + banner("sensitivity") + "\n")
-    wide = {"eta": Prior.parse("LogNormal(-1.1, 0.35)")}
     print("## The prior of eta: sd .35 instead of .2\n")
-    print(over_cases(lambda domain: bayeslaw.load_law(OURS[domain]).with_priors(wide), show=("eta",)) + "\n", flush=True)
+    print(over_cases(OURS.get, show=("eta",), eta="LogNormal(-1.1, 0.35)") + "\n", flush=True)
     for sd in (0.005, 0.01):
         print(f"## The prior of the run effect: HalfNormal({sd}) instead of HalfNormal(0.003)\n")
-        with patch.dict(noise.PRIORS, {"sigma_run": Prior("HalfNormal", {"sigma": sd})}):
-            print(over_cases(OURS.get, show=("sigma_run",)) + "\n", flush=True)
+        print(over_cases(OURS.get, show=("sigma_run",), sigma_run=f"HalfNormal({sd})") + "\n", flush=True)
     print("## A free weight of replayed tokens (s = 1: that of a pre-training token)\n")
     print(over_cases(lambda _: free_replay(), ("source",), ("s",)) + "\n", flush=True)
     print(f"## One law for both domains\n\nloss = {ONE_LAW}, new = (1 - r)*D\n")

@@ -57,7 +57,7 @@ Csv = Annotated[bool, Option("--csv", help="Print comma-separated values in full
 
 Priors = Annotated[
     list[str] | None,
-    Option("--prior", help='Use this prior of a parameter instead of the card\'s, such as "E=LogNormal(0.5,0.2)". Repeatable.'),
+    Option("--prior", help='Use this prior of a parameter of law or noise instead of its own: "E=LogNormal(0.5,0.2)". Repeatable.'),
 ]
 Shares = Annotated[str | None, Option(help="The columns with the shares of your mixture, for a law of a mixture: web,code,books.")]
 Reference = Annotated[str | None, Option(help="The share whose parameters are 0, in a law of a mixture.")]

@@ -155,6 +155,7 @@ class Density:
 
         own = isinstance(noise, PointNoise)  # code that may change: it is compiled in each process
         key = f"{coordinates.form}; {form}; {len(names)} coordinates"
+        key += "".join(f"; {name} {prior.dist}" for name, prior in sorted(noise.priors.items()))
         key += f"{'' if run_effects.directions is None else '; turned'}{f'; {uuid4()}' if own else ''}"
         columns = fewer.covariates | ({RUN: fewer.run.astype(np.float64)} if noise.shifts else {})
         program = Program.of(write, columns, key, law.indicators, kept=not own)

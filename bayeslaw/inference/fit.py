@@ -33,7 +33,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.noise.noise import DRIFT, Noise, resolved
+from bayeslaw.noise.noise import DRIFT, PRIORS, Noise, kind, resolved
 from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, table_of
 from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, tree_of
 from bayeslaw.posterior.identifiability import checkpoint_correlation_check, independence_check, lack_check
@@ -86,7 +86,8 @@ def fit(
     shares : sequence of str, optional
         The columns that are the shares of your mixture, for a law that comes with bayeslaw or a card; see `load_law`.
     priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
-        Priors on parameters themselves, in place of the card's.
+        Priors on parameters themselves, in place of the card's, or of the noise's own (`sigma_point`, `sigma_run` and the other
+        parameters that `summary` shows; that of `dof` is on its excess over 2).
     draws, tune, chains, seed : int
         Draws kept and tuning draws for each chain, and the number of chains; the same seed gives the same draws.
     target_accept : float, optional
@@ -125,12 +126,12 @@ def fit(
     _check_mappings(by=by, priors=priors)
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, seed=seed, cores=cores, bins=bins)
-    law = _law_of(law, shares, priors)
+    law, of_noise = _with_priors(load_law(law, shares=shares), priors or {})
     runs, law = read_runs(runs), with_by(law, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
     noise = resolved(noise, law, runs, bins)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == DRIFT else "")
-    chosen = _noise_of(noise, law, observed, bins)
+    chosen = _noise_of(noise, law, observed, bins).with_priors(of_noise)
     info = _info(law, runs, observed, chosen, seed)
     compressed = compress(law, observed, bins) if chosen.compressible else None
     how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
@@ -174,12 +175,11 @@ def _plain(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def _law_of(law: Law | str | Path, shares: Sequence[str] | str | None, priors: Mapping[str, Prior | str] | None) -> Law:
-    """Return the law, with other priors if some were given."""
-    law = load_law(law, shares=shares)
-    if priors:
-        law = law.with_priors({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in priors.items()})
-    return law
+def _with_priors(law: Law, priors: Mapping[str, Prior | str]) -> tuple[Law, dict[str, Prior]]:
+    """Return the law with other priors, and those of the noise."""
+    stated = {name: p if isinstance(p, Prior) else Prior.parse(p) for name, p in priors.items()}
+    of_noise = {name: p for name, p in stated.items() if kind(name) in PRIORS and name not in law.parameters}
+    return law.with_priors({name: p for name, p in stated.items() if name not in of_noise}), of_noise
 
 
 def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations, bins: float | None) -> Noise:

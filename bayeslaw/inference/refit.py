@@ -40,6 +40,8 @@ def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
     if fit.observed.clock_column == "D":  # even where new rows have a column `step`
         runs = replace(runs, frame=runs.frame.drop(columns=STEP, errors="ignore"))
     options = {"noise": fit.noise.choice(fit.observed), "noise_by": fit.info["noise_by"], "by": dict(fit.info["by"])}
+    if fit.noise.priors:
+        options["priors"] = fit.noise.priors
     if asked := fit.info.get("discrepancy", {}).get("asked"):
         options["discrepancy"] = asked
     return Task(law, runs, options | dict(fit.info["settings"]) | {"seed": int(fit.info["seed"]) if seed is None else seed})

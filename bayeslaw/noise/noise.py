@@ -26,19 +26,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, logit
 
 from bayeslaw.core.arrays import Array, Index, sums_by
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.observations import Observations, moments_of_runs
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Kind, Outcome
-from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.prior import ARGUMENTS, Prior
 from bayeslaw.noise import counts, marginal, ou
 from bayeslaw.noise.walk import Walk
 
@@ -162,6 +162,8 @@ class Noise:
     kind, scale, shifts : str, float, str
         Of the outcome (`laws.outcome.Outcome`), on which the priors depend; and the covariate that run effects are added to, if
         they are not added on the scale of the noise.
+    priors : dict of str to Prior
+        Priors stated in place of those of `PRIORS`, by `kind`: one holds for all groups.
     """
 
     student: bool
@@ -174,6 +176,7 @@ class Noise:
     kind: Kind = "positive"
     scale: float = 1.0
     shifts: str = ""
+    priors: Mapping[str, Prior] = field(default_factory=dict, repr=False)
 
     @classmethod
     def choose(cls, choice: str | Callable[..., Any], observed: Observations) -> Noise:
@@ -222,11 +225,26 @@ class Noise:
 
     def prior(self, name: str) -> Prior:
         """The prior of a parameter: of its distance from the lower bound in `LEAST`, if it has one."""
+        if kind(name) in self.priors:
+            return self.priors[kind(name)]
         of = OF_KIND.get(self.kind, {}).get(kind(name), PRIORS[kind(name)])
         if self.scale == 1.0 or kind(name) in ("dof", "drift"):
             return of
         args = dict(of.args) | ({"mu": of.args["mu"] + math.log(self.scale)} if of.dist == "LogNormal" else {})
         return replace(of, args=args | ({"sigma": of.args["sigma"] * self.scale} if of.dist == "HalfNormal" else {}))
+
+    def with_priors(self, priors: Mapping[str, Prior]) -> Noise:
+        """Return the same noise with other priors of its parameters, by `kind`; that of `dof` is of its excess over 2."""
+        known = dict.fromkeys(kind(name) for name in self.parameters)
+        for name, prior in priors.items():
+            if name not in known:
+                problem = f"{name} is no parameter of {self.text}; its parameters are {', '.join(known)}.{nearest(name, known)}"
+                raise BayeslawError(problem, code="unknown-parameter")
+            if prior.on or prior.support != (support := self.prior(name).support):
+                fitting = " or ".join(dist for dist, (of, _) in ARGUMENTS.items() if of == support)
+                problem = f"The prior of {name} is a {fitting} of the parameter itself, not {prior}."
+                raise BayeslawError(problem, code="wrong-support")
+        return replace(self, priors={**self.priors, **priors})
 
     def choice(self, observed: Observations) -> str:
         """The one of `CHOICES`, other than 'auto', from which `choose` makes this noise for the runs of a table.
@@ -254,7 +272,15 @@ class Noise:
     @property
     def table(self) -> dict[str, Any]:
         """What a fit's file says of it."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "walk"} | {"groups": list(self.groups)}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("walk", "priors")}
+        stated = {"priors": {name: prior.table for name, prior in self.priors.items()}} if self.priors else {}
+        return plain | {"groups": list(self.groups)} | stated
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Noise:
+        """Return the noise of which `table` is what a file says."""
+        priors = {name: Prior.from_card(stated) for name, stated in table.get("priors", {}).items()}
+        return cls(**{**table, "groups": tuple(table["groups"]), "priors": {}}).with_priors(priors)
 
     @property
     def explicit_effects(self) -> bool:

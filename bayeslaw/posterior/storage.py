@@ -97,7 +97,7 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
             )
     if contents_digest(tree) != info["contents_sha256"]:
         raise FitError("its settings, checks or statistics changed since it was written.", code="changed-settings")
-    noise = Noise(**info["noise"] | {"groups": tuple(info["noise"]["groups"])})
+    noise = Noise.from_table(info["noise"])
     for parameter in (*law.parameters, *noise.parameters):
         if not np.isfinite(values_of(tree, "posterior", parameter)).all():
             raise FitError(f"the draws of {parameter} are not all finite.", code="infinite-draws")

@@ -155,7 +155,7 @@ def _commands(fit: Fit, file: str | None) -> str:
     changed = [
         n for n, p in card.parameters.items() if n in fit.law.parameters and fit.law.parameters[n].prior.table != p.prior.table
     ]
-    for name, prior in ((name, fit.law.parameters[name].prior) for name in changed):
+    for name, prior in ({name: fit.law.parameters[name].prior for name in changed} | dict(fit.noise.priors)).items():
         words += ["--prior", f"{name}={prior.dist}({', '.join(map(repr, prior.args.values()))})"]
     words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []

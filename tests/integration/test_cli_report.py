@@ -119,6 +119,8 @@ def test_the_commands_of_a_page_make_the_fits_again(command: Command, folder: Pa
         "drop",
         "--prior",
         "E=LogNormal(0.5, 0.15)",
+        "--prior",
+        "sigma_run=LogNormal(-5, 0.5)",
     )
     assert command("fit", "chinchilla", "old.csv", "-o", "one.nc", *chosen, *short, "--seed", "3").status == 0
     assert command("update", "one.nc", "a new table.csv", "-o", "two.nc", "--where", "D > 2e8", "-q", "--force").status == 0

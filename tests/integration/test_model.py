@@ -94,9 +94,11 @@ def log_jacobian(density: Density, x: oracles.Array) -> float:
     return float(np.linalg.slogdet(np.array(columns))[1])
 
 
-def assert_density_of_the_model(law: Law, observed: Observations, noise: str, rng: np.random.Generator) -> oracles.LogDensity:
+def assert_density_of_the_model(
+    law: Law, observed: Observations, noise: str | Noise, rng: np.random.Generator
+) -> oracles.LogDensity:
     """The density is that of the PyMC model, with the Jacobian of the coordinates and up to a constant; it is returned."""
-    density = Density.of(law, observed, Noise.choose(noise, observed))
+    density = Density.of(law, observed, noise if isinstance(noise, Noise) else Noise.choose(noise, observed))
     model = pymc_model(law, observed, noise)
     model_logp, logp, gaps, sizes = model.compile_logp(mode=PLAIN), density.function(), [], [1.0]
     for _ in range(3):
@@ -127,6 +129,18 @@ def test_the_density_of_bounded_priors_is_that_of_the_model(changed: dict[str, s
     """Other bounds make another graph."""
     law = load_law("chinchilla").with_priors({name: Prior.parse(text) for name, text in (BOUNDED | changed).items()})
     assert_density_of_the_model(law, oracles.observations(law), "normal", rng)
+
+
+@pytest.mark.parametrize("of_run", ["HalfNormal(0.02)", "HalfNormal(0.002)", "LogNormal(-5, 1)"])
+def test_the_density_of_stated_priors_of_the_noise_is_that_of_the_model(of_run: str, rng: np.random.Generator) -> None:
+    """Other numbers are data of a compiled graph, and another distribution makes another one."""
+    law = load_law("chinchilla")
+    observed = oracles.with_groups(law)
+    stated = {"sigma_run": Prior.parse(of_run), "dof": Prior.parse("HalfNormal(10)"), "sigma_point": Prior.parse("Gamma(2, 100)")}
+    noise = Noise.choose("student", observed).with_priors(stated)
+    logp = assert_density_of_the_model(law, observed, noise, rng)
+    x = Density.of(law, observed, noise).start()
+    assert logp(x)[0] != Density.of(law, observed, Noise.choose("student", observed)).function()(x)[0]
 
 
 def test_the_density_of_a_card_with_sums_inside_is_that_of_the_model(rng: np.random.Generator) -> None:

@@ -91,13 +91,14 @@ def test_arviz_reads_the_file(path: Path) -> None:
 
 
 def test_priors_and_base_rows_survive(tmp_path: Path) -> None:
-    """A law with other priors, one more prior by text, one on a term's value, Student-t effects, and base checkpoints."""
+    """Another prior of a law, and others given to a fit, one on a term's value and one of the noise; and base checkpoints."""
     law = load_law("chinchilla").with_priors({"E": Prior.parse("Normal(1.5, 0.25)")})
     table = oracles.table(law, runs=4)
     base = table.head(2).assign(D=0.0, when=pd.Timestamp("2026-01-01"), config=pd.Series([{"lr": 1}, None], dtype=object))
     priors: dict[str, Prior | str] = {
         "alpha": "Beta(2, 4)",
         "B": Prior.from_card({"dist": "HalfNormal", "sigma": 1, "on": "B/D**beta"}),
+        "dof": "Gamma(4, 0.5)",
     }
     fitted = stand_in_fit(law, pd.concat([table, base]), priors=priors, noise="student", draws=20, chains=1)
     fitted.save(tmp_path / "fit.nc")
@@ -106,6 +107,7 @@ def test_priors_and_base_rows_survive(tmp_path: Path) -> None:
     assert str(loaded.law.parameters["alpha"].prior) == "Beta(2, 4)"
     assert str(loaded.law.parameters["B"].prior) == "HalfNormal(1) on B/D**beta"
     assert loaded.law.sha256 == fitted.law.sha256
+    assert loaded.noise.priors == {"dof": Prior.parse("Gamma(4, 0.5)")}
     assert loaded.observed.base["loss"].tolist() == base["loss"].tolist()
     assert loaded.tree["posterior"]["run_effect"].shape == (1, 20, 4)
     np.testing.assert_array_equal(loaded.log_likelihood(), fitted.log_likelihood())

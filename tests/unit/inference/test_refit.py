@@ -122,6 +122,8 @@ def test_a_refit_has_the_settings_of_the_fit() -> None:
     assert {k: str(p.prior) for k, p in task.law.parameters.items()} == {k: str(p.prior) for k, p in law.parameters.items()}
     assert task.options == fit.info["settings"] | {"noise": "skew", "noise_by": "domain", "by": {"alpha": "domain"}, "seed": 3}
     assert refit_task(fit, rows_of(fit), 8).options["seed"] == 8
+    wide = {"run_excess": Prior.parse("HalfNormal(0.05)")}
+    assert refit_task(replace(fit, noise=fit.noise.with_priors(wide)), rows_of(fit)).options["priors"] == wide
     remade = with_levels(with_by(task.law, task.options["by"]), fit.law.levels)
     assert remade.sha256 == fit.law.sha256
 

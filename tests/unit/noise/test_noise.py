@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from scipy import integrate, stats
 
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, resolved
 from tests.errors import fails
@@ -245,6 +247,35 @@ def test_parameters_and_the_text_of_a_noise() -> None:
     assert grouped.text == (
         "normal point noise with a run effect, one shared by the runs of a checkpoint, for each of 2 groups (pile, code)"
     )
+
+
+def test_stated_priors_hold_for_every_group_and_survive_a_file() -> None:
+    wide, grouped = Prior.parse("HalfNormal(0.02)"), Noise(False, True, groups=NAMES)
+    noise = grouped.with_priors({"sigma_run": wide})
+    assert [noise.prior(f"sigma_run[{name}]") for name in NAMES] == [wide, wide]
+    assert noise.prior("sigma_point[pile]") == PRIORS["sigma_point"]
+    assert noise != grouped
+    assert Noise.from_table(json.loads(json.dumps(noise.table))) == noise
+    assert "priors" not in grouped.table
+    assert Noise.from_table(grouped.table) == grouped
+
+
+def test_a_stated_prior_is_in_the_unit_of_the_outcome() -> None:
+    """Those of the package follow the outcome's scale."""
+    noise = Noise(False, True, kind="real", scale=50.0)
+    assert noise.prior("sigma_run").args["sigma"] == 50 * PRIORS["sigma_run"].args["sigma"]
+    assert noise.with_priors({"sigma_run": PRIORS["sigma_run"]}).prior("sigma_run") == PRIORS["sigma_run"]
+
+
+@pytest.mark.parametrize(("name", "prior", "code", "named"), [
+    ("dof", "Gamma(2, 1)", "unknown-parameter", "sigma_point, sigma_run."),
+    ("sigma_run[pile]", "HalfNormal(1)", "unknown-parameter", "Did you mean 'sigma_run'?"),
+    ("sigma_run", "Normal(0, 1)", "wrong-support", "HalfNormal"),
+    ("sigma_run", "Uniform(0, 1)", "wrong-support", "Uniform(0, 1)"),
+])  # fmt: skip
+def test_a_prior_that_the_noise_can_not_have_is_refused(name: str, prior: str, code: str, named: str) -> None:
+    with fails(code, name, named):
+        Noise(False, True, groups=NAMES).with_priors({name: Prior.parse(prior)})
 
 
 def test_priors_of_the_noise_cover_measured_values() -> None:
