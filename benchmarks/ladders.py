@@ -63,10 +63,11 @@ NAMES = {
 HEAD = """`{law}` fitted to the lower part of {ladders} ladders from {sources} sources ({splits} splits), scored on the rest:
 means over the rows of a set, the sets of a source, the sources. Chosen on which rows:
 
-- The size of a law's error beyond the runs is learnt from the other sources each time. Learnt from all it is
-  `BEYOND = ({whole[0]:.2f}, {whole[1]:.2f})`, with the uncertainty of mean and spread. Their priors, {usual:.0%} an e-fold within a factor
-  of {factor:.1f} and a half-normal of {spread:g}, were chosen with tables of other sizes in view. The constant stated discrepancy is chosen by its CRPS on the other sources too.
+- The size of a law's error beyond the runs is learnt from the other sources each time, with the uncertainty of its mean and
+  spread over sources. Learnt from all it is `BEYOND = ({whole[0]:.2f}, {whole[1]:.2f})`. The priors of both (mean: {usual:.0%} an
+  e-fold within a factor of {factor:.1f}, spread: half-normal, {spread:g}) were chosen with tables of other sizes in view.
 - The package has ({package[0]:.2f}, {package[1]:.2f}), learnt from all these sources: its rows are not held out.
+- The constant stated discrepancy is chosen by its CRPS on the other sources too.
 - The form of the walk, its roughness, the weight of its interaction and the prior of its scale were chosen on these same sources,
   by the density of the fitted rows and the error beyond.
 - Fits whose sampling failed: {failed} of {splits}.
