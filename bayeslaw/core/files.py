@@ -27,12 +27,12 @@ def check_target(path: Path, what: str, *endings: str) -> None:
     what, *endings : str
         What is to be written, such as 'A report', and endings that the path must have, such as '.html'; any if none is given.
     """
+    if path.is_dir():
+        raise BayeslawError(f"{path} is a folder, not a file to write {what.lower()} to.", code="is-a-folder")
     if endings and path.suffix.lower() not in endings:
         raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.", code="wrong-ending")
     if not path.parent.is_dir():
         raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="no-folder")
-    if path.is_dir():
-        raise BayeslawError(f"{path} is a folder, not a file to write {what.lower()} to.", code="is-a-folder")
     try:
         with TemporaryFile(dir=path.parent):
             pass

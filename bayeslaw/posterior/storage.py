@@ -45,7 +45,7 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
 
     HDF5 builds it in memory: where the disk is full it crashes.
     """
-    check_target(path, "A fit")
+    check_target(path, "A fit", ".nc")
     content = bytes(tree.to_netcdf(engine="h5netcdf"))
     seal = MARK + hashlib.sha256(content).digest()  # HDF5 ignores what follows its data
     write_whole(path, lambda temporary: temporary.write_bytes(content + seal))

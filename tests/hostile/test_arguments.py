@@ -63,6 +63,7 @@ def test_paths_laws_conditions_columns_and_probabilities() -> None:
         ("not-a-path", "path of a file", lambda: fit.save(3)),
         ("not-a-path", "path of a file", lambda: api.cite(3)),
         ("is-a-folder", "is a folder", lambda: fit.save(".")),
+        ("wrong-ending", "ending in .nc, not fit.pkl", lambda: fit.save("fit.pkl")),
         ("no-folder", "There is no folder", lambda: fit.save("nowhere/fit.nc")),
         ("not-a-law", "path of its card", lambda: api.backtest(law, table)),  # the other way round
         ("not-a-law", "path of its card", lambda: api.compare([law], table)),
