@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 ROUGHNESS = 0.85  # H: .5 is Brownian motion, and 1 a straight line
 INTERACTION = 0.5  # of two axes: that a law errs along N differently at every D
 BEYOND = (-4.90, 0.95)
-"""Mean and sd of the log of what is added to `discrepancy` where no run shows how wrong the law is (`make ladders`,
-docs/decisions/noise.md)."""
+"""Mean and sd of the log of what is added to `discrepancy` where no run shows how wrong the law is, learnt by `make ladders`
+with the uncertainty of both."""
 CONTINUED = frozenset({"ptpp", "r", "cpt", "S1_pt"})
 """Covariates of laws of continual pre-training. Their errors jump from checkpoint to checkpoint, and a walk that follows the jumps
 is far too rough between the sizes and stages of the runs: for these laws it begins where the runs end."""
