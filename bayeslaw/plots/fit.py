@@ -25,12 +25,14 @@ from bayeslaw.plots.style import (
     MOST_LINES,
     SHARES,
     SMALL,
+    WIDTH,
     expect,
     failure,
     finish,
     has_failed,
     new_axes,
     note_hidden,
+    panel_width,
     share_interval,
 )
 from bayeslaw.posterior.fit import Fit
@@ -85,6 +87,7 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
     ax = ax or new_axes()
     ax.axvspan(-reach, reach, color="0.88", lw=0, zorder=0)
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
+    between = "\n" if panel_width(ax) < WIDTH else " "  # the axes would be a slit
     for row, name in enumerate(names):
         middle, low, high = quantiles(draws[name], ci_prob)
         at = [_position(prior[name], v) for v in (low, middle, high)]
@@ -94,8 +97,8 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
         for x in (at[0], at[2]):
             if abs(x) >= EDGE:
                 ax.plot(x, row, marker="<" if x < 0 else ">", ms=5, color=colour)
-        numbers = f"{significant(middle, 3)} [{significant(low, 3)}, {significant(high, 3)}]"
-        ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
+        numbers = f"{significant(middle, 3)}{between}[{significant(low, 3)}, {significant(high, 3)}]"
+        ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center", linespacing=0.95)
     ax.set_yticks(range(len(names)), [_halved(_symbol(fit, name)) for name in names], fontsize=SMALL, linespacing=0.95)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)

@@ -191,7 +191,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None,
     weights, space = np.array([b.objective.weight for b in order]), order[0].landscape.space
     own = np.array([[b.landscape.space.choices(point)[name] for point in b.own] for b in order])
     _, low, high = quantiles(own, ci_prob, axis=1)
-    label = f"best of single draws, {ci_prob * 100:g}% equal-tailed"
+    label = f"best of single draws, {ci_prob * 100:g}% equal-tailed interval"
     ax = ax or new_axes()
     ax.fill_between(weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=label)
     lines = {"best": [b.choice[name] for b in order], "plug-in, without uncertainty": [b.plug_in[name] for b in order]}
@@ -265,9 +265,9 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
     ax = ax or new_axes()
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], **LOGGED)
-    _band(ax, watch.steps, watch.loss.T, 0, f"forecast, {ci_prob * 100:g}% equal-tailed", ci_prob)
-    for path in watch.loss[:: max(len(watch.loss) // 5, 1)]:
-        ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6)
+    _band(ax, watch.steps, watch.loss.T, 0, f"forecast: median, {ci_prob * 100:g}% equal-tailed interval", ci_prob)
+    for i, path in enumerate(watch.loss[:: max(len(watch.loss) // 5, 1)]):
+        ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6, label=None if i else "single draws")
     if watch.target is not None:
         label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
