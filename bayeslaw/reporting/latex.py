@@ -123,7 +123,7 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
     for number, fit in enumerate(facts["fits"], 1):
         of, parameters = f" of {fit['label']}", fit["parameters"]
         hidden = ("checks", *(c for c in parameters["columns"] if c.startswith("prior_")))
-        caption = f"{parameters['caption']}{of}: medians and {facts['interval']}s"
+        caption = f"{parameters['caption']} ({fit['label']}): medians and {facts['interval']}s"
         tables[f"fit{number}-data"] = (fit["data"]["ranges"]["caption"] + of, tabular(fit["data"]["ranges"]))
         tables[f"fit{number}-checks"] = (fit["checks"]["caption"] + of, tabular(fit["checks"]))
         tables[f"fit{number}-parameters"] = (caption, tabular(parameters, hidden, symbols=True))
@@ -131,7 +131,7 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
         if forecast["table"]:
             tables[f"forecast{number}-table"] = (forecast["table"]["caption"], tabular(forecast["table"], ("checks",)))
     for number, table in enumerate(facts["comparison"]["tables"], 1):
-        tables[f"comparison{number}-table"] = (table["caption"], tabular(table))
+        tables[f"comparison{number}-table"] = (table["caption"], tabular(table, ("score",)))
     for name in ("anchors", "plan"):
         if facts[name]:
             tables[f"{name}-table"] = (facts[name]["table"]["caption"], tabular(facts[name]["table"]))
