@@ -25,7 +25,7 @@ _WORDS = {
     "dse": "standard error of the difference", "p_loo": "effective number of parameters", "k_max": "largest Pareto k",
     "runs_unsure": "runs not reliably left out", "held_out": "probability on held-out draws",
     "held_out_se": "Monte Carlo error of the probability", "searched": "probability on the draws of the search", "flops": "FLOPs",
-    "r_hat": "R-hat", "ess_bulk": "bulk effective sample size", "ess_tail": "tail effective sample size",
+    "r_hat": "R-hat", "e_folds": "e-folds", "ess_bulk": "bulk effective sample size", "ess_tail": "tail effective sample size",
 }  # fmt: skip
 _SCORES = {"cover": "share inside", "width": "mean width of"}
 _KINDS = {"eti": "equal-tailed interval", "hdi": "highest-density interval"}

@@ -23,6 +23,7 @@ from bayeslaw.plots.style import (
     DASHES,
     MARKERS,
     MOST_LINES,
+    NARROW,
     SHARES,
     SMALL,
     WIDTH,
@@ -34,6 +35,7 @@ from bayeslaw.plots.style import (
     note_hidden,
     panel_width,
     share_interval,
+    space_ticks,
 )
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import parameter_unit
@@ -169,17 +171,15 @@ def _wide(*samples: Array) -> bool:
 
 
 def _few_ticks(ax: Axes) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     ax.tick_params(labelsize=SMALL)
     for axis in (ax.xaxis, ax.yaxis):
         low, high = sorted(axis.get_view_interval())
         if axis.get_scale() != "log":
             axis.set_major_locator(MaxNLocator(4))
-        elif high < 30 * low:  # less than a decade and a half: 1, 2, 5
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            axis.set_minor_locator(NullLocator())
-            axis.set_major_formatter(lambda value, _: f"{value:.3g}")
+        elif high < NARROW * low:
+            space_ticks(axis)
         else:
             axis.set_major_locator(LogLocator(numticks=5))
             # Powers of ten; 1000000 would run into its neighbours.

@@ -302,7 +302,7 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
             near.setdefault(setting, []).append(i)
     if shown:
         ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted {outcome.plural}: {shown}")
-    counts: dict[tuple[str, str], int] = {}
+    counts, marks = dict[str, int](), dict[str, set[str]]()
     for setting, lines in near.items():
         here = dict(zip(others, setting, strict=True))
         nearest = pd.DataFrame([here])
@@ -311,10 +311,12 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
         different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
         before = shown
         points(_same(rows, nearest, others), lines[0], color="0.45")
-        kind = _words(different), MARKERS[lines[0]]
-        counts[kind] = counts.get(kind, 0) + shown - before
-    for (words, marker), count in counts.items():
+        words = _words(different)
+        counts[words] = counts.get(words, 0) + shown - before
+        marks.setdefault(words, set()).add(MARKERS[lines[0]])
+    for words, count in counts.items():
         if count:
+            marker = marks[words].pop() if len(marks[words]) == 1 else MARKERS[0]
             ax.plot([], [], ls="", marker=marker, ms=3, color="0.45", label=f"fitted, nearest at {words}: {count}")
     notes = [f"{int(left.sum())} of {len(rows)} fitted {outcome.plural} are of other settings and not drawn"] if left.any() else []
     if thinned:
