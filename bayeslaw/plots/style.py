@@ -229,12 +229,21 @@ def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | Non
     usual: dict[str, Any] = {
         "loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "borderaxespad": 0.0, "fontsize": SMALL,
         "frameon": False, "columnspacing": 1.2, "handletextpad": 0.6,
-        "ncols": max(1, min(4, int(most / (max(map(len, labels), default=1) + 6)))),
+        "ncols": _columns(labels, most),
     }  # fmt: skip
     if notes:
         text = "\n".join(wrapped(ax, note, SMALL) for note in notes)
         usual |= {"title": text, "title_fontsize": SMALL, "alignment": "left"}
     ax.legend(shown, [_broken(label, most - 7) for label in labels], **usual | options)
+
+
+def _columns(labels: Sequence[str], most: float) -> int:
+    """In how many columns labels, from the top down, fit into a width of so many letters: each is as wide as its longest label."""
+
+    def width(count: int) -> int:
+        return sum(6 + max(map(len, column)) for column in np.array_split(labels, count) if len(column))
+
+    return max((count for count in range(2, 5) if width(count) <= most), default=1)
 
 
 def lay_out(ax: Axes) -> Figure:

@@ -178,3 +178,21 @@ def test_a_picture_without_a_legend_is_laid_out_too() -> None:
     finish(ax, "x", "", "title")
     figure.draw_without_rendering()
     assert ax.get_yticklabels()[0].get_window_extent().x0 >= 0
+
+
+@pytest.mark.slow
+def test_short_labels_stand_beside_longer_ones() -> None:
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    ax = figure.subplots()
+    for i in range(4):
+        ax.plot([1, 2], [i, i], label=f"N = {i}B")
+    for i in range(3):
+        ax.plot([1, 2], [i, i], label=f"fitted, nearest at N = 1.0{i}B: 12")
+    finish(ax, "x", "y", "")
+    make_space(figure)
+    figure.draw_without_rendering()
+    legend = ax.get_legend()
+    assert legend is not None
+    boxes = [text.get_window_extent() for text in legend.get_texts()]
+    assert boxes[4].x0 > boxes[0].x1  # beside, not below
+    assert 0 <= legend.get_window_extent().x0 < legend.get_window_extent().x1 <= figure.bbox.x1
