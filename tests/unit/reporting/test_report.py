@@ -284,8 +284,8 @@ def test_columns_have_names_in_words() -> None:
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
     tables = made.facts["comparison"]["tables"]
     (table,) = [t for t in tables if t["caption"] == "Scores on the 12 losses of held.csv"]
-    assert table["columns"] == ["score", "meaning", "sound"]
-    own = {name: (meaning, value) for name, meaning, value in table["rows"]}
+    assert table["columns"] == ["score", "sound", "meaning"]
+    own = {name: (meaning, value) for name, value, meaning in table["rows"]}
     assert own["crps"][1] == score(sound_fit, held)["crps"].iloc[0]
     assert [n for n in made.facts["comparison"]["notes"] if n.startswith("short: not scored.")]
     assert own["cover_eti90"][0] == "share inside 90% equal-tailed intervals"
@@ -310,7 +310,7 @@ def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit:
         assert caption in table["caption"]
         assert ("IN-SAMPLE" in table["caption"]) == ("IN-SAMPLE" in made.pictures["calibration"].caption) == (made is whole)
         assert any(text.startswith(f"sound: {note}") for text in made.facts["comparison"]["notes"])
-        assert {name: value for name, _, value in table["rows"]}["sample"] == (
+        assert {name: value for name, value, _ in table["rows"]}["sample"] == (
             "in-sample (5 of 17 rows)" if made is whole else "held-out"
         )
     with fails("nothing-held-out", "fitted.csv", "all 40 rows"):
