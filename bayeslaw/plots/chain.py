@@ -64,7 +64,7 @@ def plot_chain(
     >>> from matplotlib.figure import Figure
     >>> loss, accuracy = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("accuracy.nc")
     >>> chain = bayeslaw.chain(loss, accuracy, {"N": 1e9, "D": "1e9:1e11:9", "chance": 0.25, "items": 1000})
-    >>> [ax.get_ylabel() for ax in bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1))]
+    >>> [ax.get_ylabel() for ax in bayeslaw.plots.plot_chain(chain, Figure(figsize=(6, 6)).subplots(2, 1))]
     ['loss (nats/token)', 'accuracy (share of questions)']
     """
     expect(chain, Chain, "bayeslaw.chain(first, second, settings)")
