@@ -78,7 +78,9 @@ def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 
     )
     if (outside := table["extrapolation"] != "inside").any():
         across = ax.get_xaxis_transform()
-        ax.fill_between(steps, 0, 1, where=outside, transform=across, color="0.92", lw=0, zorder=0, label="outside the fitted runs")
+        # From the step before to the step after: a single step outside has no width.
+        near = outside | outside.shift(1, fill_value=False) | outside.shift(-1, fill_value=False)
+        ax.fill_between(steps, 0, 1, where=near, transform=across, color="0.92", lw=0, zorder=0, label="outside the fitted runs")
     return finish(ax, "step", f"loss ({forecast.unit})", f"{forecast.law}{failure(forecast.forced)}")
 
 
@@ -271,7 +273,7 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
     if watch.target is not None:
         label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
-    ax.axvline(watch.step, color="0.6", lw=0.8)
+    ax.axvline(watch.step, color="0.6", lw=0.8, label=f"last logged step, {watch.step:,}")
     notes = [] if logged is None else _without_the_beginning(ax, watch, logged)
     return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed), notes)
 
