@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 import bayeslaw
 from bayeslaw.cli import main as cli
 from bayeslaw.laws.card import card_folder, law_names, load_law
 from bayeslaw.laws.formula import Expression
 from bayeslaw.laws.law import Law
+from bayeslaw.plots.style import COLOURS, finish, save_figure
 from bayeslaw.schedules import changes as nodes
 from bayeslaw.schedules import schedule as schedules
 from bayeslaw.schedules.areas import trace
@@ -33,7 +34,7 @@ from bayeslaw.schedules.areas import trace
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "_made"
 NOTEBOOKS = HERE.parent / "notebooks"
-DRAWS = 2000
+DRAWS, SHOWN = 2000, 20  # of the prior; of them as lines
 # The axis of a law's picture is the first of these that it has; the other covariates have fixed values.
 ALONG = {"D": (1e8, 1e12), "P": (1, 64), "L_target": (1.5, 4.0), "loss": (1.5, 4.0), "S1": (-2.5, 2.5), "web": (0.0, 1.0)}
 STAND = {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 31.0, "cpt": 1.0, "U": 3e10, "P": 1.0}
@@ -168,23 +169,22 @@ def prior_picture(law: Law, path: Path) -> None:
     rng = np.random.default_rng(0)
     losses = law.predict(law.sample_prior(DRAWS, law.reference(table), rng), {k: table[k].to_numpy() for k in law.covariates})
     x = table["axis"].to_numpy()
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    ax = figure.subplots()
-    for outer, shade in ((90, 0.15), (50, 0.3)):
-        low, high = np.nanpercentile(losses, [50 - outer / 2, 50 + outer / 2], axis=0)
-        ax.fill_between(x, low, high, color="#0072B2", alpha=shade, lw=0, label=f"{outer}% equal-tailed interval")
-    for draw in losses[:20]:
-        ax.plot(x, draw, color="#0072B2", lw=0.4)
-    ax.plot(x, np.nanmedian(losses, axis=0), color="black", lw=1.5, label="median")
-    if axis in ("D", "P"):
-        ax.set_xscale("log")
-    unit = "of pre-training, and adaptation after it" if axis == "step" else law.covariates[axis].unit
-    ax.set_xlabel(f"{axis} ({unit})")
-    ax.set_ylabel(law.outcome.labelled(law.outcome.unit).replace("_", " "))
-    low = 0.0 if law.outcome.kind != "real" else float(np.nanpercentile(losses, 5))
-    ax.set_ylim(low, min(law.outcome.bounds[1], 15.0, 1.1 * float(np.nanpercentile(losses, 95))))
-    ax.legend(fontsize=8, frameon=False)
-    figure.savefig(path, dpi=110)
+
+    def draw(ax: Axes) -> None:
+        for outer, shade in ((90, 0.15), (50, 0.3)):
+            low, high = np.nanpercentile(losses, [50 - outer / 2, 50 + outer / 2], axis=0)
+            ax.fill_between(x, low, high, color=COLOURS[0], alpha=shade, lw=0, label=f"{outer}% equal-tailed interval")
+        lines = ax.plot(x, losses[:SHOWN].T, color=COLOURS[0], lw=0.4)
+        lines[0].set_label(f"{SHOWN} draws")
+        ax.plot(x, np.nanmedian(losses, axis=0), color="black", lw=1.5, label="median")
+        if axis in ("D", "P"):
+            ax.set_xscale("log")
+        unit = "of pre-training, and adaptation after it" if axis == "step" else law.covariates[axis].unit
+        least = 0.0 if law.outcome.kind != "real" else float(np.nanpercentile(losses, 5))
+        ax.set_ylim(least, min(law.outcome.bounds[1], 15.0, 1.1 * float(np.nanpercentile(losses, 95))))
+        finish(ax, f"{axis} ({unit})", law.outcome.labelled(law.outcome.unit).replace("_", " "), "")
+
+    save_figure(path, draw)
 
 
 # --- the notebooks ----------------------------------------------------------------------------------------------------

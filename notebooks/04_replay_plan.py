@@ -59,7 +59,7 @@ plan.losses.round(3)
 
 # %%
 free = bayeslaw.plan(source, target, model, on="run", max_forgetting="15%", max_loss=1.4, confidence=0.9)
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(6.4, 8.4), layout="constrained")
 for ax, of in zip(axes, free.landscapes, strict=True):
     bayeslaw.plots.plot_plan(free, ax, of=of)
 print(f"any share allowed: {free.best.tokens:.3g} tokens at r = {free.best.replay:.2f}" if free.best else "infeasible")

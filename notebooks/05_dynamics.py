@@ -70,9 +70,9 @@ table[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].astype(f
 # %%
 recipe = bayeslaw.dynamics.Recipe("wsd:steps=5580,peak=4e-3,decay=0.15,final=0.1,warmup=100", "constant:steps=1800,peak=2e-3")
 logged = curves.frame[(curves.frame["run"] == "wsd-p31-constant-r0") & (curves.frame["domain"] == "target")]
-figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-left = bayeslaw.plots.plot_transfer(recipe, fits["target"], axes[0], logged=logged)
-right = bayeslaw.plots.plot_surface(recipe, fits["target"], axes[1])
+figure, axes = plt.subplots(2, 1, figsize=(6.4, 8.4), layout="constrained")
+above = bayeslaw.plots.plot_transfer(recipe, fits["target"], axes[0], logged=logged)
+below = bayeslaw.plots.plot_surface(recipe, fits["target"], axes[1])
 # %% [markdown]
 # ## Which peak rate?
 #

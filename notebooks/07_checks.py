@@ -132,12 +132,12 @@ report(blind)
 # %%
 held = unseen.frame
 shares = {one.name: transforms(held["loss"].to_numpy(), one.forecast(held).predictive) for one in (fit, blind)}
-figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
-left = bayeslaw.plots.plot_coverage(shares, axes[0], runs=held["run"].nunique())
-right = bayeslaw.plots.plot_transforms(shares, axes[1])
+figure, axes = plt.subplots(2, 1, figsize=(6.4, 8.4), layout="constrained")
+above = bayeslaw.plots.plot_coverage(shares, axes[0], runs=held["run"].nunique())
+below = bayeslaw.plots.plot_transforms(shares, axes[1])
 
 # %% [markdown]
-# Left: calibrated intervals lie on the diagonal. Right: calibrated forecasts fill all bins equally; forecasts that are too high
+# Above: calibrated intervals lie on the diagonal. Below: calibrated forecasts fill all bins equally; forecasts that are too high
 # pile up at the left.
 #
 # Checks use draws and residuals. A law that fits all runs and errs beyond them passes all checks. So hold out the far end of

@@ -165,7 +165,7 @@ def _picture(fit: Fit, runs: Runs, path: Path) -> None:
     fan = forecast(fit, pd.concat(curves, ignore_index=True), force=True)
 
     def draw(ax: Axes) -> None:
-        plot_forecast(fan, ax, measured=there, x="D", unit="adaptation tokens")
+        plot_forecast(fan, ax, measured=there, x="D")
         ax.set_title(
             f"{fit.law.name} fitted to PTPP ≤ 31, forecast at PTPP {ptpp:g}, r = {r:g}:\n"
             "median and 90% equal-tailed interval of the next run" + failure(fan.forced),

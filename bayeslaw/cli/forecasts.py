@@ -16,7 +16,6 @@ from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from bayeslaw.data.table import Runs
     from bayeslaw.forecasting.forecast import Forecast
@@ -47,7 +46,6 @@ def forecast(
 ) -> Answer:
     """Forecast the loss at settings: first the interval to report, then the distance outside the runs."""
     from bayeslaw.core.text import counted, plain
-    from bayeslaw.plots.forecast import forecast_axis
     from bayeslaw.posterior.diagnostics import failures
 
     options.check_outputs("A forecast", output, plot, [fit, at])
@@ -66,12 +64,7 @@ def forecast(
     result = bayeslaw.forecast(loaded, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
-    def draw(ax: Axes) -> None:
-        axis = x or forecast_axis(result)
-        unit = loaded.covariates[axis].unit if axis in loaded.covariates else ""
-        bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, unit=unit, measured=points, x=axis)
-
-    answer.save_picture(plot, draw)
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, measured=points, x=x))
     if mean is None:
         answer.save_table("forecast", table, output, counted(len(table), "setting"), plain(_shown(result, table)))
     else:

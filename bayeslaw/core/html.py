@@ -18,7 +18,16 @@ ROWS, COLUMNS = 12, 12  # of a table in a notebook; the rest is counted
 TEXT = 400  # characters of a note in a notebook
 CELL, WIDE = 100, 40  # characters of a cell, and of one whose text goes over several lines
 NOTES = 6
-_INTERVAL = re.compile(r"^(?P<head>.*?)_?(?P<kind>eti|hdi)(?P<prob>[\d.]+)_lb$")
+_INTERVAL = re.compile(r"^(?P<head>.*?)_?(?P<kind>eti|hdi)(?P<prob>[\d.]+)_(?P<end>lb|width)$")
+_SCORE = re.compile(r"^(?P<score>cover|width)_(?P<kind>eti|hdi)(?P<prob>[\d.]+)$")
+_WORDS = {
+    "elpd": "log predictive density", "se": "standard error", "elpd_diff": "difference from the best",
+    "dse": "standard error of the difference", "p_loo": "effective number of parameters", "k_max": "largest Pareto k",
+    "runs_unsure": "runs not reliably left out", "held_out": "probability on held-out draws",
+    "held_out_se": "Monte Carlo error of the probability", "searched": "probability on the draws of the search", "flops": "FLOPs",
+    "r_hat": "R-hat", "e_folds": "e-folds", "ess_bulk": "bulk effective sample size", "ess_tail": "tail effective sample size",
+}  # fmt: skip
+_SCORES = {"cover": "share inside", "width": "mean width of"}
 _KINDS = {"eti": "equal-tailed interval", "hdi": "highest-density interval"}
 # Colours are the notebook's own, light or dark: rules and frames are a grey that shows on both.
 _RULE = "border-bottom:1px solid rgba(128,128,128,.35)"
@@ -64,8 +73,11 @@ def shown(value: object) -> str:
 def header(column: str) -> str:
     """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lb."""
     if interval := _INTERVAL.match(column):
-        return f"{interval['head'].replace('_', ' ')} {interval['prob']}% {_KINDS[interval['kind']]}".strip()
-    return column.replace("_", " ")
+        name = f"{interval['head'].replace('_', ' ')} {interval['prob']}% {_KINDS[interval['kind']]}".strip()
+        return f"width of the {name}" if interval["end"] == "width" else name
+    if score := _SCORE.match(column):
+        return f"{_SCORES[score['score']]} {score['prob']}% {_KINDS[score['kind']]}s"
+    return _WORDS.get(column, column.replace("_", " "))
 
 
 def cells(table: Mapping[str, Any], most: int) -> dict[str, Any]:

@@ -49,6 +49,22 @@ cover_eti90, width_eti90  share of losses inside the 90% interval, which should 
 crps, log_score           error of the whole predictive distribution; lower is better
 pit_ks_p                  p-value that losses are spread over their distributions as they should be, for independent points"""
 
+MEANINGS = {
+    "fit": "kind of fit", "spread": "interval that is scored", "rows": "rows scored", "base_rows_left_out": "base rows left out",
+    "seen_rows_left_out": "rows left out because the fit has seen them", "sample": "whether the rows are held out",
+    "checks": "checks of the sampling", "model": "verdict on the model", "huber_log": "Huber error of logarithms",
+    "rmse_log": "root mean square error of logarithms", "mae_rel": "mean relative error",
+    "bias_rel": "mean relative error with its sign, above 0 where predictions are too high",
+    "mape_clip": f"mean relative error, values below {CLIP:g} counted as {CLIP:g}",
+    "intercept": "intercept of logarithms on their predictions (0 is best)",
+    "slope": "slope of logarithms on their predictions (1 is best)",
+    "crps": "CRPS: error of the forecast, in the outcome's unit",
+    "log_score": "negative log density", "pit_ks_p": "p-value that probability integral transforms are uniform",
+    "mae": "mean error, in the outcome's unit", "bias": "mean error with its sign, above 0 where predictions are too high",
+    "rmse": "root mean square error, in the outcome's unit",
+}  # fmt: skip
+"""What the columns of a table of scores have, in words for a paper; those of intervals have names that say so."""
+
 
 def huber(residual: Array, delta: float = DELTA) -> Array:
     """Huber loss of residuals: r^2/2 up to delta, then delta (|r| - delta/2)."""

@@ -1,4 +1,5 @@
-"""Pictures, one a function. Each draws on matplotlib axes, by default those of a new figure, and returns them; none saves a file.
+"""Pictures, one a function. Each draws on matplotlib axes, by default those of a new figure, and returns them; `save_figure` writes
+one to a file.
 
 `ci_prob` is the probability of the equal-tailed intervals and bands.
 """

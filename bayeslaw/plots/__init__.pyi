@@ -23,6 +23,7 @@ from .predictive import plot_loo_pit as plot_loo_pit
 from .predictive import plot_predictive as plot_predictive
 from .prior import plot_prior as plot_prior
 from .schedules import plot_schedules as plot_schedules
+from .style import save_figure as save_figure
 from .training import plot_course as plot_course
 from .training import plot_optimum as plot_optimum
 from .training import plot_surface as plot_surface

@@ -64,7 +64,7 @@ def plot_chain(
     >>> from matplotlib.figure import Figure
     >>> loss, accuracy = bayeslaw.load_fit("fit.nc"), bayeslaw.load_fit("accuracy.nc")
     >>> chain = bayeslaw.chain(loss, accuracy, {"N": 1e9, "D": "1e9:1e11:9", "chance": 0.25, "items": 1000})
-    >>> [ax.get_ylabel() for ax in bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1))]
+    >>> [ax.get_ylabel() for ax in bayeslaw.plots.plot_chain(chain, Figure(figsize=(6, 6)).subplots(2, 1))]
     ['loss (nats/token)', 'accuracy (share of questions)']
     """
     expect(chain, Chain, "bayeslaw.chain(first, second, settings)")
@@ -102,13 +102,13 @@ def chain_panels(
 
     def above(ax: Axes) -> None:
         _draw(ax, heads, chain.first.predictive, x, ci_prob, None if link is None else link[place], first, [])
-        finish(ax, _name(x), first.labelled(chain.first.unit), title + failure(chain.forced))
+        finish(ax, _name(chain, x), first.labelled(chain.first.unit), title + failure(chain.forced))
 
     def below(ax: Axes) -> None:
         texts = [name for name in lines if lines[name].dtype.kind not in "fiu" and name != "run"]
         _draw(ax, lines, draws, x, ci_prob, own, second, list(map(str, texts)), _chance(chain, mean))
         label = second.labelled(chain.second.unit)
-        finish(ax, _name(x), f"{label}, mean over {mean}" if mean else label, "")
+        finish(ax, _name(chain, x), f"{label}, mean over {mean}" if mean else label, "")
 
     return above, below
 
@@ -122,8 +122,10 @@ def _axis(chain: Chain) -> str:
     return max(counts, key=counts.__getitem__)
 
 
-def _name(x: str) -> str:
-    return "compute (FLOPs, 6 N D)" if x == COMPUTE else x
+def _name(chain: Chain, x: str) -> str:
+    """Return the name of the horizontal axis with its unit."""
+    known = {name: c.unit for part in chain.first.members for name, c in part.fit.covariates.items()}
+    return "compute (FLOPs, 6 N D)" if x == COMPUTE else chain.first.outcome.of_unit(x, known.get(x, ""))
 
 
 def _along(settings: pd.DataFrame, x: str) -> Array:

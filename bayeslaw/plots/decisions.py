@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.html import header
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import compact, counted
 from bayeslaw.data.validate import complete
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 AWAY, POINTS = 8.0, 81  # factor beyond the interval of the best value in which costs are drawn, and at how many values
 GRID = (61, 81)  # replay shares, log tokens
 AROUND = 12.0  # factor about the best N in which losses at equal compute are drawn
+BEST = "best: the probability that it is the best of the menu"
 THINNED = 400  # draws whose median is drawn as a landscape
 
 
@@ -130,10 +132,10 @@ def _marks(plan: Plan, ax: Axes, unit: float) -> None:
     """Mark the plan and the deterministic plan, with the probabilities of both."""
     style: dict[str, Any] = {"mec": "white", "ls": "", "zorder": 5, "clip_on": False}  # a plan may lie on the edge
     if (best := plan.shown) is not None:
-        label = f"plan at {plan.confidence:.0%}" if plan.best is not None else f"most probable point: {best.held_out:.0%}"
+        label = f"plan at {plan.confidence:.0%}" if plan.best is not None else f"most probable point: kept with {best.held_out:.0%}"
         ax.plot(100 * best.replay, best.tokens / unit, marker="*", ms=16, color=COLOURS[1], label=label, **style)
     if (fixed := plan.deterministic) is not None:
-        label = f"deterministic plan: {fixed.held_out:.0%}"
+        label = f"deterministic plan: kept with {fixed.held_out:.0%}"
         ax.plot(100 * fixed.replay, fixed.tokens / unit, marker="D", ms=7, color=COLOURS[3], label=label, **style)
 
 
@@ -275,7 +277,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
     ax.set_xscale("log")
     notes = [f"bands: {ci_prob * 100:g}% equal-tailed, of the law's loss, from {_thinned(allocation)}"]
     if allocation.extrapolated:
-        notes.append("the bars of the marks also have the law's error as learnt")
+        notes.append("the marks and their bars also have the law's error as learnt")
     if len(allocation.runs):
         notes.append("dashed: outside the runs in N, D or compute")
     if count > len(chosen):
@@ -381,6 +383,8 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     served = life.costs.served
     amount = f"{compact(float(np.mean(served)))} served tokens" + ("" if np.ptp(served) == 0 else " in the mean")
     notes = [f"{'bars' if life.sizes is not None else 'bands'}: {ci_prob * 100:g}% equal-tailed, of the draws by themselves"]
+    if life.sizes is not None:
+        notes.append(BEST)
     if open_ended:
         notes.append("bars with an arrow have no end: some draws don't get there with this size")
     if unreached:
@@ -470,7 +474,8 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
         ax.annotate(f"best {share:.0%}", (i, top), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=SMALL)
         if in_costs and not own.problem.prices.certain(menu.minimise):
             notes = ["lines: 90% equal-tailed intervals of the cost"]
-    ax.set_xticks(range(len(menu.models)), [short_number(float(model["N"])) for model in menu.models])
+    differing = [name for name in menu.models[0] if len({model[name] for model in menu.models}) > 1]
+    ax.set_xticks(range(len(menu.models)), ["\n".join(_named(model, differing)) for model in menu.models])
     ax.set_xlim(-0.6, len(menu.models) - 0.4)
     ax.margins(y=0.12)
     first = next(own for own in menu.plans if own is not None)
@@ -479,7 +484,13 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
     unit = first.problem.losses[-1].unit if menu.minimise == "target-loss" else "relative rise"
     y = f"{UNITS[menu.minimise]} of the whole life" if in_costs else f"{menu.minimise.replace('-', ' ')} ({unit})"
     title = f"plans of each checkpoint at confidence {first.confidence:.0%}"
+    notes.append(BEST)
     return finish(ax, "checkpoint", y, title + failure(any(own is not None and own.forced for own in menu.plans)), notes)
+
+
+def _named(model: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Say by which values a checkpoint differs from others."""
+    return [f"{name} = {short_number(float(model[name]))}" for name in names]
 
 
 def _life_bar(ax: Axes, place: int, own: Plan, point: PlanPoint, unit: str, *, first: bool) -> float:
@@ -548,7 +559,7 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
     centre, lower, upper = quantiles(cost, ci_prob, axis=0)
     ax.fill_between(across, lower, upper, color=COLOURS[0], alpha=0.25, lw=0, label=f"{100 * ci_prob:g}% equal-tailed interval")
     ax.plot(across, centre, color=COLOURS[0], label="median")
-    ax.axvspan(low, high, color=COLOURS[1], alpha=0.2, lw=0, label=f"best {of}, {100 * ci_prob:g}% equal-tailed")
+    ax.axvspan(low, high, color=COLOURS[1], alpha=0.2, lw=0, label=f"best {of}, {100 * ci_prob:g}% equal-tailed interval")
     ax.axvline(middle, color=COLOURS[1], lw=1.2)
     ax.set_xscale("log")
     ax.set_ylim(0, max(1.0, 1.2 * float(centre.max())))
@@ -581,7 +592,7 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ax.plot(infeasible, np.full(len(infeasible), 0.03), label="infeasible", **cross)
     if len(plans) and plans["tokens"].max() > 5 * plans["tokens"].min():
         ax.set_yscale("log")
-    ax.margins(x=0.12, y=0.15)
+    ax.margins(x=0.2, y=0.15)
     title = "tokens needed for each confidence" + failure(has_failed(frontier))
     return finish(ax, "confidence that all constraints hold (%)", "adaptation tokens", title)
 
@@ -638,14 +649,15 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
         ax.annotate(text, (end, top), xycoords=("data", "axes fraction"), xytext=offset, textcoords="offset points", **place)
     ax.set_xlim(0, anchors.market.budget)
     unit = f" ({anchors.targets.unit})" if anchors.targets.unit else ""
-    width = f"predicted width of the {anchors.ci_prob * 100:g}%\nequal-tailed interval, {anchors.targets.kind}{unit}"
+    kind = anchors.targets.kind.replace("discrepancy", "discrepancy of ")
+    width = f"predicted width of the {anchors.ci_prob * 100:g}% equal-tailed interval, {kind}{unit}"
     return _finish_anchors(ax, f"spent ({anchors.candidates.unit})", width, picks)
 
 
 def _finish_anchors(ax: Axes, x: str, y: str, picks: pd.DataFrame) -> Axes:
     """Label the axes of a picture of chosen runs; from 0 upwards."""
     finish(ax, x, y, "predicted gain from the next runs" + failure(has_failed(picks)))
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.05 * ax.dataLim.y1)  # the default margin is of what the widths differ by, and cuts the first mark
     return ax
 
 
@@ -670,5 +682,4 @@ def plot_picks(picks: pd.DataFrame, ax: Axes | None = None) -> Axes:
     for some, face, label in ((worth, COLOURS[0], "worth its price"), (~worth, "white", "not worth its price")):
         if some.any():
             ax.plot(picks["spent"][some], picks[name][some], ls="", marker="o", ms=6, mfc=face, mec=COLOURS[0], label=label)
-    width = f"predicted {name.removesuffix('_width').replace('_eti', ' interval, equal-tailed, ')}%, width"
-    return _finish_anchors(ax, "spent (unit of the budget)", width, picks)
+    return _finish_anchors(ax, "spent (unit of the budget)", f"predicted {header(name)}", picks)

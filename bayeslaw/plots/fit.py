@@ -23,15 +23,19 @@ from bayeslaw.plots.style import (
     DASHES,
     MARKERS,
     MOST_LINES,
+    NARROW,
     SHARES,
     SMALL,
+    WIDTH,
     expect,
     failure,
     finish,
     has_failed,
     new_axes,
     note_hidden,
+    panel_width,
     share_interval,
+    space_ticks,
 )
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import parameter_unit
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 PRIOR_DRAWS = 20_000
 EDGE = 4.0  # positions beyond so many sd of the prior are drawn at the edge: no prior draws lie there
 SHOWN = 1_500  # draws of a scatter
-PANEL = 26  # characters that fit into the label of a small panel
+PANEL, NARROW_PANEL = 26, 16  # characters that fit into the label of a small panel, and beside narrow axes
 WIDE = 3.0  # least ratio of quantiles at which a positive parameter has a logarithmic axis
 
 
@@ -54,9 +58,10 @@ def _symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
 
 
-def _halved(label: str) -> str:
-    """Return a label in two lines if it is long."""
-    return "\n".join(textwrap.wrap(label, max(PANEL, len(label) // 2 + 8), break_long_words=False))
+def _halved(label: str, narrow: bool) -> str:
+    """Return a label in two lines if it is long, or in more beside narrow axes."""
+    most = NARROW_PANEL if narrow else max(PANEL, len(label) // 2 + 8)
+    return "\n".join(textwrap.wrap(label, most, break_long_words=False))
 
 
 def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, seed: int = 0) -> Axes:
@@ -85,6 +90,8 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
     ax = ax or new_axes()
     ax.axvspan(-reach, reach, color="0.88", lw=0, zorder=0)
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
+    narrow = panel_width(ax) < WIDTH  # the axes would be a slit between their texts
+    between = "\n" if narrow else " "
     for row, name in enumerate(names):
         middle, low, high = quantiles(draws[name], ci_prob)
         at = [_position(prior[name], v) for v in (low, middle, high)]
@@ -94,11 +101,12 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
         for x in (at[0], at[2]):
             if abs(x) >= EDGE:
                 ax.plot(x, row, marker="<" if x < 0 else ">", ms=5, color=colour)
-        numbers = f"{significant(middle, 3)} [{significant(low, 3)}, {significant(high, 3)}]"
-        ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
-    ax.set_yticks(range(len(names)), [_halved(_symbol(fit, name)) for name in names], fontsize=SMALL, linespacing=0.95)
+        numbers = f"{significant(middle, 3)}{between}[{significant(low, 3)}, {significant(high, 3)}]"
+        ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center", linespacing=0.95)
+    ax.set_yticks(range(len(names)), [_halved(_symbol(fit, name), narrow) for name in names], fontsize=SMALL, linespacing=0.95)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
+    ax.set_xticks([-3, 0, 3] if narrow else [-4, -2, 0, 2, 4])
     percent = f"{ci_prob * 100:g}%"
     title = f"{fit.name}: median and {percent} equal-tailed interval;\nband: {percent} interval of the prior"
     return finish(ax, "position in the prior (standard deviations)", "", title + failure(not fit.passed))
@@ -163,17 +171,15 @@ def _wide(*samples: Array) -> bool:
 
 
 def _few_ticks(ax: Axes) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     ax.tick_params(labelsize=SMALL)
     for axis in (ax.xaxis, ax.yaxis):
         low, high = sorted(axis.get_view_interval())
         if axis.get_scale() != "log":
             axis.set_major_locator(MaxNLocator(4))
-        elif high < 30 * low:  # less than a decade and a half: 1, 2, 5
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            axis.set_minor_locator(NullLocator())
-            axis.set_major_formatter(lambda value, _: f"{value:.3g}")
+        elif high < NARROW * low:
+            space_ticks(axis)
         else:
             axis.set_major_locator(LogLocator(numticks=5))
             # Powers of ten; 1000000 would run into its neighbours.

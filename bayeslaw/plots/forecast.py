@@ -99,7 +99,8 @@ def plot_forecast(
         Measured losses: columns `loss` (or the name of another outcome), the covariates by which curves differ, and the text
         columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
-        Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit. Where
+        Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit (by
+        default that of the law's card). Where
         settings have N and D it may be 'compute', which is 6 N D: one curve for each N, or where N and D change together, one for
         all.
     fitted : bool
@@ -110,8 +111,8 @@ def plot_forecast(
     >>> from matplotlib.figure import Figure
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> forecast = fit.forecast(bayeslaw.grid(fit, {"N": [1e8, 1e9], "D": "1e8:1e11:20"}))
-    >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), unit="tokens").get_xlabel()
-    'D (tokens)'
+    >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), x="D").get_xlabel()
+    'D (training tokens)'
     >>> bayeslaw.plots.plot_forecast(forecast, Figure().subplots(), x="compute").get_xlabel()
     'compute (FLOPs)'
     """
@@ -122,6 +123,7 @@ def plot_forecast(
     if x not in forecast.outside and not by_compute:
         known = ", ".join(map(str, forecast.outside))
         raise BayeslawError(f"{x!r} is not a covariate of {forecast.law}, which has {known}.", code="unknown-covariate")
+    unit = unit or next((part.fit.covariates[x].unit for part in forecast.members if x in part.fit.covariates), "")
     table = forecast.summary(ci_prob)
     texts = text_columns(forecast, table)
     table = _headline(forecast, table.assign(**texts), ci_prob)
@@ -134,7 +136,8 @@ def plot_forecast(
     covariates = [str(c) for c in forecast.outside if c not in along] + _asked(forecast, table, x)
     others = [*(c for c in covariates if table[c].unique().size > 1), *map(str, texts)]
     groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
-    drawn = [group.sort_values(x) for _, group in groups[:MOST_LINES]]
+    shown = [groups[i] for i in evenly(len(groups), MOST_LINES)]
+    drawn = [group.sort_values(x) for _, group in shown]
     if losses is not None:
         if missing := [c for c in (x, *others, outcome.name) if c not in losses]:
             lacking = ", ".join(map(str, missing))
@@ -143,7 +146,7 @@ def plot_forecast(
             )
         losses = losses.assign(**text_columns(forecast, losses))
     ax = ax or new_axes()
-    for i, (group, (key, _)) in enumerate(zip(drawn, groups, strict=False)):
+    for i, (group, (key, _)) in enumerate(zip(drawn, shown, strict=True)):
         setting = dict(zip(others, key, strict=True))
         _draw_setting(ax, i, group, along, x, _words(setting) or forecast.law)
     note_hidden(ax, len(groups), "setting")
@@ -167,6 +170,8 @@ def plot_forecast(
     keep_within(ax, outcome)
     if any(_elsewhere(group, along) for group in drawn):
         notes.append("dashed: outside the runs in another covariate")
+    if fixed := {c: table[c].iloc[0] for c in covariates if c not in others}:
+        notes.insert(0, f"at {_words(fixed)}")
     if "extrapolated" in forecast.headlines:
         inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
         notes.insert(0, f"interval: {inside}")
@@ -297,7 +302,7 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
             near.setdefault(setting, []).append(i)
     if shown:
         ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted {outcome.plural}: {shown}")
-    counts: dict[str, int] = {}
+    counts, marks = dict[str, int](), dict[str, set[str]]()
     for setting, lines in near.items():
         here = dict(zip(others, setting, strict=True))
         nearest = pd.DataFrame([here])
@@ -306,10 +311,13 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
         different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
         before = shown
         points(_same(rows, nearest, others), lines[0], color="0.45")
-        counts[_words(different)] = counts.get(_words(different), 0) + shown - before
+        words = _words(different)
+        counts[words] = counts.get(words, 0) + shown - before
+        marks.setdefault(words, set()).add(MARKERS[lines[0]])
     for words, count in counts.items():
         if count:
-            ax.plot([], [], ls="", marker="o", ms=3, color="0.45", label=f"fitted, nearest at {words}: {count}")
+            marker = marks[words].pop() if len(marks[words]) == 1 else MARKERS[0]
+            ax.plot([], [], ls="", marker=marker, ms=3, color="0.45", label=f"fitted, nearest at {words}: {count}")
     notes = [f"{int(left.sum())} of {len(rows)} fitted {outcome.plural} are of other settings and not drawn"] if left.any() else []
     if thinned:
         of, lie = (outcome.name, "lies") if thinned == 1 else (outcome.plural, "lie")

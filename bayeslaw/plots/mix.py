@@ -16,7 +16,7 @@ WIDTH, MARK = 0.55, 40  # of a bar, in shares; of a point
 
 
 def plot_mix(mixed: Mix, ax: Axes | None = None) -> Axes:
-    """Draw the recommended shares as bars, with the range of each draw's own best share, today's, and the range considered.
+    """Draw the recommended shares as bars with the interval of single draws' best shares, today's, and the range considered.
 
     Parameters
     ----------
@@ -27,22 +27,23 @@ def plot_mix(mixed: Mix, ax: Axes | None = None) -> Axes:
     --------
     >>> from matplotlib.figure import Figure
     >>> mixed = bayeslaw.mix(bayeslaw.load_fit("mixtures.nc"), at={"N": 1e9, "D": 2e10})
-    >>> bayeslaw.plots.plot_mix(mixed, Figure().subplots()).get_ylabel()
+    >>> bayeslaw.plots.plot_mix(mixed, Figure().subplots()).get_xlabel()
     'share of the mixture (%)'
     """
     ax = ax or new_axes()
-    x, shown = np.arange(len(mixed.shares)), np.array([mixed.attainable[s] for s in mixed.shares])
+    rows, shown = np.arange(len(mixed.shares)), np.array([mixed.attainable[s] for s in mixed.shares])
     low, high = 100 * np.quantile(mixed.optima[list(mixed.shares)], [0.05, 0.95], axis=0)
     label = "recommended" if mixed.best is not None else "most draws meet the limits"
-    ax.bar(x, 100 * shown, WIDTH, color=COLOURS[1], alpha=0.6, label=label)
-    ax.vlines(x, low, high, color=COLOURS[0], lw=2, label="best of each draw, 90% of draws")
+    ax.barh(rows, 100 * shown, WIDTH, color=COLOURS[1], alpha=0.6, label=label)
+    ax.hlines(rows, low, high, color=COLOURS[0], lw=2, label="best of single draws, 90% equal-tailed interval")
     if mixed.today is not None:
-        ax.scatter(x, [100 * mixed.today[s] for s in mixed.shares], MARK, marker="D", color=COLOURS[2], zorder=3, label="today")
+        ax.scatter([100 * mixed.today[s] for s in mixed.shares], rows, MARK, marker="D", color=COLOURS[2], zorder=3, label="today")
     ends = 100 * np.array([mixed.bounds[s] for s in mixed.shares])
-    ax.hlines(
-        ends.T.ravel(), np.tile(x - WIDTH / 2, 2), np.tile(x + WIDTH / 2, 2), color="0.4", lw=0.8, ls=":", label="range considered"
-    )
-    ax.set_xticks(x, list(mixed.shares))
-    ax.set_ylim(bottom=0)
+    start, end = (np.tile(rows + side * WIDTH / 2, 2) for side in (-1, 1))
+    ax.vlines(ends.T.ravel(), start, end, color="0.4", lw=0.8, ls=":", label="range considered")
+    ax.set_yticks(rows, list(mixed.shares))
+    ax.invert_yaxis()
+    ax.set_xlim(left=0)
     weighed = ", ".join(f"{w:.2g} {name}" for name, w in mixed.weights.items())
-    return finish(ax, "", "share of the mixture (%)", f"mixture of least loss: {weighed}{failure(mixed.forced)}")
+    title = f"mixture of least loss, weights {weighed}" if len(mixed.weights) > 1 else "mixture of least loss"
+    return finish(ax, "share of the mixture (%)", "", title + failure(mixed.forced))

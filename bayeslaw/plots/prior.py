@@ -11,6 +11,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import tails
+from bayeslaw.core.text import counted
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
 from bayeslaw.laws.card import load_law
@@ -106,7 +107,8 @@ def plot_prior(
     curve = place.size == axis.size
     ax.plot(place, bands[OUTER][0], ls="-" if curve else "", marker="" if curve else "_", color=COLOURS[0], label="median")
     if curve:
-        ax.plot(place, outcomes[:LINES, np.argsort(axis)].T, color=COLOURS[0], lw=0.4)
+        lines = ax.plot(place, outcomes[:LINES, np.argsort(axis)].T, color=COLOURS[0], lw=0.4)
+        lines[0].set_label(counted(len(lines), "draw"))
     name, top = law.outcome.name, float(np.nanmax(bands[INNER]))
     low = float(np.nanmin(bands[INNER]))
     if name in frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from bayeslaw.laws.outcome import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.gridspec import GridSpec
 
@@ -32,10 +34,13 @@ COLORMAP = "cividis"  # readable for the colour-blind and in grey
 PICTURES = (".png", ".pdf", ".svg")
 SMALL, MEDIUM = 8, 9  # points: of ticks, legends and texts in a picture, and of its labels and titles
 WIDTH, HEIGHT = 5.6, 3.6  # inches of a panel: at a width of 400 pixels, as on a phone, the smallest text is 8 pixels high
+LEAST_HEIGHT = 2.2  # of a panel of a narrower picture
 DPI = 220
-UPRIGHT = 40  # letters that a vertical label of a panel holds
+UPRIGHT = (20, 40)  # least and most letters in a line of a vertical label
 LETTERS = 15.0  # of the small size that an inch holds
 MARGIN = 0.7  # inches beside the axes for ticks and label
+NARROW = 30.0  # ratio of the ends of a logarithmic axis below which it is numbered at 1, 2 and 5
+PLAIN = (1e-2, 1e4)  # numbers of ticks in this range have no power of ten
 DECADE = 10.0  # ratio of the ends of what is drawn from which on an axis is logarithmic
 COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
@@ -157,7 +162,8 @@ def count_measured(ax: Axes, ci_prob: float, held: int, missed: int) -> None:
         How many values lie inside and outside.
     """
     hollow: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5.5, "mfc": "white", "mec": "0.3", "mew": 1.3}
-    ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}% interval: {held}", **hollow)
+    if held or missed:
+        ax.plot([], [], label=f"measured, inside the {ci_prob * 100:g}% interval: {held}", **hollow)
     if missed:
         ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
 
@@ -187,11 +193,13 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **le
     **legend
         Options of the legend that replace the usual ones.
     """
-    ax.set_xlabel(x, fontsize=MEDIUM)
-    ax.set_ylabel(_broken(y, UPRIGHT), fontsize=MEDIUM)
+    lay_out(ax)
+    ax.set_xlabel(wrapped(ax, x, MEDIUM), fontsize=MEDIUM)
+    ax.set_ylabel(_broken(y, _upright(ax)), fontsize=MEDIUM)
     ax.tick_params(labelsize=SMALL, which="both")
     for axis in (ax.xaxis, ax.yaxis):
         axis.get_offset_text().set_fontsize(SMALL)
+        space_ticks(axis)
     ax.set_title(wrapped(ax, title, MEDIUM, balanced=True), fontsize=MEDIUM)
     put_legend(ax, notes, **legend)
     return ax
@@ -214,22 +222,57 @@ def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | Non
     if not shown and not notes:
         return
     labels = [str(handle.get_label()) for handle in shown]
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    if figure.get_layout_engine() is None and ax.get_subplotspec() is not None:
-        figure.set_layout_engine("constrained")
+    figure = lay_out(ax)
     lines = max(1, ax.get_xlabel().count("\n") + bool(ax.get_xlabel()))
     below = ax.transAxes + ScaledTranslation(0, -(UNDER + (lines - 1) * MEDIUM * 1.2) / 72, figure.dpi_scale_trans)
     most = _letters(ax, SMALL)
     usual: dict[str, Any] = {
         "loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "borderaxespad": 0.0, "fontsize": SMALL,
         "frameon": False, "columnspacing": 1.2, "handletextpad": 0.6,
-        "ncols": max(1, min(4, int(most / (max(map(len, labels), default=1) + 6)))),
+        "ncols": _columns(labels, most),
     }  # fmt: skip
     if notes:
         text = "\n".join(wrapped(ax, note, SMALL) for note in notes)
         usual |= {"title": text, "title_fontsize": SMALL, "alignment": "left"}
     ax.legend(shown, [_broken(label, most - 7) for label in labels], **usual | options)
+
+
+def _columns(labels: Sequence[str], most: float) -> int:
+    """In how many columns labels, from the top down, fit into a width of so many letters: each is as wide as its longest label."""
+
+    def width(count: int) -> int:
+        return sum(6 + max(map(len, column)) for column in np.array_split(labels, count) if len(column))
+
+    return max((count for count in range(2, 5) if width(count) <= most), default=1)
+
+
+def lay_out(ax: Axes) -> Figure:
+    """Give the figure of axes matplotlib's constrained layout if it has no layout, so that no label is cut off; return it."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    if figure.get_layout_engine() is None and ax.get_subplotspec() is not None:
+        figure.set_layout_engine("constrained")
+    return figure
+
+
+def space_ticks(axis: Axis) -> None:
+    """Number a logarithmic axis of less than a decade and a half at 1, 2 and 5: matplotlib's numbers would run into each other."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() == "log" and high < NARROW * low and axis.isDefault_majloc:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: _tick(value))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _tick(value: float) -> str:
+    """Return the number of a tick: 0.5, 20, or 2 × 10^9 as matplotlib writes it."""
+    if PLAIN[0] <= value < PLAIN[1]:
+        return f"{value:g}"
+    power = math.floor(math.log10(value) + 1e-9)
+    factor = f"{value / 10.0**power:.3g}"
+    return rf"$\mathdefault{{{'' if factor == '1' else factor + r' \times '}10^{{{power}}}}}$"
 
 
 def wrapped(ax: Axes, text: str, size: float, *, balanced: bool = False) -> str:
@@ -251,12 +294,26 @@ def _broken(line: str, most: float, balanced: bool = False) -> str:
     return "\n".join(parts)
 
 
+def _upright(ax: Axes) -> int:
+    """How many letters of a vertical label fit beside axes."""
+    place, figure, root = ax.get_subplotspec(), ax.get_figure(root=False), ax.get_figure(root=True)
+    assert figure is not None
+    assert root is not None
+    rows = 1 if place is None else place.get_gridspec().nrows / len(place.rowspan)
+    height = figure.bbox.height / root.dpi / rows - MARGIN
+    return int(np.clip(height * LETTERS * SMALL / MEDIUM, *UPRIGHT))
+
+
 def _letters(ax: Axes, size: float) -> float:
     """How many letters of a size fit beside the margin of one column of the figure."""
+    return max(12.0, (panel_width(ax) - MARGIN) * LETTERS * SMALL / size)
+
+
+def panel_width(ax: Axes) -> float:
+    """Return the inches of a column of the figure in which axes stand, with their labels."""
     place, figure = ax.get_subplotspec(), ax.get_figure(root=True)
     assert figure is not None
-    columns = 1 if place is None else place.get_gridspec().ncols / len(place.colspan)
-    return max(12.0, (figure.get_figwidth() / columns - MARGIN) * LETTERS * SMALL / size)
+    return figure.get_figwidth() / (1 if place is None else place.get_gridspec().ncols / len(place.colspan))
 
 
 def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
@@ -290,12 +347,28 @@ def show_dollars(figure: Figure) -> None:
             text.set_parse_math(False)
 
 
-def save_figure(path: Path, draw: Callable[[Axes], object]) -> None:
-    """Draw one panel into a new figure and write it as .png, .pdf or .svg."""
-    save_panels(path, [draw])
+def save_figure(path: str | Path, draw: Callable[[Axes], object], *, width: float = WIDTH, height: float | None = None) -> None:
+    """Draw a picture and write it as .png, .pdf or .svg; its title, legend and notes make it as much higher as they need.
+
+    Letters keep their size of 8 and 9 points at every width.
+
+    Parameters
+    ----------
+    path : str or Path
+    draw : callable
+        Takes axes and draws on them.
+    width, height : float, optional
+        In inches: of the picture, such as 3.3 for a column of a paper in two columns, and of its axes with their labels.
+
+    Examples
+    --------
+    >>> fit = bayeslaw.load_fit("fit.nc")
+    >>> bayeslaw.plots.save_figure("parameters.pdf", lambda ax: bayeslaw.plots.plot_parameters(fit, ax), width=3.3)
+    """
+    save_panels(Path(path), [draw], height or min(HEIGHT, max(LEAST_HEIGHT, HEIGHT * width / WIDTH)), width)
 
 
-def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT) -> None:
+def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT, width: float = WIDTH) -> None:
     """Draw panels below each other into a new figure and write it as .png, .pdf or .svg.
 
     Side by side their texts would be too small to read where a page is narrow.
@@ -304,7 +377,7 @@ def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: 
     ----------
     path, panels : Path and sequence of functions
         Each draws on the axes of its panel.
-    height : float
+    height, width : float
         Of a panel with its ticks and horizontal label, in inches.
     """
 
@@ -315,7 +388,7 @@ def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: 
             draw_panel(figure.add_subfigure(grid[row, 0]).subplots())
         return grid
 
-    _save(path, (WIDTH, (height + 0.4) * len(panels)), draw_all)
+    _save(path, (width, (height + 0.4) * len(panels)), draw_all)
 
 
 def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]) -> None:

@@ -78,7 +78,9 @@ def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 
     )
     if (outside := table["extrapolation"] != "inside").any():
         across = ax.get_xaxis_transform()
-        ax.fill_between(steps, 0, 1, where=outside, transform=across, color="0.92", lw=0, zorder=0, label="outside the fitted runs")
+        # From the step before to the step after: a single step outside has no width.
+        near = outside | outside.shift(1, fill_value=False) | outside.shift(-1, fill_value=False)
+        ax.fill_between(steps, 0, 1, where=near, transform=across, color="0.92", lw=0, zorder=0, label="outside the fitted runs")
     return finish(ax, "step", f"loss ({forecast.unit})", f"{forecast.law}{failure(forecast.forced)}")
 
 
@@ -191,7 +193,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None,
     weights, space = np.array([b.objective.weight for b in order]), order[0].landscape.space
     own = np.array([[b.landscape.space.choices(point)[name] for point in b.own] for b in order])
     _, low, high = quantiles(own, ci_prob, axis=1)
-    label = f"best of single draws, {ci_prob * 100:g}% equal-tailed"
+    label = f"best of single draws, {ci_prob * 100:g}% equal-tailed interval"
     ax = ax or new_axes()
     ax.fill_between(weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=label)
     lines = {"best": [b.choice[name] for b in order], "plug-in, without uncertainty": [b.plug_in[name] for b in order]}
@@ -265,13 +267,13 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
     ax = ax or new_axes()
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], **LOGGED)
-    _band(ax, watch.steps, watch.loss.T, 0, f"forecast, {ci_prob * 100:g}% equal-tailed", ci_prob)
-    for path in watch.loss[:: max(len(watch.loss) // 5, 1)]:
-        ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6)
+    _band(ax, watch.steps, watch.loss.T, 0, f"forecast: median, {ci_prob * 100:g}% equal-tailed interval", ci_prob)
+    for i, path in enumerate(watch.loss[:: max(len(watch.loss) // 5, 1)]):
+        ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6, label=None if i else "single draws")
     if watch.target is not None:
         label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
-    ax.axvline(watch.step, color="0.6", lw=0.8)
+    ax.axvline(watch.step, color="0.6", lw=0.8, label=f"last logged step, {watch.step:,}")
     notes = [] if logged is None else _without_the_beginning(ax, watch, logged)
     return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed), notes)
 

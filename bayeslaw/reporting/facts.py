@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError
-from bayeslaw.core.html import plain_value, table
+from bayeslaw.core.html import header, plain_value, table
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.data.table import IN_MEMORY, Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
-from bayeslaw.evaluation.scores import sample_note, score
+from bayeslaw.evaluation.scores import MEANINGS, sample_note, score
 from bayeslaw.forecasting.stack import Posterior, fits_of, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.noise.noise import LEAST
@@ -188,12 +188,14 @@ def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any)
 
 
 def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
-    """Return scores with one row for each score and one column for each fit, since there are more scores than fits."""
+    """Return scores with a row for each score, a column for each fit and its meaning: there are more scores than fits."""
     head = [c for c in ("held_out", "law", "noise", "fit") if c in scores and scores[c].fillna("").unique().size > 1] or ["law"]
     names = [" ".join(str(v) for v in row if isinstance(v, str)) for row in scores[head].itertuples(index=False)]
     unique = [n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names, 1)]
     turned = scores.drop(columns=head).T.set_axis(unique, axis=1)
-    return table(caption, turned.rename_axis("score").reset_index())
+    turned = turned.rename_axis("score").reset_index()
+    turned["meaning"] = [MEANINGS.get(name, header(name)) for name in turned["score"]]
+    return table(caption, turned)
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------

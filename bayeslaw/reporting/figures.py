@@ -108,10 +108,10 @@ class _Named(NamedTuple):
 def _data_picture(fit: Fit, named: _Named, curves: Forecast, others: int, ci_prob: float) -> Picture:
     """Return the picture of curves through the data, of which `others` more settings are not drawn."""
     (label, percent, mark), outcome, x = named, fit.law.outcome, forecast_axis(curves)
-    options: dict[str, Any] = {"ci_prob": ci_prob, "x": x, "unit": fit.covariates[x].unit}
+    options: dict[str, Any] = {"ci_prob": ci_prob, "x": x}
     few = f" Curves of {counted(others, 'other setting')} are not drawn." if others else ""
     return Picture(
-        f"{label} against its own data: latent median, {percent} {INTERVAL} of the next run, fitted {outcome.plural} as points."
+        f"{label} against its own data: median, {percent} {INTERVAL} of the next run, fitted {outcome.plural} as points."
         f"{few}{mark}",
         f"{outcome.heading} against {x} under {label}, a curve with its interval for each of some runs, beside the "
         f"{outcome.plural} that they logged.",

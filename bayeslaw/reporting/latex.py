@@ -123,7 +123,7 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
     for number, fit in enumerate(facts["fits"], 1):
         of, parameters = f" of {fit['label']}", fit["parameters"]
         hidden = ("checks", *(c for c in parameters["columns"] if c.startswith("prior_")))
-        caption = f"{parameters['caption']}{of}: medians and {facts['interval']}s"
+        caption = f"{parameters['caption']} ({fit['label']}): medians and {facts['interval']}s"
         tables[f"fit{number}-data"] = (fit["data"]["ranges"]["caption"] + of, tabular(fit["data"]["ranges"]))
         tables[f"fit{number}-checks"] = (fit["checks"]["caption"] + of, tabular(fit["checks"]))
         tables[f"fit{number}-parameters"] = (caption, tabular(parameters, hidden, symbols=True))
@@ -131,7 +131,7 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
         if forecast["table"]:
             tables[f"forecast{number}-table"] = (forecast["table"]["caption"], tabular(forecast["table"], ("checks",)))
     for number, table in enumerate(facts["comparison"]["tables"], 1):
-        tables[f"comparison{number}-table"] = (table["caption"], tabular(table))
+        tables[f"comparison{number}-table"] = (table["caption"], tabular(_in_words(table)))
     for name in ("anchors", "plan"):
         if facts[name]:
             tables[f"{name}-table"] = (facts[name]["table"]["caption"], tabular(facts[name]["table"]))
@@ -139,6 +139,13 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
     texts["methods.tex"] = "\n\n".join(fit["methods"]["latex"] for fit in facts["fits"]) + "\n"
     texts["report.tex"] = _document(facts, {name: caption for name, (caption, _) in tables.items()})
     return {name: text.encode() for name, text in texts.items()}
+
+
+def _in_words(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a table of scores that shows their meanings first, in place of their names; others as they are."""
+    if not {"score", "meaning"} <= {*table["shown"]}:
+        return table
+    return {**table, "shown": ["meaning", *(name for name in table["shown"] if name not in ("score", "meaning"))]}
 
 
 def _document(facts: Mapping[str, Any], captions: Mapping[str, str]) -> str:

@@ -191,7 +191,7 @@ def report(
     facts["anchors"], facts["plan"] = None, None
     if picks is not None:
         facts["anchors"] = {"table": table("Runs to buy, in order", picks), "pictures": ["anchors"], "width": width_column(picks)}
-        caption = "Predicted width of the interval at the targets after each purchase, against the cost so far."
+        caption = "Predicted width of the equal-tailed interval at the targets after each purchase, against the cost so far."
         pictures["anchors"] = Picture(caption, caption + ABOVE, (WIDTH, HEIGHT), lambda f: plot_picks(picks, f.subplots()))
     if frontier is not None:
         facts["plan"] = {"table": table("Tokens and replay for each confidence", frontier), "pictures": ["plan"]}
@@ -228,7 +228,7 @@ def _forecasts(
             continue
         name, x = f"forecast{number}", forecast_axis(result)
         if result.settings[x].unique().size > 1:
-            pictures[name] = _fan(result, label, x, posterior.covariates[x].unit, _points(result, x, measured), ci_prob)
+            pictures[name] = _fan(result, label, x, _points(result, x, measured), ci_prob)
         # The page says in words how far settings are outside the runs; JSON has the distances too.
         # Intervals with a discrepancy that nobody stated are in JSON alone too.
         away = ("outside_",) if result.discrepancy is not None else ("outside_", "discrepancy")
@@ -254,14 +254,14 @@ def _points(result: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | N
     return None if any(c not in measured.frame for c in columns) else measured.frame
 
 
-def _fan(result: Forecast, label: str, x: str, unit: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
-    caption = f"Forecasts by {label}: latent median and {ci_prob * 100:g}% {INTERVAL} ({result.spread})"
+def _fan(result: Forecast, label: str, x: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
+    caption = f"Forecasts by {label}: median and {ci_prob * 100:g}% {INTERVAL} ({result.spread})"
     outcome = result.outcome
     hollow = f"; hollow: measured {outcome.plural}" if points is not None else ""
     return Picture(
         f"{caption}; hatched: outside the runs; small points: fitted {outcome.plural}{hollow}.",
         f"{outcome.heading} against {x} at the given settings, with intervals. The table of forecasts has the numbers.",
-        (WIDTH, HEIGHT), lambda f: plot_forecast(result, f.subplots(), ci_prob=ci_prob, measured=points, x=x, unit=unit),
+        (WIDTH, HEIGHT), lambda f: plot_forecast(result, f.subplots(), ci_prob=ci_prob, measured=points, x=x),
     )  # fmt: skip
 
 

@@ -301,7 +301,7 @@ def test_the_picture_has_both_panels_and_the_chance_line() -> None:
     settings = pd.DataFrame([{"N": 1e9, "D": d, "task": t} for d in (1e10, 3e10, 1e11) for t in CHANCES])
     chain = bayeslaw.chain(losses(), accuracies(), settings, force=True)
     measured = chain.settings.assign(accuracy=[0.1, *[0.6] * 5])
-    above, below = bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), measured=measured)
+    above, below = bayeslaw.plots.plot_chain(chain, Figure(figsize=(6, 6)).subplots(2, 1), measured=measured)
     assert above.get_ylabel() == "loss (nats/token)"
     assert below.get_ylabel() == "accuracy (share of questions)"
     assert 0 <= below.get_ylim()[0] < below.get_ylim()[1] <= 1

@@ -350,6 +350,20 @@ def test_nothing_leaves_the_page_and_no_text_is_code(few: Path, browser: Browser
     assert by_policy == ["connect-src", "img-src", "script-src-elem", "script-src"]
 
 
+def test_fields_that_can_not_be_read_say_what_to_write(few: Path, browser: Browser) -> None:
+    with opened(browser, few, drawn=True) as page:
+        page.fill("#wanted", "2")
+        page.keyboard.press("Tab")
+        assert "a probability between 0 and 1. The page still has 0.9." in page.inner_text("p:has(#wanted)")
+        page.fill("#limit-0", "low")
+        assert "Write a number" in page.inner_text("p:has(#limit-0)")
+        page.fill("#limit-0", "")
+        assert "Write" not in page.inner_text("p:has(#limit-0)")
+        page.click("#reset")
+        assert "Write" not in page.inner_text("p:has(#wanted)")
+        assert page.get_attribute("#wanted", "aria-invalid") == "false"
+
+
 def test_the_address_holds_all_that_was_set(few: Path, browser: Browser) -> None:
     with opened(browser, few, drawn=True) as page:
         page.fill("input >> nth=0", "8.1B")

@@ -160,7 +160,7 @@ function show(name, but = null) {
   }
   const outside = value > s.seenHigh * (1 + 1e-12) ? "above" : value < s.seenLow ? "below" : "";
   const factor = outside === "above" ? value / s.seenHigh : s.seenLow / value,
-    by = outside && s.log && s.seenLow > 0 && factor < 1e6 ? ` (${trimmed(factor, 2)}x)` : "";
+    by = outside && s.log && s.seenLow > 0 && factor < 1e6 ? ` (${trimmed(factor, 3)}x)` : "";
   if (far) far.textContent = outside ? `${outside} the runs${by}` : "";
   range?.setAttribute("aria-valuetext", `${short4(value, s.log)} ${s.unit}${outside ? `, ${outside} the runs` : ""}`);
 }
@@ -215,6 +215,19 @@ function slider(s) {
   });
   inputs.set(s.name, { range, field, far });
   return box;
+}
+
+// Mark a field that can't be used, and say beside it what to write; without `wrong` take the mark away.
+function judge(field, wrong = "") {
+  const line = field.closest("p");
+  let note = line.querySelector(".far");
+  field.setAttribute("aria-invalid", String(wrong !== ""));
+  if (!note) {
+    note = Object.assign(document.createElement("span"), { className: "far" });
+    note.setAttribute("role", "status");
+    line.append(" ", note);
+  }
+  note.textContent = wrong;
 }
 
 const options = (values, names = values) =>
@@ -282,28 +295,26 @@ function controls() {
     });
     $(`limit-${i}`).addEventListener("input", (event) => {
       state.limits[i].value = parsed(event.target.value);
-      event.target.setAttribute(
-        "aria-invalid",
-        String(event.target.value.trim() !== "" && !Number.isFinite(state.limits[i].value)),
-      );
+      const read = event.target.value.trim() === "" || Number.isFinite(state.limits[i].value);
+      judge(event.target, read ? "" : "Write a number, such as 2.3. There is no limit until then.");
       change();
     });
   });
-  const positive = (id, key, good) =>
+  const positive = (id, key, good, what) =>
     $(id).addEventListener("change", (event) => {
-      const value = parsed(event.target.value),
-        bad = !good(value);
-      event.target.setAttribute("aria-invalid", String(bad));
-      if (bad) return;
+      const value = parsed(event.target.value);
+      judge(event.target, good(value) ? "" : `Write ${what}. The page still has ${trimmed(state[key])}.`);
+      if (!good(value)) return;
       state[key] = value;
       refresh(event.target);
     });
-  positive("wanted", "wanted", (v) => v > 0 && v < 1);
-  positive("budget", "budget", (v) => v > 0 && Number.isFinite(v));
+  positive("wanted", "wanted", (v) => v > 0 && v < 1, "a probability between 0 and 1");
+  positive("budget", "budget", (v) => v > 0 && Number.isFinite(v), "FLOPs above 0, such as 1e21");
   $("budget-slider").max = STEPS;
   $("budget-slider").addEventListener("input", (event) => {
     state.budget = valueAt(BUDGET, Number(event.target.value));
     $("budget").value = trimmed(state.budget);
+    judge($("budget"));
     say();
     change();
   });
@@ -359,12 +370,15 @@ function refresh(but = null) {
   });
   for (const key of ["along", "x", "y", "show", "on"]) $(key).value = state[key];
   if ($("wanted") !== but) $("wanted").value = state.wanted;
+  judge($("wanted"));
   state.limits.forEach((limit, i) => {
     $(`way-${i}`).value = limit.most ? "<" : ">";
     $(`limit-${i}`).value = Number.isFinite(limit.value) ? limit.value : "";
+    judge($(`limit-${i}`));
   });
   if (BUDGET) {
     if ($("budget") !== but) $("budget").value = trimmed(state.budget);
+    judge($("budget"));
     $("budget-slider").value = position(BUDGET, state.budget);
     say();
   }

@@ -359,5 +359,5 @@ def test_what_notebooks_and_pictures_show(fits: dict[str, Fit]) -> None:
     assert "recommended" in found._repr_html_()
     assert repr(found).startswith("<Mix")
     ax = plot_mix(found, Figure().subplots())
-    assert [t.get_text() for t in ax.get_xticklabels()] == list(SHARES)
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(SHARES)
     assert bayeslaw.planning.Mix is type(found)

@@ -66,7 +66,7 @@ def test_runs_that_are_not_worth_their_price_have_hollow_marks() -> None:
     marks = {line.get_markerfacecolor(): np.asarray(line.get_xdata()).tolist() for line in ax.lines if line.get_marker() == "o"}
     assert list(marks.values()) == [[1.0], [3.0]]
     assert list(marks)[1] == "white"
-    assert ax.get_ylabel().replace("\n", " ") == "predicted latent interval, equal-tailed, 90%, width"
+    assert ax.get_ylabel().replace("\n", " ") == "predicted width of the latent 90% equal-tailed interval"
     assert plot_picks(picks.assign(checks="FAILED (forced)"), ax).get_title().endswith("\nCHECKS FAILED")
     with fails("missing-columns", "spent", "_width"):
         plot_picks(picks[["spent"]], ax)

@@ -56,6 +56,15 @@ def texts(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
 
+@pytest.mark.parametrize(("width", "between"), [(5.6, " "), (3.3, "\n")])
+def test_axes_of_parameters_keep_width_between_names_and_numbers(fitted: Fit, width: float, between: str) -> None:
+    figure = Figure(figsize=(width, 3.6))
+    ax = plot_parameters(fitted, figure.subplots())
+    figure.draw_without_rendering()
+    assert ax.get_window_extent().width / figure.dpi > 0.25 * width
+    assert texts(ax)[0].split("[")[0].endswith(between)
+
+
 def test_parameters_are_drawn_at_their_positions_in_the_prior(fitted: Fit, ax: Axes) -> None:
     assert plot_parameters(fitted, ax, ci_prob=0.8) is ax
     low, middle, high = np.quantile(fitted.draws["b"], [0.1, 0.5, 0.9])

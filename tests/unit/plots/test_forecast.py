@@ -133,7 +133,7 @@ def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: A
     np.testing.assert_array_equal(lines(ax)[0].get_ydata(), [*table["latent_median"][:3], *table["extrapolated_median"][3:]])
     legend = ax.get_legend()
     assert legend is not None
-    assert legend.get_title().get_text() == "interval: run inside the runs, extrapolated outside"
+    assert legend.get_title().get_text() == "interval: run inside the runs, extrapolated outside\nat N = 1B"
 
 
 @pytest.mark.slow
@@ -240,8 +240,10 @@ def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
 
 def test_another_covariate_can_lie_on_the_axis(fan: Forecast, ax: Axes) -> None:
     plot_forecast(fan, ax, x="N", fitted=False)
-    assert ax.get_xlabel() == "N"
+    assert ax.get_xlabel() == "N (parameters)"
     assert len(lines(ax)) == MOST_LINES
+    assert labels(ax)[0] == "D = 100M"
+    assert labels(ax)[MOST_LINES - 1] == "D = 100B"  # lines are chosen evenly, with both ends
     assert labels(ax)[-1] == "… and 5 more settings not shown"
 
 

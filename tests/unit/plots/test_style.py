@@ -21,6 +21,7 @@ from bayeslaw.plots.style import (
     save_stack,
     share_interval,
     short_number,
+    space_ticks,
 )
 
 
@@ -117,3 +118,81 @@ def test_intervals_of_shares_contain_them() -> None:
     assert (low[1] + high[1]) / 2 == pytest.approx(0.5)
     assert high[0] == pytest.approx(1 - low[2])
     assert 0.0 < high[0] < 0.25
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "numbers"), [(6e9, 7e10, [1e10, 2e10, 5e10]), (0.4, 3.0, [0.5, 1, 2]), (2e-4, 9e-4, [2e-4, 5e-4])]
+)
+def test_a_short_logarithmic_axis_has_numbers_that_stand_apart(low: float, high: float, numbers: list[float]) -> None:
+    figure = Figure()
+    ax = figure.subplots()
+    ax.set(xscale="log", xlim=(low, high))
+    space_ticks(ax.xaxis)
+    figure.draw_without_rendering()
+    inside = [tick for tick in ax.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    assert [tick.get_loc() for tick in inside] == pytest.approx(numbers)
+    assert all(tick.label1.get_text() for tick in inside)
+    assert not any(tick.label1.get_text() for tick in ax.xaxis.get_minor_ticks())
+
+
+def test_a_longer_logarithmic_axis_has_powers_of_ten() -> None:
+    ax = Figure().subplots()
+    ax.set(xscale="log", xlim=(1e3, 1e6))
+    before = ax.xaxis.get_major_locator()
+    space_ticks(ax.xaxis)
+    assert ax.xaxis.get_major_locator() is before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [3.3, 5.6])
+def test_letters_keep_their_size_and_stay_inside_at_every_width(width: float, tmp_path: Path) -> None:
+    axes: list[Axes] = []
+
+    def draw(ax: Axes) -> None:
+        axes.append(ax)
+        ax.plot([1, 2], [3, 4], label="a line with a rather long label")
+        across = "forward area of the adaptation S1_cpt (learning rate × steps)"
+        finish(ax, across, "share of the losses minus what is expected (%)", "a title of some length for a narrow picture")
+
+    save_figure(str(tmp_path / "a.png"), draw, width=width)
+    (ax,) = axes
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    assert figure.get_figwidth() == width
+    figure.draw_without_rendering()
+    legend = ax.get_legend()
+    assert legend is not None
+    for text in (ax.title, ax.xaxis.label, ax.yaxis.label, *legend.get_texts()):
+        box = text.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert 0 <= box.y0 < box.y1 <= figure.bbox.y1
+        assert text.get_fontproperties().get_size_in_points() >= 8
+    assert ax.get_window_extent().height / figure.dpi > 1.3
+
+
+@pytest.mark.slow
+def test_a_picture_without_a_legend_is_laid_out_too() -> None:
+    figure = Figure(figsize=(3.3, 2.6))
+    ax = figure.subplots()
+    ax.set_yticks([0, 1], ["a rather long name of a parameter", "b"])
+    finish(ax, "x", "", "title")
+    figure.draw_without_rendering()
+    assert ax.get_yticklabels()[0].get_window_extent().x0 >= 0
+
+
+@pytest.mark.slow
+def test_short_labels_stand_beside_longer_ones() -> None:
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    ax = figure.subplots()
+    for i in range(4):
+        ax.plot([1, 2], [i, i], label=f"N = {i}B")
+    for i in range(3):
+        ax.plot([1, 2], [i, i], label=f"fitted, nearest at N = 1.0{i}B: 12")
+    finish(ax, "x", "y", "")
+    make_space(figure)
+    figure.draw_without_rendering()
+    legend = ax.get_legend()
+    assert legend is not None
+    boxes = [text.get_window_extent() for text in legend.get_texts()]
+    assert boxes[4].x0 > boxes[0].x1  # beside, not below
+    assert 0 <= legend.get_window_extent().x0 < legend.get_window_extent().x1 <= figure.bbox.x1

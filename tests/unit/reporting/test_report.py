@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from bayeslaw.core.html import header
 from bayeslaw.core.text import compact
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
@@ -21,6 +22,7 @@ from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.facts import fit_facts, left_out
+from bayeslaw.reporting.latex import files as latex_files
 from bayeslaw.reporting.methods import methods
 from bayeslaw.reporting.report import Report, measured_transforms, report
 from tests import oracles
@@ -268,13 +270,30 @@ def test_measured_losses_are_of_one_domain(sound_fit: Fit, small_fit: Fit, held:
         report({"S": source, "T": target}, measured=held)
 
 
+def test_columns_have_names_in_words() -> None:
+    names = {
+        "run_eti90_lb": "run 90% equal-tailed interval", "eti80_lb": "80% equal-tailed interval",
+        "latent_eti90_width": "width of the latent 90% equal-tailed interval",
+        "width_hdi50": "mean width of 50% highest-density intervals",
+        "k_max": "largest Pareto k", "D_last": "D last",
+    }  # fmt: skip
+    assert {name: header(name) for name in names} == names
+
+
 @pytest.mark.slow
 def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> None:
     tables = made.facts["comparison"]["tables"]
     (table,) = [t for t in tables if t["caption"] == "Scores on the 12 losses of held.csv"]
-    assert table["columns"] == ["score", "sound"]
-    assert dict(table["rows"])["crps"] == score(sound_fit, held)["crps"].iloc[0]
+    assert table["columns"] == ["score", "sound", "meaning"]
+    own = {name: (meaning, value) for name, value, meaning in table["rows"]}
+    assert own["crps"][1] == score(sound_fit, held)["crps"].iloc[0]
     assert [n for n in made.facts["comparison"]["notes"] if n.startswith("short: not scored.")]
+    assert own["cover_eti90"][0] == "share inside 90% equal-tailed intervals"
+    assert all("_" not in meaning for meaning, _ in own.values())
+    (latex,) = [text for name, text in latex_files(made.facts).items() if name == f"comparison{tables.index(table) + 1}-table.tex"]
+    assert latex.decode().splitlines()[2] == r"meaning & sound \\"
+    assert r"share inside 90\% equal-tailed intervals" in latex.decode()
+    assert "cover" not in latex.decode()
     assert "calibration" in made.pictures
 
 
@@ -291,7 +310,9 @@ def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit:
         assert caption in table["caption"]
         assert ("IN-SAMPLE" in table["caption"]) == ("IN-SAMPLE" in made.pictures["calibration"].caption) == (made is whole)
         assert any(text.startswith(f"sound: {note}") for text in made.facts["comparison"]["notes"])
-        assert dict(table["rows"])["sample"] == ("in-sample (5 of 17 rows)" if made is whole else "held-out")
+        assert {name: value for name, value, _ in table["rows"]}["sample"] == (
+            "in-sample (5 of 17 rows)" if made is whole else "held-out"
+        )
     with fails("nothing-held-out", "fitted.csv", "all 40 rows"):
         report({"sound": sound_fit}, measured=Runs(fitted, "fitted.csv"))
 
