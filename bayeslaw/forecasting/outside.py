@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
+from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.walk import directions, least
 from bayeslaw.posterior.fit import Fit
@@ -52,6 +53,28 @@ def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDAr
         if min(of.values()) < 0:  # a product may be small, as a run of few tokens is
             beyond[name] |= asked < reached.min() - OUTSIDE
     return beyond
+
+
+def size_and_tokens_outside(runs: Array, asked: Array) -> NDArray[np.bool_]:
+    """Return which places (n,) lie outside runs in N, in D, in compute, or in tokens per parameter.
+
+    Unlike `outside` and `beyond_together` it knows no other covariates, which decisions about N and D don't have.
+
+    Parameters
+    ----------
+    runs, asked : arrays (m, 2) and (n, 2)
+        N and D, which are positive: base checkpoints are no runs here.
+    """
+    seen, there = (np.column_stack([np.log(of), np.log(of) @ [-1.0, 1.0]]) for of in (runs, asked))
+    away = (there > seen.max(axis=0) + OUTSIDE) | (there < seen.min(axis=0) - OUTSIDE)
+    compute = (there[:, 0] + there[:, 1]) > (seen[:, 0] + seen[:, 1]).max() + OUTSIDE
+    return np.asarray(away.any(axis=1) | compute)
+
+
+def sizes_and_tokens(fit: Fit | PointFit) -> Array:
+    """Return N and D (m, 2) of the fitted rows, each pair once, without base checkpoints."""
+    rows = np.stack([fit.observed.covariates[c] for c in ("N", "D")], axis=1)
+    return np.unique(rows[(rows > 0).all(axis=1)], axis=0)
 
 
 def powers(law: Law) -> dict[str, dict[str, int]]:
