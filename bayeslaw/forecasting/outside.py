@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import directions, least
+from bayeslaw.noise.walk import least, powers
 from bayeslaw.posterior.fit import Fit
 
 # Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
 # is a loss typed with five digits, and areas of a schedule computed from another log.
 OUTSIDE = 1e-4
-SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
@@ -75,19 +74,6 @@ def sizes_and_tokens(fit: Fit | PointFit) -> Array:
     """Return N and D (m, 2) of the fitted rows, each pair once, without base checkpoints."""
     rows = np.stack([fit.observed.covariates[c] for c in ("N", "D")], axis=1)
     return np.unique(rows[(rows > 0).all(axis=1)], axis=0)
-
-
-def powers(law: Law) -> dict[str, dict[str, int]]:
-    """Return the powers of covariates in compute, N x D, and in tokens per parameter, D / N, or in N x ptpp, by these names.
-
-    Others, such as a learning rate or the bits of weights, have no part: a run with less of them is not smaller. A law with ptpp
-    has no error along the tokens of an adaptation.
-    """
-    names = [name for name in directions(law) if name in SIZES]
-    if len(names) < 2:
-        return {}
-    product = {" x ".join(names): dict.fromkeys(names, 1)}
-    return product | ({"D / N": {"D": 1, "N": -1}} if {*names} == {"N", "D"} else {})
 
 
 def log_together(law: Law, of: Mapping[str, int], covariates: Mapping[str, Array]) -> Array:

@@ -85,7 +85,7 @@ function errorsAt(error, at, out) {
     const share = Math.min(Math.max((t - places[right - 1]) / (places[right] - places[right - 1]), 0), 1),
       f = new Float64Array(knots);
     for (let k = 0; k < knots; k++) f[k] = (1 - share) * values[(right - 1) * knots + k] + share * values[right * knots + k];
-    return { f, inside: f.subarray(0, axis.inside), weight: axis.weight };
+    return { f, inside: f.subarray(0, axis.inside), weight: axis.weight, inBox: Math.min(Math.max(t, -axis.width), 0) };
   });
   const squares = (f) => f.reduce((sum, v) => sum + v * v, 0);
   let outside = 0;
@@ -99,6 +99,10 @@ function errorsAt(error, at, out) {
     outside +=
       error.interaction * (a.weight * b.weight) ** 2 * (squares(a.f) * squares(b.f) - squares(a.inside) * squares(b.inside));
     for (const u of a.inside) for (const v of b.inside) inside.push(Math.sqrt(error.interaction) * u * v);
+  }
+  for (const { signs, most, weight } of error.corners) {
+    const way = Math.max(signs.reduce((sum, sign, i) => sum + sign * own[i].inBox, 0) - most, 0);
+    outside += weight ** 2 * way ** (2 * error.roughness);
   }
   const S = out.length,
     c = new Float64Array(error.count);
