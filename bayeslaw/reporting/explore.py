@@ -224,9 +224,10 @@ def _reach(fit: Fit) -> dict[str, Any]:
             "low": low if math.isfinite(low) else None, "high": float(seen.max()),
         })  # fmt: skip
     together = []
-    for of in powers(law).values():
+    for name, of in powers(law).items():
         reached = log_together(law, of, fit.observed.covariates)
         together.append({
+            "name": name,
             "powers": [{"name": a, "power": power, "least": least(law, a)} for a, power in of.items()],
             "low": float(reached.min()) if min(of.values()) < 0 else None, "high": float(reached.max()),
         })  # fmt: skip

@@ -179,16 +179,28 @@ def test_the_page_knows_where_the_runs_end(browser: Browser, tmp_path: Path) -> 
         made = explore({name: fit}, draws=DRAWS)
         at = settings(made, fit.law)
         with opened(browser, saved(made, tmp_path)) as page:
-            script = "{ const o = bayeslaw.outcomes(0, row); return [o.away, o.reach.map((r) => [r.name, r.distance])]; }"
+            result = "[o.away, o.reach.map((r) => [r.name, r.distance]), o.together]"
+            script = f"{{ const o = bayeslaw.outcomes(0, row); return {result}; }}"
             got = page.evaluate(f"(rows) => rows.map((row) => {script})", rows_of(at))
-        distances = outside(fit, at)
-        expected = (distances > 0).any(axis=1) | np.any([*beyond_together(fit, at).values()], axis=0)
+        distances, together = outside(fit, at), beyond_together(fit, at)
+        expected = (distances > 0).any(axis=1) | np.any([*together.values()], axis=0)
         assert [one[0] for one in got] == expected.tolist()
         assert expected.mean() > 0.02
-        for row, (_, reach) in enumerate(got):
+        for row, (_, reach, names) in enumerate(got):
+            assert names == [name for name, is_beyond in together.items() if is_beyond[row]]
             assert {n: pytest.approx(d, rel=1e-12) for n, d in reach} == {
                 str(n): d for n, d in distances.iloc[row].items() if d > 0
             }
+
+
+def test_a_setting_beyond_the_runs_in_several_covariates_together_is_named_by_these(browser: Browser, tmp_path: Path) -> None:
+    fit = typical_fit("chinchilla")
+    seen = fit.observed.covariates
+    at = {"N": float(seen["N"].min()), "D": float(seen["D"].max())}
+    assert {k: v.item() for k, v in beyond_together(fit, {k: np.array([v]) for k, v in at.items()}).items()}["D / N"]
+    path = saved(explore({"chinchilla": fit}, draws=DRAWS), tmp_path)
+    with opened(browser, path, "#" + "&".join(f"{k}={v!r}" for k, v in at.items()), drawn=True) as page:
+        assert page.inner_text(".where").endswith("Beyond the runs: D / N")
 
 
 @pytest.mark.parametrize("kind", ["learnt", "usual"])
