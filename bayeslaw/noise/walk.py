@@ -66,7 +66,11 @@ def weight(law: Law, axis: str) -> float:
 
 
 def usual_size(law: Law, axis: str) -> float:
-    """Return the sd of the error, an e-fold beyond the runs along an axis, of a law that counts as exact inside them."""
+    """Return the sd of the error, an e-fold from the largest run along an axis, of a law that counts as exact inside the runs.
+
+    It is that of a walk which is 0 at the largest run alone. As it is 0 inside the runs too, the sd is a quarter smaller where they
+    differ along the axis (`Axis.pinned`).
+    """
     return weight(law, axis) * math.exp(BEYOND[0] + BEYOND[1] ** 2)
 
 
@@ -124,10 +128,10 @@ class Corner:
         return np.asarray(np.maximum(x @ self.signs - self.most, 0.0) ** ROUGHNESS)
 
     def weight(self, sizes: Array) -> float:
-        """Return by which an error is multiplied here, given by which it is along each axis (axes,).
+        """Return the size of the error here, an e-fold beyond the runs, given that along each axis (axes,).
 
         It is the least with which axes can share the way, min sum_a (size_a way_a^H)^2 where the ways add up to one: half each if
-        sizes are equal. So runs at other places never make an error larger than it was beyond an axis.
+        sizes are equal. So runs at other places don't make an error larger than it was beyond an axis.
         """
         sizes, power = sizes[self.signs != 0], 1 / (2 * ROUGHNESS - 1)
         return float(np.sum(sizes ** (-2 * power)) ** (-0.5 / power)) if sizes.all() else 0.0
@@ -146,6 +150,11 @@ class Axis:
         count = min(KNOTS, math.ceil(-smallest / SPACING))
         out = np.array(OUTWARD)
         return cls(np.linspace(smallest, 0.0, count, endpoint=False)[::-1], np.concatenate([out, smallest - out]))
+
+    @property
+    def pinned(self) -> float:
+        """The sd, an e-fold beyond the largest of the runs, of a walk of scale 1 that is 0 at all knots inside: 1 or less."""
+        return float(np.linalg.norm(self.features(np.ones(1))[0, self.inside.size :]))
 
     @property
     def table(self) -> tuple[Array, Array]:
@@ -238,7 +247,8 @@ class Walk:
         """By which the size beyond the runs is multiplied for each feature, where the law counts as exact inside them."""
         size = np.array([weight(self.law, name) * self.shares.get(name, 1.0) for name in directions(self.law)])
         own = [np.full(a.inside.size + a.beyond.size, of_axis) for of_axis, a in zip(size, self.axes, strict=True)]
-        return np.append(_with_products(own), [corner.weight(size) for corner in self._used_corners])
+        an_e_fold = size * [axis.pinned for axis in self.axes]
+        return np.append(_with_products(own), [corner.weight(an_e_fold) for corner in self._used_corners])
 
     @property
     def _used_corners(self) -> tuple[Corner, ...]:

@@ -144,6 +144,8 @@ def test_where_none_is_learnt_the_law_errs_in_corners_that_the_runs_leave_out(
     walk = replace(made, exact=True, beyond=(float(np.log(extra)), 0.0))
     drawn = walk.complete(np.zeros((size, 0)), np.zeros(size), (1, 2))
     weights = np.array([1.25, 0.75] if law == "transfer-target" else [1.0, 1.0])  # of sizes and stages
+    apart = [Axis.of(-4.0).features(np.ones(1))[0, Axis.of(-4.0).inside.size :]]  # an e-fold beyond, given 0 inside
+    weights = weights * np.linalg.norm(apart)
     first = np.linspace(0, 1, 1001)
     least = np.hypot(weights[0] * first**ROUGHNESS, weights[1] * (1 - first) ** ROUGHNESS).min()
     expected = extra * least * np.array(way) ** ROUGHNESS
