@@ -131,12 +131,12 @@ class Watch:
     def summary(self, ci_prob: float = 0.9) -> str:
         """Return the loss at the end, the gain, the probability of the target, and the notes, in words."""
         (end, low, high), gain = quantiles(self.loss[:, -1], ci_prob), quantiles(self.gain, ci_prob)
-        logged = quantiles(self.final, ci_prob)
+        logged, kind = quantiles(self.final, ci_prob), f"{ci_prob * 100:g}% equal-tailed"
         lines = [
             f"{self.run}, step {self.step:,} of {self.steps[-1]:,}: loss at the end {end:.4f} ({low:.4f} to {high:.4f}, "
-            f"{ci_prob * 100:g}% equal-tailed){failure_suffix(self.failed)}",
-            f"the last loss that will be logged: {logged[1]:.4f} to {logged[2]:.4f}, with the noise of one evaluation",
-            f"still to gain: {gain[0]:.4f} ({gain[1]:.4f} to {gain[2]:.4f}) {self.unit}; the loss falls with probability "
+            f"{kind}){failure_suffix(self.failed)}",
+            f"the last loss that will be logged: {logged[1]:.4f} to {logged[2]:.4f} ({kind}), with the noise of one evaluation",
+            f"still to gain: {gain[0]:.4f} ({gain[1]:.4f} to {gain[2]:.4f}, {kind}) {self.unit}; the loss falls with probability "
             f"{(self.gain > 0).mean():.0%}",
         ]
         if self.target is not None:

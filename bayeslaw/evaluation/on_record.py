@@ -25,7 +25,7 @@ from bayeslaw.evaluation.settlement import ENDING, read_settled
 from bayeslaw.laws.outcome import Outcome
 
 OPEN, PART, SETTLED = "open", "partly settled", "settled"
-BAND = 0.9  # probability of the range in which the coverage of right intervals lies
+BAND = 0.9  # least probability of the range in which the coverage of right intervals lies: shares of a few runs are few
 LEGEND = """\
 e_folds         how far beyond the fitted runs; one e-fold is 2.7 times as much
 forecasts       forecasts that were settled; runs and predictions: how many different ones they are of
@@ -72,7 +72,7 @@ class Calibration:
         """Scores by reach, as `Backtest.reach` has them, and beside each coverage where it lies if intervals are right.
 
         Columns: those of `Backtest.reach`, `predictions` in place of cuts, and expected50_lb … expected90_ub: the range that holds
-        the coverage of right intervals with probability `BAND`, where each run counts once because its rows err together.
+        the coverage of right intervals with probability `BAND` or more, where each run counts once because its rows err together.
         """
         table = []
         for name, rows in self.parts.items():
@@ -151,7 +151,9 @@ class Record:
 
 
 def expected(prob: float, runs: int) -> tuple[float, float]:
-    """Return the range that holds the share of outcomes inside right intervals of this probability, with probability `BAND`.
+    """Return the range that holds the share of outcomes inside right intervals of this probability, with `BAND` or more.
+
+    A few runs have a few possible shares, so the range mostly holds more: with six runs and intervals of 90%, 98%.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class Chain:
 
     @cached_property
     def draws(self) -> xr.Dataset:
-        """Draws (sample, row) of the outcome: `latent`, by both laws, and `run`, of the next run."""
+        """Draws (sample, row) of the outcome: `latent`, by both laws, and `run`, of the next run with learnt errors of the laws."""
         carried, expected = self.carried.draws, self.expected.draws["latent"]
         values = {"latent": expected.values, "run": self.carried.predictive}
         data = {name: (("sample", "row"), drawn) for name, drawn in values.items()}
@@ -119,6 +119,7 @@ class Chain:
         Its columns are the settings; `<link>_median` with the ends of the equal-tailed interval of probability `ci_prob` of what
         a run logs by the first fit; latent_median and run_median of the second outcome with theirs, `<spread>_eti<prob>_lb` and
         `_ub`; `extrapolation`, how far outside the runs of either fit the setting lies; `checks` and `model` for both fits.
+        What a run logs has the learnt errors of the laws outside their runs, which forecasts of one fit call extrapolated.
         """
         table, parts = self.settings.copy(), dict[str, Array]()
         parts[self.link] = self.first.predictive[:, self.place]

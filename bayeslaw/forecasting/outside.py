@@ -10,14 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
+from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import directions, least
+from bayeslaw.noise.walk import least, powers
 from bayeslaw.posterior.fit import Fit
 
 # Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
 # is a loss typed with five digits, and areas of a schedule computed from another log.
 OUTSIDE = 1e-4
-SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
@@ -54,17 +54,26 @@ def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDAr
     return beyond
 
 
-def powers(law: Law) -> dict[str, dict[str, int]]:
-    """Return the powers of covariates in compute, N x D, and in tokens per parameter, D / N, or in N x ptpp, by these names.
+def size_and_tokens_outside(runs: Array, asked: Array) -> NDArray[np.bool_]:
+    """Return which places (n,) lie outside runs in N, in D, in compute, or in tokens per parameter.
 
-    Others, such as a learning rate or the bits of weights, have no part: a run with less of them is not smaller. A law with ptpp
-    has no error along the tokens of an adaptation.
+    Unlike `outside` and `beyond_together` it knows no other covariates, which decisions about N and D don't have.
+
+    Parameters
+    ----------
+    runs, asked : arrays (m, 2) and (n, 2)
+        N and D, which are positive: base checkpoints are no runs here.
     """
-    names = [name for name in directions(law) if name in SIZES]
-    if len(names) < 2:
-        return {}
-    product = {" x ".join(names): dict.fromkeys(names, 1)}
-    return product | ({"D / N": {"D": 1, "N": -1}} if {*names} == {"N", "D"} else {})
+    seen, there = (np.column_stack([np.log(of), np.log(of) @ [-1.0, 1.0]]) for of in (runs, asked))
+    away = (there > seen.max(axis=0) + OUTSIDE) | (there < seen.min(axis=0) - OUTSIDE)
+    compute = (there[:, 0] + there[:, 1]) > (seen[:, 0] + seen[:, 1]).max() + OUTSIDE
+    return np.asarray(away.any(axis=1) | compute)
+
+
+def sizes_and_tokens(fit: Fit | PointFit) -> Array:
+    """Return N and D (m, 2) of the fitted rows, each pair once, without base checkpoints."""
+    rows = np.stack([fit.observed.covariates[c] for c in ("N", "D")], axis=1)
+    return np.unique(rows[(rows > 0).all(axis=1)], axis=0)
 
 
 def log_together(law: Law, of: Mapping[str, int], covariates: Mapping[str, Array]) -> Array:

@@ -7,6 +7,9 @@ No law is exact. A law that is only fitted takes its misfit to small runs for kn
 largest runs and grows away from them, small runs count less, and beyond the runs the error of a forecast grows with the distance.
 W is linear in normal coefficients, which are integrated out while sampling (`lowrank`) and drawn afterwards.
 
+Where no error is learnt, W begins where the runs end: beyond them along an axis, or along a corner that they leave out, such as
+large sizes with many tokens (`Corner`).
+
 Values of W are interpolated between knots along every axis. In the kernel's Cholesky factor knots inside the runs come first, so
 that those beyond need not be known when the law is fitted: beyond the runs the walk goes on with coefficients of its own.
 """
@@ -44,6 +47,7 @@ OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, abov
 COMPONENTS = 12  # most coefficients learnt from the runs: more explain less than 1% of the walk
 BLOCK = 4_000_000  # numbers of an array of draws, rows and features at once
 ROW_NOISE = 0.25  # variance of a row's noise, in that of the walk an e-fold away, assumed where `BEYOND` is conditioned on the runs
+SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
 
 
 def directions(law: Law) -> tuple[str, ...]:
@@ -62,7 +66,11 @@ def weight(law: Law, axis: str) -> float:
 
 
 def usual_size(law: Law, axis: str) -> float:
-    """Return the sd of the error, an e-fold beyond the runs along an axis, of a law that counts as exact inside them."""
+    """Return the sd of the error, an e-fold from the largest run along an axis, of a law that counts as exact inside the runs.
+
+    It is that of a walk which is 0 at the largest run alone. As it is 0 inside the runs too, the sd is a quarter smaller where they
+    differ along the axis (`Axis.pinned`).
+    """
     return weight(law, axis) * math.exp(BEYOND[0] + BEYOND[1] ** 2)
 
 
@@ -75,6 +83,63 @@ def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
     """Return log covariates (n, axes) along `directions`; D = 0 counts as one token."""
     columns = [np.log(np.maximum(covariates[a], least(law, a))) for a in directions(law)]
     return np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, len(columns))
+
+
+def powers(law: Law) -> dict[str, dict[str, int]]:
+    """Return the powers of covariates in compute, N x D, and in tokens per parameter, D / N, or in N x ptpp, by these names.
+
+    Others, such as a learning rate or the bits of weights, have no part: a run with less of them is not smaller. A law with ptpp
+    has no error along the tokens of an adaptation.
+    """
+    names = [name for name in directions(law) if name in SIZES]
+    if len(names) < 2:
+        return {}
+    product = {" x ".join(names): dict.fromkeys(names, 1)}
+    return product | ({"D / N": {"D": 1, "N": -1}} if {*names} == {"N", "D"} else {})
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A corner of the box around the runs that they leave out, such as large sizes with many tokens.
+
+    Attributes
+    ----------
+    signs : array (axes,)
+        Of the logarithms of covariates in the combination that is large there, 0 for others.
+    most : float
+        The largest value of the runs, in e-folds from that of their largest covariates.
+    """
+
+    signs: Array
+    most: float
+
+    @classmethod
+    def all_of(cls, law: Law, x: Array) -> tuple[Corner, ...]:
+        """The corners of runs at `x` (n, axes), e-folds from the largest: of each combination of `powers`, and of its inverse.
+
+        Laws of continual pre-training have none: they forecast large sizes at stages of small ones as well as they do inside.
+        """
+        corners = list[Corner]()
+        if CONTINUED & {*law.covariates}:
+            return ()
+        for of in powers(law).values():
+            signs = np.array([float(of.get(name, 0)) for name in directions(law)])
+            ends = (signs, -signs) if min(of.values()) < 0 else (signs,)  # a product may be small, as a run of few tokens is
+            corners += [cls(way, float((x @ way).max())) for way in ends]
+        return tuple(corners)
+
+    def feature(self, x: Array) -> Array:
+        """Return the feature (n,) at places `x` (n, axes) of the box, by their e-folds beyond the runs."""
+        return np.asarray(np.maximum(x @ self.signs - self.most, 0.0) ** ROUGHNESS)
+
+    def weight(self, sizes: Array) -> float:
+        """Return the size of the error here, an e-fold beyond the runs, given that along each axis (axes,).
+
+        It is the least with which axes can share the way, min sum_a (size_a way_a^H)^2 where the ways add up to one: half each if
+        sizes are equal. So runs at other places don't make an error larger than it was beyond an axis.
+        """
+        sizes, power = sizes[self.signs != 0], 1 / (2 * ROUGHNESS - 1)
+        return float(np.sum(sizes ** (-2 * power)) ** (-0.5 / power)) if sizes.all() else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +155,11 @@ class Axis:
         count = min(KNOTS, math.ceil(-smallest / SPACING))
         out = np.array(OUTWARD)
         return cls(np.linspace(smallest, 0.0, count, endpoint=False)[::-1], np.concatenate([out, smallest - out]))
+
+    @property
+    def pinned(self) -> float:
+        """The sd, an e-fold beyond the largest of the runs, of a walk of scale 1 that is 0 at all knots inside: 1 or less."""
+        return float(np.linalg.norm(self.features(np.ones(1))[0, self.inside.size :]))
 
     @property
     def table(self) -> tuple[Array, Array]:
@@ -134,6 +204,8 @@ class Walk:
     shares : mapping of covariate to float
         Of the size beyond the runs along each axis: less than 1 where the law is one of several, whose differences are a part of
         their errors.
+    corners : tuple of Corner
+        Of the box around the runs. A law that counts as exact inside them has an error there too.
     """
 
     law: Law = field(repr=False)
@@ -146,6 +218,7 @@ class Walk:
     beyond: tuple[float, float] = BEYOND
     exact: bool = False
     shares: Mapping[str, float] = field(default_factory=dict)
+    corners: tuple[Corner, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, law: Law, covariates: Mapping[str, Array]) -> Walk | None:
@@ -160,7 +233,8 @@ class Walk:
             return None
         _, sizes, combinations = np.linalg.svd(inside, full_matrices=False)
         keep = min(COMPONENTS, int((sizes > 1e-6 * sizes[0]).sum()))
-        return cls(law, largest, walk.smallest, combinations[:keep].T, sizes[:keep] ** 2, walk.multiple)
+        corners = Corner.all_of(law, x - largest)
+        return cls(law, largest, walk.smallest, combinations[:keep].T, sizes[:keep] ** 2, walk.multiple, corners=corners)
 
     @property
     def axes(self) -> list[Axis]:
@@ -171,21 +245,28 @@ class Walk:
     def inside(self) -> NDArray[np.bool_]:
         """Which features are of knots inside the runs, boolean array."""
         own = [np.arange(a.inside.size + a.beyond.size) < a.inside.size for a in self.axes]
-        return _with_products(own)
+        return np.append(_with_products(own), np.zeros(len(self._used_corners), dtype=bool))
 
     @property
     def weights(self) -> Array:
         """By which the size beyond the runs is multiplied for each feature, where the law counts as exact inside them."""
-        names = zip(directions(self.law), self.axes, strict=True)
-        own = [np.full(a.inside.size + a.beyond.size, weight(self.law, name) * self.shares.get(name, 1.0)) for name, a in names]
-        return _with_products(own)
+        size = np.array([weight(self.law, name) * self.shares.get(name, 1.0) for name in directions(self.law)])
+        own = [np.full(a.inside.size + a.beyond.size, of_axis) for of_axis, a in zip(size, self.axes, strict=True)]
+        an_e_fold = size * [axis.pinned for axis in self.axes]
+        return np.append(_with_products(own), [corner.weight(an_e_fold) for corner in self._used_corners])
+
+    @property
+    def _used_corners(self) -> tuple[Corner, ...]:
+        return self.corners if self.exact else ()
 
     def features(self, covariates: Mapping[str, Any]) -> Array:
-        """Return features (n, coefficients) at settings (n,)."""
+        """Return features (n, coefficients) at settings (n,): of axes, of pairs of these, and of corners if the law is exact."""
         x = logarithms(self.law, covariates) - self.largest
         own = [axis.features(x[:, i]) for i, axis in enumerate(self.axes)]
         both = [(a[:, :, None] * b[:, None, :]).reshape(len(x), -1) for a, b in combinations(own, 2)]
-        return np.hstack([*own, *(math.sqrt(INTERACTION) * p for p in both)])
+        box = np.clip(x, self.smallest - self.largest, 0.0)  # what lies beyond an axis is counted along that
+        corners = [corner.feature(box)[:, None] for corner in self._used_corners]
+        return np.hstack([*own, *(math.sqrt(INTERACTION) * p for p in both), *corners])
 
     def components(self, covariates: Mapping[str, Any]) -> Array:
         """Return features (n, k) of the combinations that are learnt from the runs."""

@@ -17,6 +17,7 @@ from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, percent, short_lines
 from bayeslaw.core.units import NATS
+from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import check_choice, check_passed, outside_note, read_values
@@ -110,8 +111,8 @@ def allocate(
 ) -> Allocation:
     """Find the parameters and tokens of least loss at C = 6 N D.
 
-    If compute exceeds that of the runs, or the best N or D lies outside theirs, the law is that of the posterior in which it has
-    an error (`Fit.extrapolation`), and the losses have that error. The optimum is the law's own.
+    If compute exceeds that of the runs, or the best N, D or tokens per parameter lie outside theirs, the law is that of the
+    posterior in which it has an error (`Fit.extrapolation`), and the losses have that error. The optimum is the law's own.
 
     Parameters
     ----------
@@ -172,12 +173,11 @@ def allocate(
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
-            "some compute, or its best N or D, lies outside the runs, so losses include the law's error (extrapolated), and the "
-            "best N and D leave it out: their intervals are too narrow if the law is wrong there. Compute inside the runs has "
+            "some compute, or its best N, D or D / N, lies outside the runs, so losses include the law's error (extrapolated), and "
+            "the best N and D leave it out: their intervals are too narrow if the law is wrong there. Compute inside the runs has "
             "narrower intervals if asked for by itself"
         )
-    rows = np.concatenate([np.stack([own.observed.covariates[c] for c in ("N", "D")], axis=1) for own, _ in fits])
-    rows = np.unique(rows[(rows > 0).all(axis=1)], axis=0)
+    rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
         flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(laws),
         not fit.passed, extrapolated, rows, fit.unit,
@@ -195,16 +195,14 @@ def _optima(
 def _beyond(
     fits: Sequence[tuple[Fit | PointFit, Index]], optima: Sequence[Mapping[str, Any]], flops: Array
 ) -> list[tuple[Fit | PointFit, Index]]:
-    """The fits and their draws; with the error of the law where compute, or the best N or D, leaves the runs."""
-    best = {name: np.median(np.concatenate([o[name] for o in optima]), axis=0) for name in ("N", "D")}
+    """The fits and their draws; with the error of the law where compute, its best N and D, or their ratio leave the runs."""
+    n = np.median(np.concatenate([o["N"] for o in optima]), axis=0)
+    best = np.column_stack([n, flops / FLOPS / n])  # a median D need not be at the compute of the median N
     chosen: list[tuple[Fit | PointFit, Index]] = []
     whole = [(fit, draws) for fit, draws in fits if isinstance(fit, Fit)]
     for fit, draws in fits:
-        seen, away = fit.observed.covariates, with_error(fit, whole) if isinstance(fit, Fit) else None
-        leaves = {"N", "D"} <= {*seen} and (
-            flops.max() > FLOPS * (seen["N"] * seen["D"]).max()
-            or any(outside_note(name, values, seen[name]) for name, values in best.items())
-        )
+        away = with_error(fit, whole) if isinstance(fit, Fit) else None
+        leaves = {"N", "D"} <= {*fit.observed.covariates} and size_and_tokens_outside(sizes_and_tokens(fit), best).any()
         chosen.append((away if away is not None and leaves else fit, draws))
     return chosen
 

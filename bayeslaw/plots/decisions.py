@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError
@@ -17,6 +18,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import compact, counted
 from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors
+from bayeslaw.forecasting.outside import size_and_tokens_outside
 from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.life import WholeLife
 from bayeslaw.planning.life_costs import UNITS
@@ -144,7 +146,7 @@ def plot_frontier(
 ) -> Axes:
     """Draw efficient frontiers, the best N over compute with bands, on loss contours of the first (Zheng et al. 2024, fig. 5).
 
-    Small points are the fitted rows. The ground is hatched where N, D or compute leave their range.
+    Small points are the fitted rows. The ground is hatched where N, D, compute or D / N leave their range.
 
     Parameters
     ----------
@@ -219,14 +221,11 @@ def _ground(allocation: Allocation, ax: Axes) -> list[str]:
     own = FLOPS * own_n * own_d
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     flops, n = np.geomspace(left, right, 400), np.geomspace(bottom, top, 400)
-    d = flops[None, :] / (FLOPS * n[:, None])
-    seen = (
-        (n[:, None] >= own_n.min()) & (n[:, None] <= own_n.max()) & (d >= own_d.min()) & (d <= own_d.max()) & (flops <= own.max())
-    )
+    seen = _within(allocation, n.repeat(flops.size), np.tile(flops, n.size)).reshape(n.size, -1)
     if not seen.all():
         ax.contourf(flops, n, seen, levels=[-0.5, 0.5], colors=["0.95"], zorder=-2)
         ax.contourf(flops, n, seen, levels=[-0.5, 0.5], colors="none", hatches=["//"], zorder=-1).set(edgecolor="0.8", linewidth=0)
-        ax.fill([left], [bottom], fc="0.95", ec="0.8", hatch="//", lw=0, label="outside the runs in N, D or compute")
+        ax.fill([left], [bottom], fc="0.95", ec="0.8", hatch="//", lw=0, label="outside the runs in N, D, compute or D / N")
     inside = (own >= left) & (own <= right) & (own_n >= bottom) & (own_n <= top)
     if inside.any():
         ax.plot(own[inside], own_n[inside], ls="", marker=".", ms=4, color="black", label=f"fitted settings: {inside.sum()}")
@@ -236,7 +235,8 @@ def _ground(allocation: Allocation, ax: Axes) -> list[str]:
 def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: float = 0.9, most: int = 5) -> Axes:
     """Draw the loss over N at some budgets of compute, with bands, and mark the best N of each (Hoffmann et al. 2022, fig. 3).
 
-    The marks have the intervals of best N and of its loss. Lines are dashed where N, D or compute leave the range of the runs.
+    The marks have the intervals of best N and of its loss. Lines are dashed where N, D, compute or D / N leave the range of the
+    runs.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
         flops, best, loss = (float(table[name].iloc[place]) for name in ("compute", "N_median", "loss_median"))
         n = np.geomspace(best / AROUND, best * AROUND, 81)
         middle, low, high = quantiles(_losses(allocation, n, flops / (FLOPS * n)), ci_prob, axis=0)
-        seen = _within(allocation, n, flops)
+        seen = _within(allocation, n, np.full(n.size, flops))
         colour = COLOURS[i]
         ax.plot(n, middle, color=colour, lw=1.3, ls=(0, (3, 2)), zorder=2)
         ax.plot(n, np.where(seen, middle, np.nan), color=colour, lw=2, zorder=2)
@@ -279,21 +279,18 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
     if allocation.extrapolated:
         notes.append("the marks and their bars also have the law's error as learnt")
     if len(allocation.runs):
-        notes.append("dashed: outside the runs in N, D or compute")
+        notes.append("dashed: outside the runs in N, D, compute or D / N")
     if count > len(chosen):
         notes.append(f"{count - len(chosen)} of {count} budgets are not drawn")
     title = f"{allocation.stage or allocation.name}: loss over N at equal compute, best N marked" + failure(allocation.failed)
     return finish(ax, "parameters N", f"loss ({allocation.unit})", title, notes)
 
 
-def _within(allocation: Allocation, n: Array, flops: float) -> Any:
-    """Mark the N (n,) that lie with D and compute in the range of the runs; all where these are not known."""
+def _within(allocation: Allocation, n: Array, flops: Array) -> NDArray[np.bool_]:
+    """Mark the places (m,) that lie in the range of the runs; all where these are not known."""
     if not len(allocation.runs):
         return np.ones(n.size, dtype=bool)
-    own_n, own_d = allocation.runs.T
-    d = flops / (FLOPS * n)
-    inside = (n >= own_n.min()) & (n <= own_n.max()) & (d >= own_d.min()) & (d <= own_d.max())
-    return inside & (flops <= FLOPS * float((own_n * own_d).max()) * (1 + 1e-9))
+    return ~size_and_tokens_outside(allocation.runs, np.column_stack([n, flops / (FLOPS * n)]))
 
 
 def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:

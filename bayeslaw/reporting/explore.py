@@ -34,11 +34,11 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import listed, short_lines
 from bayeslaw.forecasting.forecast import member_entropy
-from bayeslaw.forecasting.outside import log_together, powers
+from bayeslaw.forecasting.outside import log_together
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.noise.walk import INTERACTION, ROW_NOISE, directions, least, logarithms
+from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, directions, least, logarithms, powers
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
@@ -224,9 +224,10 @@ def _reach(fit: Fit) -> dict[str, Any]:
             "low": low if math.isfinite(low) else None, "high": float(seen.max()),
         })  # fmt: skip
     together = []
-    for of in powers(law).values():
+    for name, of in powers(law).items():
         reached = log_together(law, of, fit.observed.covariates)
         together.append({
+            "name": name,
             "powers": [{"name": a, "power": power, "least": least(law, a)} for a, power in of.items()],
             "low": float(reached.min()) if min(of.values()) < 0 else None, "high": float(reached.max()),
         })  # fmt: skip
@@ -246,15 +247,22 @@ def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:
         {
             "name": name, "least": least(walk.law, name), "largest": float(largest),
             "places": numbers(places), "values": numbers(values), "inside": axis.inside.size, "weight": float(weight[0]),
+            "width": float(largest - smallest),
         }
-        for name, largest, axis, (places, values), weight in zip(
-            directions(walk.law), walk.largest, walk.axes, tables, own, strict=True
+        for name, largest, smallest, axis, (places, values), weight in zip(
+            directions(walk.law), walk.largest, walk.smallest, walk.axes, tables, own, strict=True
         )
     ]  # fmt: skip
+    corners = walk.corners if walk.exact else ()
+    of_corners = weights[weights.size - len(corners) :].tolist()
     learnt = not walk.exact
     return {
         "exact": walk.exact, "axes": axes, "interaction": INTERACTION,
-        "pairs": [list(pair) for pair in combinations(range(len(tables)), 2)],
+        "pairs": [list(pair) for pair in combinations(range(len(tables)), 2)], "roughness": ROUGHNESS,
+        "corners": [
+            {"signs": corner.signs.tolist(), "most": corner.most, "weight": size}
+            for corner, size in zip(corners, of_corners, strict=True)
+        ],
         "count": walk.loadings.shape[1] if learnt else 0, "loadings": numbers(walk.loadings.T if learnt else []),
         "shrunk": numbers(1 / (1 + walk.squares / ROW_NOISE) if learnt else []),
         "coefficients": numbers(fit.discrepancy.coefficients[chosen].T if learnt else []),

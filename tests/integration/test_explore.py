@@ -179,27 +179,44 @@ def test_the_page_knows_where_the_runs_end(browser: Browser, tmp_path: Path) -> 
         made = explore({name: fit}, draws=DRAWS)
         at = settings(made, fit.law)
         with opened(browser, saved(made, tmp_path)) as page:
-            script = "{ const o = bayeslaw.outcomes(0, row); return [o.away, o.reach.map((r) => [r.name, r.distance])]; }"
+            result = "[o.away, o.reach.map((r) => [r.name, r.distance]), o.together]"
+            script = f"{{ const o = bayeslaw.outcomes(0, row); return {result}; }}"
             got = page.evaluate(f"(rows) => rows.map((row) => {script})", rows_of(at))
-        distances = outside(fit, at)
-        expected = (distances > 0).any(axis=1) | np.any([*beyond_together(fit, at).values()], axis=0)
+        distances, together = outside(fit, at), beyond_together(fit, at)
+        expected = (distances > 0).any(axis=1) | np.any([*together.values()], axis=0)
         assert [one[0] for one in got] == expected.tolist()
         assert expected.mean() > 0.02
-        for row, (_, reach) in enumerate(got):
+        for row, (_, reach, names) in enumerate(got):
+            assert names == [name for name, is_beyond in together.items() if is_beyond[row]]
             assert {n: pytest.approx(d, rel=1e-12) for n, d in reach} == {
                 str(n): d for n, d in distances.iloc[row].items() if d > 0
             }
 
 
-@pytest.mark.parametrize("kind", ["learnt", "usual"])
+def test_a_setting_beyond_the_runs_in_several_covariates_together_is_named_by_these(browser: Browser, tmp_path: Path) -> None:
+    fit = typical_fit("chinchilla")
+    seen = fit.observed.covariates
+    at = {"N": float(seen["N"].min()), "D": float(seen["D"].max())}
+    assert {k: v.item() for k, v in beyond_together(fit, {k: np.array([v]) for k, v in at.items()}).items()}["D / N"]
+    path = saved(explore({"chinchilla": fit}, draws=DRAWS), tmp_path)
+    with opened(browser, path, "#" + "&".join(f"{k}={v!r}" for k, v in at.items()), drawn=True) as page:
+        assert page.inner_text(".where").endswith("Beyond the runs: D / N")
+
+
+@pytest.mark.parametrize("kind", ["learnt", "usual", "corner"])
 def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_path: Path) -> None:
     """Draw by draw as the head of the module says, by NumPy; and in its distribution as a forecast by all draws."""
     if kind == "learnt":
         fit = learnt_fit()
         rows = [{"N": 1e11, "D": 1e12}, {"N": 3e6, "D": 3e7}, {"N": 1e9, "D": 1e12}]
-    else:
+    elif kind == "usual":
         fit = stand_in_fit("transfer-target", oracles.table(load_law("transfer-target"), runs=12), draws=500)
         rows = [{"N": 2e10, "D": 1e10, "r": 0.25, "ptpp": 2000.0}, {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 1e4}]
+    else:
+        table = oracles.table(load_law("chinchilla"), runs=12)
+        few = table[table["N"] * table["D"] < 0.1 * (table["N"] * table["D"]).max()]
+        fit = stand_in_fit("chinchilla", few, draws=500, noise="skew")
+        rows = [{name: float(few[name].max()) for name in ("N", "D")}]
     made, beyond = explore({"fit": fit}, draws=400), fit.extrapolation
     with opened(browser, saved(made, tmp_path)) as page:
         got = outcomes(page, rows, "next")
@@ -213,7 +230,7 @@ def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_p
     noise = beyond.noise.sample(values, zero, zero, (int(fit.info["seed"]), 0), checkpoint=zero)[0]
     at = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     features = walk.features(at)
-    if kind == "usual":
+    if kind != "learnt":
         error = normal[:, None] * extra[:, None] * np.sqrt(((features * walk.weights * ~walk.inside) ** 2).sum(axis=1))
     else:
         inside, components = features[:, walk.inside], walk.components(at)

@@ -50,8 +50,8 @@ function place(member, at, levels) {
 
 // How far a setting lies outside the runs, as `outside` of forecasts has it, and whether it does in several covariates together.
 function reachOf(member, at) {
-  const away = [];
-  let is = false;
+  const away = [],
+    together = [];
   for (const axis of member.reach.axes) {
     const low = axis.low ?? -Infinity;
     let value = at.get(axis.name);
@@ -62,16 +62,13 @@ function reachOf(member, at) {
     }
     const distance = Math.max(value - axis.high, low - value, 0);
     const rounding = OUTSIDE * (axis.log ? 1 : Math.max(Math.abs(axis.high), Math.abs(low)));
-    if (distance > rounding) {
-      away.push({ name: axis.name, distance, log: axis.log });
-      is = true;
-    }
+    if (distance > rounding) away.push({ name: axis.name, distance, log: axis.log });
   }
-  for (const { powers, low, high } of member.reach.together) {
+  for (const { name, powers, low, high } of member.reach.together) {
     const sum = powers.reduce((total, { name, power, least }) => total + power * Math.log(Math.max(at.get(name), least)), 0);
-    if (sum > high + OUTSIDE || sum < (low ?? -Infinity) - OUTSIDE) is = true;
+    if (sum > high + OUTSIDE || sum < (low ?? -Infinity) - OUTSIDE) together.push(name);
   }
-  return { away, is };
+  return { away, together, is: away.length + together.length > 0 };
 }
 
 // The error of a law in each draw: see the head of reporting/explore.py.
@@ -85,7 +82,7 @@ function errorsAt(error, at, out) {
     const share = Math.min(Math.max((t - places[right - 1]) / (places[right] - places[right - 1]), 0), 1),
       f = new Float64Array(knots);
     for (let k = 0; k < knots; k++) f[k] = (1 - share) * values[(right - 1) * knots + k] + share * values[right * knots + k];
-    return { f, inside: f.subarray(0, axis.inside), weight: axis.weight };
+    return { f, inside: f.subarray(0, axis.inside), weight: axis.weight, inBox: Math.min(Math.max(t, -axis.width), 0) };
   });
   const squares = (f) => f.reduce((sum, v) => sum + v * v, 0);
   let outside = 0;
@@ -99,6 +96,10 @@ function errorsAt(error, at, out) {
     outside +=
       error.interaction * (a.weight * b.weight) ** 2 * (squares(a.f) * squares(b.f) - squares(a.inside) * squares(b.inside));
     for (const u of a.inside) for (const v of b.inside) inside.push(Math.sqrt(error.interaction) * u * v);
+  }
+  for (const { signs, most, weight } of error.corners) {
+    const way = Math.max(signs.reduce((sum, sign, i) => sum + sign * own[i].inBox, 0) - most, 0);
+    outside += weight ** 2 * way ** (2 * error.roughness);
   }
   const S = out.length,
     c = new Float64Array(error.count);
@@ -166,7 +167,8 @@ function outcomesAt(fit, at, levels, wantNext = true) {
     for (const one of reach.away) {
       if (!(distance.get(one.name)?.distance >= one.distance)) distance.set(one.name, one);
     }
-  return { latent, next, spread, away, reach: [...distance.values()] };
+  const together = [...new Set(parts.flatMap(({ reach }) => reach.together))];
+  return { latent, next, spread, away, reach: [...distance.values()], together };
 }
 
 // Put the values of some ranks (ascending) in their places: a quicksort that leaves out the parts without one of them.
@@ -258,7 +260,7 @@ function parsed(text) {
 const nameOf = (fit) => fit.outcome + (fit.unit ? ` (${fit.unit})` : "");
 const efolds = (one) => `${one.name} by ${trimmed(one.distance, 2)}${one.log ? " e\u2011folds" : ""}`;
 const where = (here) =>
-  here.away ? `Beyond the runs: ${here.reach.map(efolds).join(", ") || "their compute"}` : "Inside the runs";
+  here.away ? `Beyond the runs: ${here.reach.map(efolds).join(", ") || here.together.join(", ")}` : "Inside the runs";
 
 // --- the setting, and the address that holds it ------------------------------------------------------------------------
 

@@ -98,6 +98,7 @@ def test_the_probability_of_the_target_and_the_gain() -> None:
     for words in ("now, step 2,000 of 4,000", "90% equal-tailed", "still to gain", "reached by step 4,000"):
         assert words in text
     assert "FAILED" not in text
+    assert [("80% equal-tailed" in line) for line in watch.summary(0.8).splitlines()[:3]] == [True] * 3  # each has an interval
 
 
 @pytest.mark.slow

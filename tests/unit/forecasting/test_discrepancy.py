@@ -22,6 +22,7 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import typical_fit
 from tests.oracles import Array
+from tests.posteriors import posterior, scattered
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
 SIZE = 20_000
@@ -184,6 +185,27 @@ def test_settings_beyond_the_tokens_per_parameter_of_all_runs_lie_outside(sound_
     result = forecast(sound_fit, many)
     assert result.headlines == ["extrapolated"]
     assert result.summary()["extrapolation"].tolist() == ["outside: D / N"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "at", "where"),
+    [
+        ([(1e7, 1e11), (1e8, 1e10), (1e9, 1e9), (1e8, 1e9)], (1e9, 1e11), "outside: N x D"),
+        ([(1e7, 1e9), (1e8, 1e10), (1e9, 1e11), (1e8, 3e9)], (1e7, 1e11), "outside: D / N"),
+    ],
+)
+def test_a_law_that_has_learnt_no_error_errs_outside_the_runs_in_size_and_tokens_together(
+    runs: list[tuple[float, float]], at: tuple[float, float], where: str
+) -> None:
+    """What is called extrapolated was the spread of an exact law there."""
+    draws = scattered(oracles.typical(load_law("chinchilla")), 2000, 1, 0.003)
+    fit = posterior("chinchilla", draws, frame=pd.DataFrame(runs, columns=["N", "D"]).assign(loss=3.0))
+    fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
+    result = forecast(fit, pd.DataFrame([runs[1], at], columns=["N", "D"]), force=True)
+    assert result.summary()["extrapolation"].tolist() == ["inside", where]
+    run, extrapolated = (np.log(result.draws[s].values).std(axis=0) for s in ("run", "extrapolated"))
+    np.testing.assert_allclose(extrapolated[0], run[0], rtol=1e-12)
+    assert extrapolated[1] > 2 * run[1]
 
 
 @pytest.mark.parametrize(("law", "third"), [("repeated-epochs", "U"), ("precision", "bits_w"), ("lr-batch", "lr")])

@@ -122,6 +122,38 @@ def test_where_none_is_learnt_the_error_begins_beyond_the_runs() -> None:
     assert (sds[2:] > 0.7 * extra * np.array([1.25, 0.75])).all()
 
 
+@pytest.mark.parametrize(
+    ("law", "runs", "at", "way"),
+    [
+        ("chinchilla", [(0, 4), (2, 2), (4, 0)], [(3, 3), (4, 2), (4, 4)], [2, 2, 4]),  # more compute than any run
+        ("chinchilla", [(0, 0), (2, 2), (4, 4)], [(1, 4), (4, 1)], [3, 3]),  # more tokens per parameter, and fewer
+        ("transfer-target", [(0, 4), (4, 0)], [(3, 3)], [0]),  # a law of continual pre-training
+        ("chinchilla", [(0, 4), (4, 0), (2, 2)], [(1, 1), (2, 2), (0, 4)], [0, 0, 0]),  # barely trained models are none of those
+        ("chinchilla", [(0, 0), (0, 4), (4, 0), (4, 4)], [(3, 3), (1, 4), (4, 4)], [0, 0, 0]),  # no corner is left out
+    ],
+)
+def test_where_none_is_learnt_the_law_errs_in_corners_that_the_runs_leave_out(
+    law: str, runs: list[tuple[float, float]], at: list[tuple[float, float]], way: list[float]
+) -> None:
+    """As if the way beyond the runs, e-folds of a product or ratio, were shared by two axes so that the error is least."""
+    size, extra, second = 40_000, 0.01, "ptpp" if law == "transfer-target" else "D"
+    places = (1e6 * np.exp(np.array(of, dtype=np.float64)) for of in (runs, at, [(5, 2)]))
+    seen, asked, beyond = ({"N": of[:, 0], second: of[:, 1]} for of in places)
+    made = Walk.of(load_law(law), seen)
+    assert made is not None
+    walk = replace(made, exact=True, beyond=(float(np.log(extra)), 0.0))
+    drawn = walk.complete(np.zeros((size, 0)), np.zeros(size), (1, 2))
+    apart = Axis.of(-4.0).features(np.ones(1))[0, Axis.of(-4.0).inside.size :]  # an e-fold beyond, given 0 inside
+    first = np.linspace(0, 1, 1001)
+    least = np.linalg.norm(apart) * np.hypot(first**ROUGHNESS, (1 - first) ** ROUGHNESS).min()
+    expected = extra * least * np.array(way) ** ROUGHNESS
+    np.testing.assert_allclose((walk.features(asked) @ drawn).std(axis=1), expected, rtol=0.02, atol=1e-9)
+    without = replace(walk, corners=())
+    features = [each.features(beyond) * (each.weights * ~each.inside) for each in (walk, without)]
+    assert (features[0] ** 2).sum() >= (features[1] ** 2).sum() > 0  # what lies beyond an axis is counted as before
+    np.testing.assert_array_equal(features[0][:, : features[1].shape[1]], features[1])
+
+
 def test_there_is_no_walk_for_runs_of_one_setting_or_a_law_without_scales() -> None:
     assert Walk.of(LAW, {"N": np.full(3, 1e8), "D": np.full(3, 1e9)}) is None
     joint = load_law("cpt-joint")

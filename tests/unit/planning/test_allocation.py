@@ -216,7 +216,7 @@ def test_frontiers_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
-        "best N, scratch", "best N, cpt", "outside the runs in N, D or compute", "fitted settings: 4",
+        "best N, scratch", "best N, cpt", "outside the runs in N, D, compute or D / N", "fitted settings: 4",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="1e19:1e24:30"):
         plot_frontier([allocate(zheng, 1e20, "cpt")], axes)
@@ -268,6 +268,22 @@ def test_the_law_errs_where_the_best_size_leaves_the_runs_though_compute_does_no
     wide = allocate(fit, beyond)
     assert wide.extrapolated
     assert np.std(wide.loss) > np.std(allocate(fit, beyond, discrepancy="none").loss)
+
+
+def test_the_law_errs_where_its_best_tokens_per_parameter_leave_the_runs(chinchilla: Fit) -> None:
+    """As forecasts of these sizes and tokens do, though N, D and compute lie inside."""
+    exact = allocate(chinchilla, 1e20)
+    n, d = float(np.median(exact.N)), float(np.median(exact.D))
+    sizes = [(ratio * n, more * d / n * ratio * n) for ratio in (0.2, 0.5, 2.0, 5.0) for more in (3.0, 10.0)]
+    runs = pd.DataFrame(sizes, columns=["N", "D"]).assign(loss=3.0)
+    fit = posterior(chinchilla.law, {k: chinchilla.draws[k] for k in chinchilla.law.parameters}, frame=runs)
+    fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned"}})
+    forecast = fit.forecast({"N": n, "D": d}, force=True).summary()
+    assert forecast[["headline", "extrapolation"]].iloc[0].tolist() == ["extrapolated", "outside: D / N"]
+    wide = allocate(fit, 1e20)
+    assert wide.extrapolated
+    assert np.std(wide.loss) > np.std(exact.loss)
+    assert not allocate(fit, 1e20, discrepancy="none").extrapolated
 
 
 def test_laws_of_a_stack_that_agree_have_their_whole_error() -> None:
