@@ -183,11 +183,8 @@ class Forecast:
         along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
         texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, included, along)
         together = [*chain.from_iterable(beyond_together(m.fit, m.covariates).items() for m in self.members)]
-        beyond = [
-            f"outside: {next(what for what, away in together if away[i])}" if name == "extrapolated" and text == "inside" else text
-            for i, (name, text) in enumerate(zip(self.headlines, texts, strict=True))
-        ]
-        return beyond, check
+        beyond = [next((f"outside: {what}" for what, away in together if away[i]), "inside") for i in range(len(texts))]
+        return [other if text == "inside" else text for text, other in zip(texts, beyond, strict=True)], check
 
     @property
     def extrapolation(self) -> list[str]:

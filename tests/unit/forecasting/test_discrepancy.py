@@ -166,7 +166,7 @@ def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: F
     result = forecast(sound_fit, at)
     assert result.headlines == ["run", "extrapolated"]
     assert result.summary()["extrapolation"].tolist() == ["inside", "outside: N x D"]
-    assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == ["inside", "inside"]
+    assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == ["inside", "outside: N x D"]
 
 
 @pytest.mark.slow
@@ -226,8 +226,9 @@ def test_compute_beyond_the_runs_is_that_of_size_and_tokens_alone(law: str, thir
 def test_rounding_leaves_a_setting_inside_the_runs(law: str, edge: str) -> None:
     """Such as a base loss typed with five digits."""
     fit = typical_fit(law)
-    at = pd.DataFrame({name: values[[0, 0]] for name, values in fit.observed.covariates.items()})
-    at[edge] = fit.observed.covariates[edge].max() * np.array([1 + 5e-5, 1 + 5e-4])
+    seen = fit.observed.covariates
+    at = pd.DataFrame({name: values[[np.argmax(seen[edge])] * 2] for name, values in seen.items()})
+    at[edge] *= np.array([1 + 5e-5, 1 + 5e-4])
     assert forecast(fit, at).summary()["extrapolation"].str.split(":").str[0].tolist() == ["inside", "outside"]
 
 
