@@ -129,7 +129,7 @@ class Prediction:
         key : str or Path, optional
             A file with a key of at least 16 bytes; the prediction is signed by HMAC-SHA256 with it.
         """
-        path, secret = Path(path), None if key is None else read_key(Path(key))
+        path, secret = Path(path), read_key(key)
         if path.exists():
             raise BayeslawError(
                 f"{path} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
@@ -227,7 +227,7 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
     True
     """
     path = Path(path)
-    content = unseal(path, KIND, "prediction", None if key is None else read_key(Path(key)))
+    content = unseal(path, KIND, "prediction", read_key(key))
     return _checked(path.name, content)
 
 

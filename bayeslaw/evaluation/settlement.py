@@ -90,7 +90,7 @@ class Settled:
             "unit": self.prediction.content["unit"], **self.measured,
             "scores": {str(k): plain_value(v) for k, v in self.table.to_dict("records")[0].items()}, "rows": rows,
         }  # fmt: skip
-        write_sealed(Path(path), seal(content, None if key is None else read_key(Path(key)))[0])
+        write_sealed(Path(path), seal(content, read_key(key))[0])
 
 
 def settle(
@@ -223,7 +223,7 @@ def read_settled(prediction: Prediction, path: Path, key: str | Path | None = No
         'changed-file' if a byte of the file was changed, 'not-a-result' if it is something else, 'another-prediction' if it is of
         another prediction; with a key as `read_prediction`.
     """
-    content = unseal(path, KIND, "result", None if key is None else read_key(Path(key)))
+    content = unseal(path, KIND, "result", read_key(key))
     check_format(path.name, content, KIND, FORMAT)
     if content.content.get("prediction_sha256") != prediction.sha256:
         raise BayeslawError(
