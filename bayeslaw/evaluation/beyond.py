@@ -53,7 +53,7 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
     undescribed : bool array (n,)
         Rows of the table that not every law describes.
     """
-    along, common = asked.along(work.table), _scorable(work, undescribed)
+    along, common = asked.along(work.table), replace(work.table, frame=work.table.frame[~undescribed])
     candidates, cuts = _cuts(work, asked.by, along, common)
     parts = [replace(work.table, frame=work.table.frame[along <= cut]) for cut in cuts]
     named = [replace(part, name=f"{part.name} up to {asked.by} {cut:.3g}") for part, cut in zip(parts, cuts, strict=True)]
@@ -79,11 +79,6 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
 
 def _beyond_name(by: str, cut: float) -> str:
     return f"{by} > {cut:.3g}"
-
-
-def _scorable(work: Work, undescribed: NDArray[np.bool_]) -> Runs:
-    """Return the rows that every law describes."""
-    return replace(work.table, frame=work.table.frame[~undescribed])
 
 
 def _cuts(work: Work, by: str, along: pd.Series, common: Runs) -> tuple[list[Candidate], list[float]]:
