@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
@@ -224,7 +223,7 @@ def points(log_c: Array, reach: float = REACH) -> Array:
     return np.unique(np.concatenate([np.linspace(low, high, 2 + int((high - low) / STEP)), log_c]))
 
 
-def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = None) -> ComputePath:
+def path(recipe: Recipe, log_c: Array, tokens_per_parameter: float | None = None) -> ComputePath:
     """Return a recipe's path at points of compute, as far as the supports of its laws allow.
 
     Parameters
@@ -233,13 +232,13 @@ def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = 
     tokens_per_parameter : float, optional
         By default each draw has its N and D of least loss by its law.
     """
-    low, high = _limits(recipe, None if tokens_per_parameter is None else float(np.asarray(tokens_per_parameter)))
+    low, high = _limits(recipe, tokens_per_parameter)
     inside = log_c[(log_c >= low) & (log_c <= high)]
     if not inside.size:
         raise BayeslawError(f"This compute leaves no N and D in the supports of {recipe.name}.", code="compute-out-of-support")
     flops, corner = np.exp(inside), 0.0
     if tokens_per_parameter is not None:
-        n = np.sqrt(flops / FLOPS / float(np.asarray(tokens_per_parameter)))
+        n = np.sqrt(flops / FLOPS / tokens_per_parameter)
     else:
         optima = [optimum(law, flops) for law in recipe.laws]
         n = np.concatenate([o["N"] for o in optima])
