@@ -27,7 +27,7 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import OUTSIDE
-from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
+from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, check_choice, check_passed, outside_note, read_range, read_values
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
@@ -320,15 +320,13 @@ def _losses(
     fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int
 ) -> tuple[Losses, list[DrawnErrors | None]]:
     """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
-    fits, shifts, errors = [], [], list[DrawnErrors | None]()
-    for number, (own, chosen) in enumerate(fit.selections):
-        away = with_error(own, fit.selections) if discrepancy == "learned" else None
-        used = own if away is None else away
+    shifts, errors = [], list[DrawnErrors | None]()
+    selections = with_errors(fit.selections) if discrepancy == "learned" else fit.selections
+    for number, (used, chosen) in enumerate(selections):
         entropy, learnt = (seed, Stream.PLANNED, number), used.discrepancy if discrepancy == "learned" else None
-        fits.append((used, chosen))
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
-    return Losses(tuple(stages(fits, settings, stage)), np.concatenate(shifts)), errors
+    return Losses(tuple(stages(selections, settings, stage)), np.concatenate(shifts)), errors
 
 
 def _leaves(fit: Posterior, search: LifeSearch, chosen: Sequence[LifeChoice | None], confidence: float) -> bool:
@@ -352,8 +350,7 @@ def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None]) -> Lif
     An error that grows with the distance from the runs would make the least loss that can be guaranteed that of the place which
     leaves the runs least, and not that of the best size.
     """
-    place = search.deterministic() if any(drawn is not None for drawn in errors) else None
-    if place is None:
+    if (place := search.deterministic()) is None:
         return search
     shifts = []
     for law, drawn in zip(search.losses.laws, errors, strict=True):

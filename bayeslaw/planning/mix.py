@@ -481,12 +481,12 @@ def _domain(
     for number, (fit, draws) in enumerate(posterior.selections):
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
         frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in fit.law.measured}, **level}])
-        away = with_error(fit, posterior.selections) if discrepancy == "learned" else None
         given_columns = {k: frame[k].to_numpy() for k in at if k in frame}
         columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
         together = any(is_away[0] for is_away in beyond_together(fit, columns).values())
-        used = away if away is not None and (beyond or together) else fit
+        away = with_error(fit, posterior.selections) if discrepancy == "learned" and (beyond or together) else None
+        used = away or fit
         values = used.draws_of(draws)
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
         log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)

@@ -24,7 +24,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.outside import outside
-from bayeslaw.forecasting.stack import Posterior, with_error
+from bayeslaw.forecasting.stack import Posterior, with_errors
 from bayeslaw.planning.optimum import optimum
 from bayeslaw.planning.stages import stages, support
 from bayeslaw.posterior.diagnostics import Reach, extrapolation
@@ -130,16 +130,13 @@ def recipe(
     seed, side, shared : int, int, float
         Of the errors; the second recipe (side 1) shares so much of them with the first.
     """
-    fits: list[tuple[Fit, Index]] = []
-    for fit, chosen in posterior.selections:
-        away = with_error(fit, posterior.selections) if learned else None
-        fits.append((fit if away is None else away, chosen))
+    fits = with_errors(posterior.selections) if learned else posterior.selections
     groups = {fit.observed.group_column for fit, _ in fits if fit.observed.group_names}
     covariates = {k: v for k, v in settings.items() if k not in groups or k in posterior.levels}
     laws = stages(fits, covariates)
     errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
     largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
-    return Recipe(name, tuple(fits), tuple(laws), errors, largest, dict(settings))
+    return Recipe(name, fits, tuple(laws), errors, largest, dict(settings))
 
 
 def _errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: float) -> DrawnErrors | None:
