@@ -25,11 +25,11 @@ from bayeslaw.core.text import compact, counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
-from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
+from bayeslaw.forecasting.stack import Posterior, fits_of, paired, require_losses, with_error
 from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
 from bayeslaw.planning.mix_search import ATTAINABLE, RECOMMENDED, TODAY, Domain, Search
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
-from bayeslaw.posterior.fit import Fit, require_fits
+from bayeslaw.posterior.fit import require_fits
 
 SINGLE = 40  # draws whose own optimum is found
 EDGE = 1e-3  # share within which a mixture lies on a bound
@@ -313,13 +313,9 @@ def _by_domain(fits: Posterior | Mapping[str, Posterior]) -> dict[str, tuple[Pos
     return {"loss": (fits, {})}
 
 
-def _fits(posterior: Posterior) -> list[Fit]:
-    return list({id(fit): fit for fit, _ in posterior.selections}.values())
-
-
 def _shares_of(posteriors: Sequence[Posterior]) -> tuple[str, ...]:
     """The shares that all laws have."""
-    laws = [fit.law for posterior in posteriors for fit in _fits(posterior)]
+    laws = [fit.law for posterior in posteriors for fit in fits_of(posterior).values()]
     for law in laws:
         if not law.shares:
             raise BayeslawError(f"{law.name} has no mixture: fit a law that has, such as data-mixing.", code="law-without-mixture")
@@ -385,7 +381,7 @@ def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[s
     found: dict[str, Array] = {}
     known = set[tuple[float, ...]]()
     for domain, (posterior, _) in named.items():
-        for fit in _fits(posterior):
+        for fit in fits_of(posterior).values():
             numbers, order = fit.observed.rows, np.argsort(fit.observed.rows, kind="stable")
             rows = np.stack([fit.observed.covariates[s][order] for s in shares], axis=1).round(6)
             for at in np.sort(np.unique(rows, axis=0, return_index=True)[1]):
@@ -443,7 +439,7 @@ def _domains(
     seed: int,
 ) -> list[Domain]:
     """The losses of the wanted domains at a setting."""
-    known = {c for fit, _ in named.values() for m in _fits(fit) for c in m.law.measured if c not in shares}
+    known = {c for fit, _ in named.values() for m in fits_of(fit).values() for c in m.law.measured if c not in shares}
     if unknown := [name for name in at if name not in known]:
         takes = f"the laws take {', '.join(sorted(known)) or 'nothing else'}.{nearest(unknown[0], known)}"
         raise BayeslawError(f"There is no covariate {unknown[0]!r}; {takes}", code="unknown-setting")
