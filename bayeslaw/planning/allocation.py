@@ -19,7 +19,7 @@ from bayeslaw.core.text import counted, percent, short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_passed, outside_note, read_values
+from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values
 from bayeslaw.planning.optimum import POWERS, optimum
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
@@ -167,8 +167,7 @@ def allocate(
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for covariate, values in (("N", n), ("D", d)):
-        logged = np.concatenate([own.observed.covariates[covariate] for own, _ in fits])
-        notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged)
+        notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
@@ -176,7 +175,7 @@ def allocate(
             "best N and D leave it out: their intervals are too narrow if the law is wrong there. Compute inside the runs has "
             "narrower intervals if asked for by itself"
         )
-    rows = np.concatenate([np.stack([own.observed.covariates[c] for c in ("N", "D")], axis=1) for own, _ in fits])
+    rows = np.stack([logged(fits, covariate) for covariate in ("N", "D")], axis=1)
     rows = np.unique(rows[(rows > 0).all(axis=1)], axis=0)
     return Allocation(
         flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(laws),

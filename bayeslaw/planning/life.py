@@ -29,7 +29,7 @@ from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import OUTSIDE
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, check_choice, check_passed, outside_note, read_range, read_values
+from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.plan import BLOCK, LEVELS, Spread
@@ -434,10 +434,8 @@ def _notes(
             )
             notes.append(f"{what} in at most {share:.3f} of the held-out draws, at N = {compact(n)}")
     shown = [choice for choice in best if choice is not None]
-    fits = [own for own, _ in fit.selections]
     for name in ("N", "D"):
-        logged = np.concatenate([own.observed.covariates[name] for own in fits])
-        notes += outside_note(f"the plan's {name}", [getattr(choice, name) for choice in shown], logged)
+        notes += outside_note(f"the plan's {name}", [getattr(choice, name) for choice in shown], logged(fit.selections, name))
     if search.menu is None and any(min(abs(math.log(c.N) - end) for end in search.span) < 1e-6 for c in shown):
         notes.append("the plan's N lies at a limit of the sizes allowed")
     if extrapolated:

@@ -39,7 +39,7 @@ from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, outside_note, read_once, read_values
+from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, logged, outside_note, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -641,8 +641,7 @@ def _sizes_outside(first: Posterior, second: Posterior, table: pd.DataFrame) -> 
     notes = list[str]()
     for name, posterior in (("A", first), ("B", second)):
         if f"{name}_N" in table:
-            logged = np.concatenate([fit.observed.covariates["N"] for fit, _ in posterior.selections])
-            notes += outside_note(f"the best N of {name}", table[f"{name}_N"], logged)
+            notes += outside_note(f"the best N of {name}", table[f"{name}_N"], logged(posterior.selections, "N"))
     return notes
 
 
