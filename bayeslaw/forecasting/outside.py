@@ -48,10 +48,21 @@ def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDAr
     beyond = {}
     for name, of in powers(fit.law).items():
         reached, asked = (log_together(fit.law, of, at) for at in (fit.observed.covariates, covariates))
-        beyond[name] = np.asarray(asked > reached.max() + OUTSIDE)
-        if min(of.values()) < 0:  # a product may be small, as a run of few tokens is
-            beyond[name] |= asked < reached.min() - OUTSIDE
+        beyond[name] = leaves(asked, reached, below=min(of.values()) < 0)  # a product may be small, as a run of few tokens is
     return beyond
+
+
+def leaves(asked: Array, reached: Array, *, below: bool) -> NDArray[np.bool_]:
+    """Return which logarithms (n,) lie above those that runs have reached, or below them where that counts, by more than rounding.
+
+    Parameters
+    ----------
+    asked, reached : arrays (n,) and (m,)
+    below : bool
+        Whether values below those of all runs lie outside too.
+    """
+    away = np.asarray(asked > reached.max() + OUTSIDE)
+    return away | (asked < reached.min() - OUTSIDE) if below else away
 
 
 def powers(law: Law) -> dict[str, dict[str, int]]:

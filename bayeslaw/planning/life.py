@@ -26,7 +26,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
-from bayeslaw.forecasting.outside import OUTSIDE
+from bayeslaw.forecasting.outside import leaves
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
@@ -333,13 +333,12 @@ def _leaves(fit: Posterior, search: LifeSearch, chosen: Sequence[LifeChoice | No
     """Whether a choice, or that at a size of the menu, lies outside the runs in size, tokens, compute or tokens per parameter."""
     sizes = [] if search.menu is None else search.menu.tolist()
     every = [search.deterministic(), *chosen, *(search.at_size(n, confidence) for n in sizes)]
-    places = np.log([(choice.N, choice.D) for choice in every if choice is not None]).reshape(-1, 2)
+    n, d = np.log([(choice.N, choice.D) for choice in every if choice is not None]).reshape(-1, 2).T
     for own, _ in fit.selections:
-        begun = own.observed.covariates["D"] > 0
-        runs = np.log(np.stack([own.observed.covariates[name][begun] for name in ("N", "D")], axis=1))
-        places_of, runs_of = (np.column_stack([logs, logs[:, 1] - logs[:, 0]]) for logs in (places, runs))
-        away = (places_of > runs_of.max(axis=0) + OUTSIDE) | (places_of < runs_of.min(axis=0) - OUTSIDE)
-        if away.any() or (places.sum(axis=1) > runs.sum(axis=1).max() + OUTSIDE).any():
+        seen = own.observed.covariates
+        runs_n, runs_d = (np.log(seen[name][seen["D"] > 0]) for name in ("N", "D"))
+        within = ((n, runs_n), (d, runs_d), (d - n, runs_d - runs_n))
+        if leaves(n + d, runs_n + runs_d, below=False).any() or any(leaves(*pair, below=True).any() for pair in within):
             return True
     return False
 
