@@ -130,10 +130,7 @@ class Prediction:
             A file with a key of at least 16 bytes; the prediction is signed by HMAC-SHA256 with it.
         """
         path, secret = Path(path), read_key(key)
-        if path.exists():
-            raise BayeslawError(
-                f"{path} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
-            )
+        check_new(path)
         data, digest = seal(self.content, secret)
         write_sealed(path, data)
         return replace(self, name=path.name, sha256=digest, signed=secret is not None, verified=secret is not None)
@@ -229,6 +226,14 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
     path = Path(path)
     content = unseal(path, KIND, "prediction", read_key(key))
     return _checked(path.name, content)
+
+
+def check_new(path: Path) -> None:
+    """Refuse the name of a file that exists for a prediction."""
+    if path.exists():
+        raise BayeslawError(
+            f"{path} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
+        )
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
