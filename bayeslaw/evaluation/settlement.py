@@ -171,15 +171,13 @@ def settle(
         "law": asked.content["law"], "fit": "posterior", "spread": " or ".join(spreads),
         **counts, "checks": asked.content["checks"], "model": asked.content["model"],
     }  # fmt: skip
-    table, by_run = scored_draws(
-        frame, draws, head, outcome, frame.drop(columns=[outcome.name, outcome.error], errors="ignore"), mean
-    )
+    scores = scored_draws(frame, draws, head, outcome, frame.drop(columns=[outcome.name, outcome.error], errors="ignore"), mean)
     code, names = run_codes(frame)
     named = [str(names[i]) if "run" in frame and pd.notna(frame["run"].iloc[j]) else "" for j, i in enumerate(code)]
     digest = data_sha256(frame, [*asked.content["match"], outcome.name])
     left_out = {name: counts[name] for name in ("base_rows_left_out", "seen_rows_left_out", "sample")}
     measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": tolerance, **left_out}
-    return Settled(asked, table, by_run, settled_rows(asked, place, loss, error, named, draws), measured)
+    return Settled(asked, scores.table, scores.runs, settled_rows(asked, place, loss, error, named, draws), measured)
 
 
 def settled_rows(
