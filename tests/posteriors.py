@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -18,9 +18,11 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
+from bayeslaw.planning.plan import Plan, PlanPoint
 from bayeslaw.posterior.fit import Fit, tree_of
 from bayeslaw.posterior.storage import data_digest, draws_digest
 from tests import oracles
+from tests.values import present
 
 SCATTER = 0.02
 # Published forms with losses near those of Goffinet et al. 2025: 1.8 nats of French at 8.9 tokens per parameter.
@@ -52,6 +54,11 @@ def source_fit(size: int) -> Fit:
 
 def target_fit(size: int) -> Fit:
     return posterior("ptpp-gate-floor", scattered(TARGET, size, 2, 0.006), seed=2)
+
+
+def best_of(plan: Plan) -> PlanPoint:
+    """The tokens and replay of a plan that is feasible."""
+    return present(plan.best)
 
 
 def posterior(
@@ -102,3 +109,8 @@ def starting(*losses: float, size: int = 2000) -> Fit:
     rows = {"run": names, "checkpoint": names, "D": 0.0, "r": np.nan, "loss": losses, "base_loss": losses}
     table = pd.concat([oracles.table(law), pd.DataFrame(rows | START)], ignore_index=True)
     return posterior(law, scattered(oracles.typical(law), size, 1, 0.004), frame=table, seed=1)
+
+
+def learning(fit: Fit) -> Fit:
+    """The fit as one that was asked to learn the law's error, and learnt none inside its runs."""
+    return replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})

@@ -24,6 +24,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, refused, rejected, snapshot
 from tests.fixed import line_fit, without_sampling
+from tests.values import present
 
 TABLES = ("--candidates", "held.csv", "--targets", "held.csv")
 TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
@@ -98,10 +99,8 @@ def test_forecasts_show_the_interval_to_report_first_and_say_which_it_is(command
 
 @pytest.mark.usefixtures("folder")
 def test_show_says_what_error_of_the_law_was_learnt_or_why_none(command: Command, sound_fit: Fit, tmp_path: Path) -> None:
-    learnt = sound_fit.extrapolation
-    assert learnt is not None
-    assert learnt.discrepancy is not None
-    low, median, high = (f"{100 * v:.2g}" for v in np.quantile(learnt.discrepancy.scale, [0.1, 0.5, 0.9]))
+    learnt = present(sound_fit.extrapolation)
+    low, median, high = (f"{100 * v:.2g}" for v in np.quantile(present(learnt.discrepancy).scale, [0.1, 0.5, 0.9]))
     text = f"the law errs by {median}% an e-fold away from the largest (80% equal-tailed interval {low} to {high}%)."
     assert text in command("show", "fit.nc", "--ci", "0.8").out
     line_fit(size=400).save(tmp_path / "line.nc")

@@ -22,17 +22,12 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import fixed_fit, line_fit
 from tests.oracles import Array
-from tests.posteriors import law_named, posterior, scattered
+from tests.posteriors import law_named, learning, posterior, scattered
 
 LAW = law_named("chinchilla")
 TYPICAL = oracles.typical(LAW)
 OTHER = TYPICAL | {"A": 1.3 * TYPICAL["A"], "E": 0.97 * TYPICAL["E"]}  # worse when small, better when large
 SIZE = 200
-
-
-def learning(fit: Fit) -> Fit:
-    """The fit as one that was asked to learn the law's error, and learnt none inside its runs."""
-    return replace(fit, info={**fit.info, "discrepancy": {"asked": "learned"}})
 
 
 def pair(**options: Any) -> tuple[Fit, Fit]:

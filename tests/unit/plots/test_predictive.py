@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from bayeslaw.evaluation.predictive import PredictiveCheck
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.predictive import SHOWN, plot_loo_pit, plot_predictive
+from tests.values import present
 
 
 @pytest.fixture
@@ -34,8 +35,7 @@ def check_of(size: int, runs: int) -> PredictiveCheck:
 
 
 def title(ax: Axes) -> str:
-    legend = ax.get_legend()
-    assert legend is not None
+    legend = present(ax.get_legend())
     return legend.get_title().get_text().replace("\n", " ")
 
 

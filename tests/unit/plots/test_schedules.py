@@ -14,6 +14,7 @@ from bayeslaw.plots.schedules import plot_schedules
 from bayeslaw.schedules.schedule import constant
 from tests.errors import fails
 from tests.unit.data.test_curves import family
+from tests.values import present
 
 
 @pytest.mark.slow
@@ -26,10 +27,8 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     whole: dict[str, Any] = {"adapt": curves.phases("adapt"), "open": curves.phases("open"), "own": curves.schedule("early")}
     plot_schedules(whole, axes, predicted=predicted, measured=measured)
     end = curves.at("adapt")
-    assert end.pretrain is not None
-    assert end.adapt is not None
-    assert axes[2].lines[0].get_ydata()[-1] == pytest.approx(end.pretrain.S2 + end.adapt.S2)
-    assert axes[1].lines[0].get_ydata()[-1] == pytest.approx(end.pretrain.S1 + end.adapt.S1)
+    assert axes[2].lines[0].get_ydata()[-1] == pytest.approx(present(end.pretrain).S2 + present(end.adapt).S2)
+    assert axes[1].lines[0].get_ydata()[-1] == pytest.approx(present(end.pretrain).S1 + present(end.adapt).S1)
     drawn = [line for line in axes[0].lines if len(np.asarray(line.get_xdata())) > 2]
     assert len({(line.get_linestyle(), line.get_color()) for line in drawn}) == 3
     assert [ax.get_ylabel().split("\n")[0] for ax in axes] == [
