@@ -22,7 +22,7 @@ from bayeslaw.forecasting.stack import Stack, load_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.commands import Command, refused, rejected, snapshot
+from tests.commands import Command, refused, rejected, unchanged
 from tests.fixed import line_fit, without_sampling
 from tests.values import present
 
@@ -186,11 +186,10 @@ def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: C
     ],
 )
 def test_comparisons_that_are_refused(command: Command, folder: Path, options: str, code: str, named: str) -> None:
-    before = snapshot(folder)
-    done = command("compare", "runs.csv", *options.split(), "-q")
-    rejected(done, code, named)
-    assert done.out == ""
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        done = command("compare", "runs.csv", *options.split(), "-q")
+        rejected(done, code, named)
+        assert done.out == ""
 
 
 def test_a_comparison_without_a_law(command: Command, folder: Path) -> None:
