@@ -18,7 +18,7 @@ from bayeslaw.design import nested
 from bayeslaw.inference.batch import Task
 from bayeslaw.posterior.fit import Fit
 from tests.fixed import line, line_fit
-from tests.oracles import Array
+from tests.purchases import curvature
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import preposterior_refits
@@ -26,11 +26,6 @@ from preposterior_refits import refits
 
 DESIGN = pd.DataFrame({"x": [2.0, 0.0, 1.5, 3.0, 2.5], "run": ["r0", "r0", "r0", "v", "v"], "checkpoint": "k0"})
 TARGETS = pd.DataFrame({"x": [2.0, 3.0, 0.0]})
-
-
-def curvature(x: Any) -> Array:
-    x = np.asarray(x, dtype=float)
-    return np.stack([np.ones_like(x), x, x**2])
 
 
 def test_refits_get_the_rows_of_the_fit_and_simulated_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,15 +25,12 @@ from tests.errors import fails
 from tests.fixed import stand_in_fit, typical_fit, without_sampling
 from tests.oracles import Array
 from tests.outcomes import NAMES, outcome_fit, table
+from tests.purchases import curvature
 from tests.values import present
 
 line_fit = cache(fixed.line_fit)  # no test changes a fit
 X = np.array([0.5, 1.0, 1.5, 2.0, 0.0, 1.0])
 RUN = np.array([0, 0, 0, 0, 1, 1])
-
-
-def curvature(x: Array) -> Array:
-    return np.stack([np.ones_like(x), x, x**2])
 
 
 def latent(fit: Fit) -> Array:
