@@ -22,6 +22,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.legends import labels, note
 from tests.posteriors import ZHENG, law_named, learning, posterior, scattered
 from tests.values import present
 
@@ -213,8 +214,7 @@ def test_frontiers_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     axes = Figure().subplots()
     both = [allocate(zheng, "1e19:1e22:5", stage) for stage in ("scratch", "cpt")]
     assert plot_frontier(both, axes, ci_prob=0.8) is axes
-    legend = present(axes.get_legend())
-    assert [text.get_text() for text in legend.get_texts()] == [
+    assert labels(axes) == [
         "best N, scratch", "best N, cpt", "outside the runs in N, D or compute", "fitted settings: 4",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="1e19:1e24:30"):
@@ -230,8 +230,7 @@ def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> Non
     for line, place in zip(curves, (0, 4, 7), strict=True):
         n, loss = (np.asarray(values, dtype=np.float64) for values in line.get_data())
         assert n[loss.argmin()] == pytest.approx(medians[place], rel=0.15)
-    legend = present(axes.get_legend())
-    assert "5 of 8 budgets are not drawn" in legend.get_title().get_text()
+    assert "5 of 8 budgets are not drawn" in note(axes)
     plot_isoflops(allocate(chinchilla, 1e20), Figure().subplots())  # one budget is enough
 
 
@@ -242,11 +241,8 @@ def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchill
     assert len(result.runs) == len({(n, d) for n, d in result.runs.tolist()})
     plot_frontier(result, axes)
     assert any("//" in (getattr(c, "hatches", None) or []) for c in axes.collections)
-    legend = present(axes.get_legend())
-    shown = [text.get_text() for text in legend.get_texts()]
-    note = legend.get_title().get_text().replace("\n", " ")
-    drawn = next((int(text.rpartition(" ")[2]) for text in shown if text.startswith("fitted settings")), 0)
-    assert drawn == len(result.runs) or f"{len(result.runs) - drawn} of {len(result.runs)} fitted settings" in note
+    drawn = next((int(text.rpartition(" ")[2]) for text in labels(axes) if text.startswith("fitted settings")), 0)
+    assert drawn == len(result.runs) or f"{len(result.runs) - drawn} of {len(result.runs)} fitted settings" in note(axes)
     with fails("too-many-lines"):
         plot_frontier([result] * 8, axes)
 

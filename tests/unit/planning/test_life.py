@@ -21,6 +21,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.legends import labels, note
 from tests.posteriors import law_named, learning, posterior, scattered
 from tests.values import present
 
@@ -381,18 +382,15 @@ def test_pictures_words_and_notebooks(fit: Fit) -> None:
     assert any("means over the uncertain amounts" in note for note in life.notes)
     axes = Figure().subplots()
     assert plot_whole_life(life, axes) is axes
-    legend = present(axes.get_legend())
-    shown = [text.get_text() for text in legend.get_texts()]
-    assert shown[0] == "loss 2.1, confidence 90%"
-    assert any("training alone" in text for text in shown)
+    assert labels(axes)[0] == "loss 2.1, confidence 90%"
+    assert any("training alone" in text for text in labels(axes))
     menu = solve(fit, compute="1e22:1e23:2", served=1e11, sizes="3e9,7e9")
     assert len(menu.menu) == 4
     axes = plot_whole_life(menu, Figure().subplots())
     assert sum(text.get_text().startswith("best ") for text in axes.texts) == 4
-    few = present(plot_whole_life(solve(fit, compute=1e22, served=1e11, sizes="3e9,1e11"), Figure().subplots()).get_legend())
-    note = few.get_title().get_text().replace("\n", " ")
-    assert "1 size not drawn, with which it can't be done" in note  # serving it takes more than the budget
-    assert "arrow" not in note
+    few = note(plot_whole_life(solve(fit, compute=1e22, served=1e11, sizes="3e9,1e11"), Figure().subplots()))
+    assert "1 size not drawn, with which it can't be done" in few  # serving it takes more than the budget
+    assert "arrow" not in few
 
 
 @pytest.mark.slow

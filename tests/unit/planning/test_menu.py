@@ -17,6 +17,7 @@ from bayeslaw.plots.decisions import plot_menu
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.legends import labels
 from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of
 from tests.values import present
 
@@ -225,8 +226,7 @@ def test_words_notebooks_and_pictures_of_a_menu(served: PlanMenu) -> None:
     assert all(note.startswith("N = ") for note in served.notes)
     axes = Figure().subplots()
     assert plot_menu(served, axes) is axes
-    legend = present(axes.get_legend())
-    assert [text.get_text() for text in legend.get_texts()] == ["serving", "adaptation"]
+    assert labels(axes) == ["serving", "adaptation"]
     assert [text.get_text()[:5] for text in axes.texts] == ["best "] * 3
     heights = [bar.get_height() for bar in axes.patches[:2]]  # type: ignore[attr-defined]
     assert sum(heights) == pytest.approx(served.table["flops"].iloc[0])

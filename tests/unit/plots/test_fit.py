@@ -31,8 +31,8 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from tests.errors import fails
 from tests.fixed import line_fit
+from tests.legends import note
 from tests.oracles import Array
-from tests.values import present
 
 
 @pytest.fixture
@@ -207,7 +207,6 @@ def test_scores_of_laws_are_drawn_and_missing_ones_counted(ax: Axes) -> None:
     (bars,) = ax.collections
     low, high = share_interval([0.9, 0.5], 2)
     np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))  # type: ignore[attr-defined]
-    legend = present(ax.get_legend())
-    assert "1 of 3 rows have no such score" in legend.get_title().get_text()
+    assert "1 of 3 rows have no such score" in note(ax)
     with fails("unknown-column", "'crp'"):
         plot_scores(made, ax, of="crp")

@@ -13,6 +13,7 @@ from bayeslaw.data.curves import read_curves
 from bayeslaw.plots.schedules import plot_schedules
 from bayeslaw.schedules.schedule import constant
 from tests.errors import fails
+from tests.legends import labels
 from tests.unit.data.test_curves import family
 from tests.values import present
 
@@ -44,4 +45,4 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     with fails("nothing-to-draw"):
         plot_schedules({}, Figure().subplots())
     many = plot_schedules({str(i): constant(10, 1e-3) for i in range(9)}, Figure().subplots())
-    assert many[0].get_legend().get_texts()[-1].get_text() == "… and 2 more not shown"  # type: ignore[union-attr]
+    assert labels(many[0])[-1] == "… and 2 more not shown"
