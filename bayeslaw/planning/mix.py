@@ -357,8 +357,7 @@ def _mixture(given: Mapping[str, Any], shares: tuple[str, ...], what: str) -> Ar
         message = f"{what}: there is no share {unknown[0]!r}; shares are {', '.join(shares)}.{nearest(unknown[0], shares)}"
         raise BayeslawError(message, code="unknown-share")
     values = np.array([setting(f"{what}: {name}", given.get(name, 0.0)) for name in shares])
-    mixture: Array = _checked(values[None], what)[0]
-    return mixture
+    return np.asarray(_checked(values[None], what)[0])
 
 
 def _checked(mixtures: Array, what: str) -> Array:
