@@ -36,8 +36,7 @@ def variances_left(fit: Fit, runs: list[pd.DataFrame], targets: Array) -> Array:
         noise = 0.02**2 * np.eye(len(run)) + 0.01**2
         information += h @ np.linalg.solve(noise, h.T)
     t = curvature(targets)
-    variances: Array = (t * np.linalg.solve(information, t)).sum(axis=0)
-    return variances
+    return np.asarray((t * np.linalg.solve(information, t)).sum(axis=0))
 
 
 # --- gains and budgets ---------------------------------------------------------------------------------------------------
