@@ -31,7 +31,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from tests.errors import fails
 from tests.fixed import line_fit
-from tests.legends import note
+from tests.legends import note, texts
 from tests.oracles import Array
 
 
@@ -51,10 +51,6 @@ def across(line: Line2D) -> Array:
 
 def up(line: Line2D) -> Array:
     return np.asarray(line.get_ydata(), dtype=np.float64)
-
-
-def texts(ax: Axes) -> list[str]:
-    return [text.get_text() for text in ax.texts]
 
 
 def test_parameters_are_drawn_at_their_positions_in_the_prior(fitted: Fit, ax: Axes) -> None:

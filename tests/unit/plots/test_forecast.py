@@ -22,7 +22,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import apart_fit, fixed_fit, line_fit, typical_fit
-from tests.legends import labels, note
+from tests.legends import labels, note, texts
 from tests.outcomes import card, outcome_fit, table
 from tests.values import present
 
@@ -59,10 +59,6 @@ def points(ax: Axes) -> list[Line2D]:
 def notes(ax: Axes) -> list[str]:
     """The notes below a picture, each in one line."""
     return present(ax.get_legend()).get_title().get_text().split("\n")
-
-
-def texts(ax: Axes) -> list[str]:
-    return [text.get_text() for text in ax.texts]
 
 
 def hatched(ax: Axes) -> list[Rectangle]:
