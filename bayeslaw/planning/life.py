@@ -32,7 +32,7 @@ from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
-from bayeslaw.planning.plan import BLOCK, LEVELS, Spread
+from bayeslaw.planning.plan import LEVELS, Spread, halves
 from bayeslaw.planning.problem import check_confidence
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import stage_notes, stages
@@ -261,16 +261,13 @@ def whole_life(
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
     losses, _ = _losses(fit, stage, settings or {}, on, "none", seed)
-    draws = np.arange(losses.size)
-    searched = (draws // BLOCK) % 2 == 0 if losses.size >= 2 * BLOCK else draws % 2 == 0
+    searched, held_out = halves(losses.size)
     for level in (confidence, *levels):
-        check_confidence(level, int(searched.sum()))
+        check_confidence(level, searched.size)
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
-    searches = tuple(
-        LifeSearch(losses, costs, value, unit, budgeted, span, menu, draws[searched], draws[~searched]) for value in values.tolist()
-    )
+    searches = tuple(LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist())
     every = sorted({*levels, confidence})
     chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
     erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
