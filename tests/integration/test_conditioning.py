@@ -5,16 +5,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import conditioning
 import numpy as np
 
 import bayeslaw
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import conditioning
-
 from tests.posteriors import best_of
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
+import calibrate as harness
 import numpy as np
 import pandas as pd
 import pytest
+import truths
+import uniformity
 from scipy.stats import binom, kstest, norm
 
 import bayeslaw
@@ -20,11 +22,6 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES, COUNTED, PRIORS
 from bayeslaw.posterior.diagnostics import Check
 from tests.errors import fails
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import calibrate as harness
-import truths
-import uniformity
 
 
 def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import preposterior_refits
 import pytest
+from preposterior_refits import refits
 
 from bayeslaw.core.executors import Result
 from bayeslaw.data.observations import Observations
@@ -19,10 +19,6 @@ from bayeslaw.inference.batch import Task
 from bayeslaw.posterior.fit import Fit
 from tests.fixed import line, line_fit
 from tests.purchases import curvature
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import preposterior_refits
-from preposterior_refits import refits
 
 DESIGN = pd.DataFrame({"x": [2.0, 0.0, 1.5, 3.0, 2.5], "run": ["r0", "r0", "r0", "v", "v"], "checkpoint": "k0"})
 TARGETS = pd.DataFrame({"x": [2.0, 3.0, 0.0]})
