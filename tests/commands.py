@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 
 @dataclass(frozen=True)
@@ -39,3 +43,17 @@ def rejected(done: Done, code: str, *named: object) -> None:
 def snapshot(folder: Path) -> dict[str, str]:
     """Digest of every file below a folder."""
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
+
+
+@contextmanager
+def unchanged(folder: Path) -> Iterator[None]:
+    """The block leaves every file below a folder as it is, and makes none."""
+    before = snapshot(folder)
+    yield
+    assert snapshot(folder) == before
+
+
+def load_from(known: Mapping[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands run in a folder in which fits of these names can be loaded, although it has no files of them."""
+    monkeypatch.setattr("bayeslaw.load_fit", lambda path: known[Path(path).name])
+    monkeypatch.chdir(folder)

@@ -12,6 +12,7 @@ from bayeslaw.schedules import schedule as schedules
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.changes import nodes
 from bayeslaw.schedules.schedule import Schedule
+from tests.values import present
 
 REPLAY = (0.0, 0.2, 0.5, 0.8)
 
@@ -55,8 +56,7 @@ def _curves(runs: int, points: int, peak: float, steps: int, changes: bool) -> p
         high = peak * (1.0, 0.7, 1.3)[(number + number // 2) % 3]
         first = before(number, steps, high)
         early, end = trace(first, at := _spread(len(first), 2 * points // 5 or 1))
-        assert end.pretrain is not None
-        second = after(number, steps // 2, high, end.pretrain.rate)
+        second = after(number, steps // 2, high, present(end.pretrain).rate)
         late, _ = trace(second, then := _spread(len(second), points - len(early)), end, phase="adapt")
         table = pd.concat([early, late], ignore_index=True)
         if changes:

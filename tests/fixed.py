@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import h5py
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -227,3 +228,10 @@ def loaded_fit(path: str | Path) -> Fit:
     fit = bayeslaw.load_fit(path)
     assert isinstance(fit, Fit)
     return fit
+
+
+def edit(path: Path, **attributes: Any) -> None:
+    """Change attributes of the file of a fit or a stack."""
+    with h5py.File(path, "r+") as file:
+        for name, value in attributes.items():
+            file.attrs[name] = value

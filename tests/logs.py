@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from bayeslaw.data.curves import Curves
 from bayeslaw.data.logs.api import Imported
 
 
@@ -29,9 +30,9 @@ def cells(imported: Imported, *columns: str) -> list[list[Any]]:
     return [[None if pd.isna(v) else v for v in row] for row in frame.to_numpy(dtype=object).tolist()]
 
 
-def noted(imported: Imported, *values: object) -> bool:
-    """Whether one note of an import names all these values."""
-    return any(all(str(value) in note for value in values) for note in imported.notes)
+def noted(made: Imported | Curves, *values: object) -> bool:
+    """Whether one note of an import, or of curves that were read, names all these values."""
+    return any(all(str(value) in note for value in values) for note in made.notes)
 
 
 def state(folder: Path, steps: range, shift: float = 0.0) -> Path:

@@ -602,8 +602,7 @@ def drifting(made: Observations, point: Array, run: Array, length: float) -> Arr
     group, known = made.group[made.run], made.se**2 if made.se.size else 0.0
     same = made.run[:, None] == made.run[None, :]
     decay = np.exp(-np.abs(made.clock[:, None] - made.clock[None, :]) / length)
-    covariance: Array = np.diag(point[group] + known) + run[group][:, None] * same * decay
-    return covariance
+    return np.asarray(np.diag(point[group] + known) + run[group][:, None] * same * decay)
 
 
 def observed(law: Law, columns: Mapping[str, Any] | pd.DataFrame) -> Observations:

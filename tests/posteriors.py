@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
 
-from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import Source, read_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, with_by, with_levels
-from bayeslaw.noise.noise import Noise
-from bayeslaw.posterior.fit import Fit, tree_of
-from bayeslaw.posterior.storage import data_digest, draws_digest
+from bayeslaw.planning.plan import Plan, PlanPoint
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.fixed import fixed_fit
+from tests.values import present
 
 SCATTER = 0.02
 # Published forms with losses near those of Goffinet et al. 2025: 1.8 nats of French at 8.9 tokens per parameter.
@@ -54,6 +51,11 @@ def target_fit(size: int) -> Fit:
     return posterior("ptpp-gate-floor", scattered(TARGET, size, 2, 0.006), seed=2)
 
 
+def best_of(plan: Plan) -> PlanPoint:
+    """The tokens and replay of a plan that is feasible."""
+    return present(plan.best)
+
+
 def posterior(
     law: Law | str,
     draws: Mapping[str, Any],
@@ -61,7 +63,6 @@ def posterior(
     frame: pd.DataFrame | None = None,
     by: Mapping[str, str] | None = None,
     seed: int = 0,
-    chains: int = 4,
     sigma: tuple[float, float] = (0.003, 0.002),
     sigma_checkpoint: float = 0.0,
     checks: tuple[Any, ...] = (),
@@ -71,28 +72,12 @@ def posterior(
     Checkpoints have effects where their scale is given.
     """
     law = law_named(law) if isinstance(law, str) else law
-    frame = oracles.table(law) if frame is None else frame
-    runs = read_runs(frame)
-    law = with_by(law, by or {})
-    law = with_levels(law, levels_of(law, runs.frame))
-    observed = Observations.of(law, runs)
-    noise = Noise(student=False, run_effect=True, checkpoint_effect=sigma_checkpoint > 0)
     size = np.size(next(iter(draws.values())))
-    whole = dict(draws) | {"sigma_point": np.full(size, sigma[0]), "sigma_run": np.full(size, sigma[1])}
-    whole |= {"sigma_checkpoint": np.full(size, sigma_checkpoint)} if sigma_checkpoint else {}
-    shaped = {k: np.asarray(v, dtype=np.float64).reshape(chains, -1) for k, v in whole.items()}
-    coords = {"chain": np.arange(chains), "draw": np.arange(size // chains)}
-    stats = xr.Dataset({"diverging": (("chain", "draw"), np.zeros((chains, size // chains), dtype=bool))}, coords=coords)
-    tree = tree_of(shaped, stats, observed)
-    info = {
-        "seed": seed,
-        "law_sha256": law.sha256,
-        "draws_sha256": draws_digest(tree),
-        "data_sha256": data_digest(tree),
-        "data": "given",
-        "sources": [asdict(Source("given", len(frame), seed=seed))],
-    }
-    return Fit(tree, law, noise, observed, checks, info)
+    scales = {"sigma_point": sigma[0], "sigma_run": sigma[1], "sigma_checkpoint": sigma_checkpoint}
+    whole = dict(draws) | {name: np.full(size, scale) for name, scale in scales.items()}
+    noise = "normal-checkpoint" if sigma_checkpoint else "normal"
+    fit = fixed_fit(law, oracles.table(law) if frame is None else frame, whole, noise=noise, by=by)
+    return replace(fit, checks=checks, info={**fit.info, "seed": seed})
 
 
 def starting(*losses: float, size: int = 2000) -> Fit:
@@ -102,3 +87,8 @@ def starting(*losses: float, size: int = 2000) -> Fit:
     rows = {"run": names, "checkpoint": names, "D": 0.0, "r": np.nan, "loss": losses, "base_loss": losses}
     table = pd.concat([oracles.table(law), pd.DataFrame(rows | START)], ignore_index=True)
     return posterior(law, scattered(oracles.typical(law), size, 1, 0.004), frame=table, seed=1)
+
+
+def learning(fit: Fit) -> Fit:
+    """The fit as one that was asked to learn the law's error, and learnt none inside its runs."""
+    return replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})

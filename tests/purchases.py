@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from bayeslaw.laws.card import parse_card
 from bayeslaw.posterior.fit import Fit
 from tests.fixed import LINE, fixed_fit, line
+from tests.oracles import Array
 
 X = np.linspace(-1.0, 1.0, 6)
 TARGETS = pd.DataFrame({"x": [4.0, 6.0]})
+
+
+def curvature(x: ArrayLike) -> Array:
+    """What the parameters of the line are multiplied by at settings (n,), an array (3, n)."""
+    x = np.asarray(x, dtype=np.float64)
+    return np.stack([np.ones_like(x), x, x**2])
 
 
 def drawn(sizes: dict[str, float], seed: int = 0, **noise: float) -> Fit:

@@ -64,16 +64,8 @@ TRUTHS["farseer"] = {"E": 1.7, "e": 0.12, "gamma": 0.17, "B": 300.0, "g": 0.1, "
 TRUTHS["lr-batch"] = TRUTHS["chinchilla"] | {"c": 1.79, "eta": 0.713, "xi": 0.307, "b": 0.58, "nu": 0.571}
 TRUTHS["lr-batch"] |= {"kappa": 0.5, "U": 0.03, "s": 0.5, "W": 0.02}
 TRUTHS["overtraining"] = {"E": 1.84, "a": 212.0, "b": 367.0, "eta": 0.136}
-TRUTHS["precision"] = {
-    "E": 2.0,
-    "A": 900.0,
-    "alpha": 0.36,
-    "B": 2100.0,
-    "beta": 0.37,
-    "gamma_w": 2.67,
-    "gamma_a": 2.2,
-    "gamma_kv": 1.0,
-}
+TRUTHS["precision"] = {"E": 2.0, "A": 900.0, "alpha": 0.36, "B": 2100.0, "beta": 0.37}
+TRUTHS["precision"] |= {"gamma_w": 2.67, "gamma_a": 2.2, "gamma_kv": 1.0}
 TRUTHS["granular-experts"] = {"E": 0.8, "A": 18.1, "alpha": 0.115, "F": 2.1, "gamma": 0.58, "B": 30.8, "beta": 0.147}
 TRUTHS["sparse-experts"] = {"E": 0.94, "A": 900.0, "alpha": 0.4, "B": 2100.0, "beta": 0.37, "F": 0.46, "lam": 0.17}
 TRUTHS["sparse-experts"] |= {"G": 17.26, "delta": 0.16, "gamma": 0.16}

@@ -163,16 +163,14 @@ def score(
 ) -> Answer:
     """Score the forecasts of a fit on held-out rows: each run, then error, bias, coverage, width and CRPS."""
     from bayeslaw.core.text import counted
-    from bayeslaw.data.validate import without_repeats
     from bayeslaw.evaluation.scores import sample_note, scored
 
     loaded = bayeslaw.load_fit(fit)
-    read = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
-    held, repeated = without_repeats(read, [member.law for member, _ in loaded.selections])
+    held = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
     result = scored(loaded, held, discrepancy=discrepancy, as_=as_, seed=seed, in_sample=in_sample, force=force, mean=mean)
     outcome = loaded.outcome
     table, answer = result.table, Answer()
-    answer.note([note for note in (*repeated, sample_note(table, held.name)) if note])
+    answer.note([note for note in (*result.repeats, sample_note(table, held.name)) if note])
     if csv:
         answer.csv = table.to_csv(index=False)
         return answer

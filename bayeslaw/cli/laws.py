@@ -173,19 +173,16 @@ def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
     return ["With them it has these faults:", *(f"  {line}" for line in grouped(faults))] if faults else ["With them it is sound."]
 
 
-def _formula(law: Law) -> dict[str, Any]:
-    """Return a law's formula under the name that it has in the card, and of other outcomes than losses what they are."""
-    return {"loss": law.formula.text} if law.outcome.is_loss else {"formula": law.formula.text, "outcome": asdict(law.outcome)}
-
-
 def _described(law: Law) -> dict[str, Any]:
     """Return a law as JSON has it: formula, covariates, parameters with meaning, unit and prior, and the published values."""
     covariates = {c.name: {"unit": c.unit, "support": c.support, "at_least": c.at_least} for c in law.covariates.values()}
     parameters = {
         p.name: {"meaning": p.meaning, "unit": p.unit, "prior": str(p.prior), "latex": p.latex} for p in law.parameters.values()
     }
+    loss = law.outcome.is_loss  # the card has the formula of a loss under this name
+    formula = {"loss": law.formula.text} if loss else {"formula": law.formula.text, "outcome": asdict(law.outcome)}
     return {
-        "name": law.name, "title": law.title, "source": law.source, **_formula(law),
+        "name": law.name, "title": law.title, "source": law.source, **formula,
         "let": {key: expression.text for key, expression in law.let.items()}, "latex": law.latex(), "covariates": covariates,
         "parameters": parameters, "published": law.published, "note": law.note, "noise": law.noise,
         "references": [reference.bibtex for reference in law.references],

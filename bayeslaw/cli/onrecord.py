@@ -45,6 +45,7 @@ def register(
 ) -> Answer:
     """Write a forecast to a file before its runs are made, with its draws and digests; a changed byte is noticed."""
     from bayeslaw.core.text import plain, with_intervals
+    from bayeslaw.evaluation.prediction import check_new
     from bayeslaw.evaluation.prediction import register as registered
     from bayeslaw.evaluation.prediction_schema import FILE, prediction_schema
 
@@ -58,10 +59,7 @@ def register(
     options.check_outputs("A prediction", output, inputs=[fit, at], ending=".json")
     if output.name.endswith(".settled.json"):
         raise BayeslawError(f"{output.name} would be the name of a result: choose one without .settled.", code="wrong-ending")
-    if output.exists():
-        raise BayeslawError(
-            f"{output} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
-        )
+    check_new(output)  # before the forecast is made
     loaded = bayeslaw.load_fit(fit)
     settings = settings_of(loaded, at, set_, options.columns_of(column))
     prediction = registered(

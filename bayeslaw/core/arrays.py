@@ -24,12 +24,7 @@ def sums_by(values: Array, code: Index) -> Array:
 
 
 def evenly(size: int, most: int) -> Index:
-    """Return at most `most` evenly spaced numbers of 0 to size - 1, from the first to the last; all if there are no more.
-
-    Parameters
-    ----------
-    size, most : int
-    """
+    """Return at most `most` evenly spaced numbers of 0 to size - 1, from the first to the last; all if there are no more."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.int64))
 
 

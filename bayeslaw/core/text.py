@@ -78,12 +78,7 @@ def listed(names: Sequence[str], most: int = 6) -> str:
 
 
 def label_text(value: object) -> str:
-    """Return the name that a cell gives to a run, domain or checkpoint: 7 also where pandas made it 7.0, beside an empty cell.
-
-    Parameters
-    ----------
-    value : object
-    """
+    """Return the name that a cell gives to a run, domain or checkpoint: 7 also where pandas made it 7.0, beside an empty cell."""
     whole = isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer()
     return str(int(float(value))) if isinstance(value, Real) and whole else str(value)
 

@@ -106,12 +106,7 @@ def to_guess(frame: pd.DataFrame, missing: Collection[str]) -> list[str]:
 
 
 def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
-    """Return what to do about missing columns: options that name those that are probably meant, or how to name one.
-
-    Parameters
-    ----------
-    frame, missing : DataFrame and names of ours
-    """
+    """Return what to do about missing columns: options that name those that are probably meant, or how to name one."""
     if "log_history" in frame:
         return "This is a log of Hugging Face's Trainer: read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
     guessed = guesses(frame, to_guess(frame, missing))

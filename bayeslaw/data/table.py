@@ -320,12 +320,7 @@ def read_table(
 
 
 def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return a table as it stands in its file, with rows counted from 1, and its name.
-
-    Parameters
-    ----------
-    source : DataFrame or path
-    """
+    """Return a table as it stands in its file, with rows counted from 1, and its name."""
     if not isinstance(source, (str, PathLike, pd.DataFrame)):
         advice = "a dictionary of columns becomes one by pandas.DataFrame(…)"
         if isinstance(getattr(source, "runs", None), Runs):

@@ -17,10 +17,6 @@ def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
 
     Rows of several domains, and of values of a column by which parameters vary, need not have tokens of one length: each domain
     has its own text, and each value its own level of the loss.
-
-    Parameters
-    ----------
-    frame, law : DataFrame and Law
     """
     if not (column := _column(frame, law)):
         return []

@@ -92,8 +92,7 @@ class Candidates:
     @property
     def total_price(self) -> NDArray[np.float64]:
         """Price of each run with its checkpoint, array (R,)."""
-        price: NDArray[np.float64] = self.cost + self.price[self.checkpoint]
-        return price
+        return np.asarray(self.cost + self.price[self.checkpoint])
 
     def trained(self, picks: Sequence[int]) -> NDArray[np.float64]:
         """What is paid for each trunk when these runs are bought, array (C,): the price of its dearest checkpoint."""

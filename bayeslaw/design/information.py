@@ -78,8 +78,7 @@ class Ensemble:
         for run in bought:
             information += self.curve(run).T @ self.curve(run)
         root = solve_triangular(np.linalg.cholesky(information), np.eye(self.rank), lower=True)
-        covariance: Array = root.T @ root
-        return covariance
+        return np.asarray(root.T @ root)
 
     def after(self, covariance: Array, run: int) -> Array:
         """P (p, p) once one more run has been bought."""
@@ -87,13 +86,11 @@ class Ensemble:
         half = curve @ covariance
         root = np.linalg.cholesky(half @ curve.T + np.eye(len(curve)))
         moved = solve_triangular(root, half, lower=True)
-        left: Array = covariance - moved.T @ moved
-        return left
+        return np.asarray(covariance - moved.T @ moved)
 
     def variances(self, covariance: Array) -> Array:
         """Variances of the targets, array (q,)."""
-        variances: Array = (self.targets * (covariance @ self.targets)).sum(axis=0) + self.outside
-        return variances
+        return np.asarray((self.targets * (covariance @ self.targets)).sum(axis=0) + self.outside)
 
     def gains(self, covariance: Array, weights: Array, only: NDArray[np.int64] | None = None) -> Array:
         """By how much each run, or `only` some, would lower the weighted sum of the targets' variances, array (R,); else nan."""
@@ -155,8 +152,7 @@ def build(
 
 def _centred(draws: Array) -> Array:
     """Draws (S, n), centred and scaled so that their products are covariances."""
-    centred: Array = (draws - draws.mean(axis=0)) / np.sqrt(len(draws) - 1)
-    return centred
+    return np.asarray((draws - draws.mean(axis=0)) / np.sqrt(len(draws) - 1))
 
 
 def _basis(wanted: Array, curves: Array, floor: float) -> Array:
@@ -177,8 +173,7 @@ def _whitened(coordinates: Array, point: Array, run: Array) -> Array:
     """
     curves, outside = coordinates[..., :-1], coordinates[..., -1]
     noise = np.eye(point.shape[1]) * (point + outside)[:, None, :] + run
-    whitened: Array = np.linalg.solve(np.linalg.cholesky(noise), curves)
-    return whitened
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(noise), curves))
 
 
 def _probes(forecast: Forecast, candidates: Candidates) -> NDArray[np.int64]:

@@ -121,12 +121,7 @@ def reference_batch_of(posteriors: Sequence[Posterior]) -> float | None:
 
 
 def require_same_areas(posteriors: Sequence[Posterior], curves: Curves) -> None:
-    """Refuse curves whose areas were not computed as those that laws were fitted to.
-
-    Parameters
-    ----------
-    posteriors, curves
-    """
+    """Refuse curves whose areas were not computed as those that laws were fitted to."""
     memory_of(posteriors, curves.memory)
     power_of(posteriors, curves.power)
     require_batch(posteriors, curves.reference_batch)

@@ -414,12 +414,7 @@ def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: N
 
 
 def require_areas(fit: Fit) -> None:
-    """Refuse a fit that can't forecast the rest of a curve: of another outcome than losses, or of a law without a learning rate.
-
-    Parameters
-    ----------
-    fit : Fit
-    """
+    """Refuse a fit that can't forecast the rest of a curve: of another outcome than losses, or of a law without a learning rate."""
     require_losses([fit], "the rest of a curve of losses")
     if not _area_names(fit.law):
         raise BayeslawError(

@@ -336,8 +336,7 @@ class Landscape:
         simplex = np.concatenate([start[None, :], start[None, :] + np.diag(np.where(start + width <= 1, width, -width))])
         options = {"xatol": 1e-4, "fatol": 1e-9, "maxfev": 60 * k, "initial_simplex": simplex}
         result = minimize(value, start, method="Nelder-Mead", bounds=[(0.0, 1.0)] * k, options=options)
-        best: Array = np.clip(result.x, 0, 1) if result.fun < values.min() else start
-        return best
+        return np.asarray(np.clip(result.x, 0, 1) if result.fun < values.min() else start)
 
     def central(self) -> Landscape:
         """Return the landscape of the central draw alone, whose losses lie nearest to the means over draws at all recipes."""

@@ -18,17 +18,7 @@ from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, cuts_along, forecasts_beyond, pooled_law
-from bayeslaw.evaluation.choice import (
-    CUTS,
-    PRIOR,
-    HeldOut,
-    Question,
-    floor_note,
-    groups_of,
-    hold_outs,
-    nearness,
-    quantiles_of,
-)
+from bayeslaw.evaluation.choice import CUTS, PRIOR, HeldOut, Question, floor_note, groups_of, hold_outs, nearness, quantiles_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.scores import draw_scores, point_scores
 from bayeslaw.forecasting.stack import Stack, rest_of_errors
@@ -53,7 +43,7 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
     undescribed : bool array (n,)
         Rows of the table that not every law describes.
     """
-    along, common = asked.along(work.table), _scorable(work, undescribed)
+    along, common = asked.along(work.table), replace(work.table, frame=work.table.frame[~undescribed])
     candidates, cuts = _cuts(work, asked.by, along, common)
     parts = [replace(work.table, frame=work.table.frame[along <= cut]) for cut in cuts]
     named = [replace(part, name=f"{part.name} up to {asked.by} {cut:.3g}") for part, cut in zip(parts, cuts, strict=True)]
@@ -79,11 +69,6 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
 
 def _beyond_name(by: str, cut: float) -> str:
     return f"{by} > {cut:.3g}"
-
-
-def _scorable(work: Work, undescribed: NDArray[np.bool_]) -> Runs:
-    """Return the rows that every law describes."""
-    return replace(work.table, frame=work.table.frame[~undescribed])
 
 
 def _cuts(work: Work, by: str, along: pd.Series, common: Runs) -> tuple[list[Candidate], list[float]]:

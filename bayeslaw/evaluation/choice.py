@@ -34,9 +34,8 @@ from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
 CUTS = 5
-PRIOR = (
-    1.0  # hold-outs that equal weights count as: of equally good laws, the best at two or three gets less than .92 in 99% of cases
-)
+# Hold-outs that equal weights count as: of equally good laws, the best at two or three gets less than .92 in 99% of cases.
+PRIOR = 1.0
 OFFSET, WIDTH = 0.3, 0.7  # of `nearness`: a row half or twice as far beyond its cut as a far target counts about .6
 KEPT = 200  # quantiles of each forecast that are kept
 ROUNDING = 1e-9  # e-folds by which logarithms of equal values may differ

@@ -26,12 +26,7 @@ from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
 from bayeslaw.evaluation.beyond import compare_beyond
-from bayeslaw.evaluation.choice import (
-    Question,
-    Settings,
-    question,
-    targets_of,
-)
+from bayeslaw.evaluation.choice import Question, Settings, question, targets_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
@@ -328,10 +323,8 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Calla
     work.notes.append(SCORED_TWICE)
     if any("extrapolated" in str(spread) for table in work.scores if "spread" in table for spread in table["spread"]):
         work.notes.append(EXACT)
-    if not by:
-        work.notes.append(HELD_OUT.format(rows=len(folds[0].held), name=folds[0].name))
-    if by:
-        work.notes.append(DIAGNOSTIC.format(by=by))
+    first = folds[0]
+    work.notes.append(DIAGNOSTIC.format(by=by) if by else HELD_OUT.format(rows=len(first.held), name=first.name))
     return comparison_of(work, table, densities, Stack.of(whole, weights))
 
 

@@ -14,11 +14,11 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs
-from bayeslaw.evaluation.backtest import Beyond
+from bayeslaw.evaluation.backtest import UNSCORED, Beyond
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.law import Law
-from bayeslaw.posterior.diagnostics import sampling_verdict
+from bayeslaw.posterior.diagnostics import checks_label, sampling_verdict
 from bayeslaw.posterior.fit import Fit
 
 HEAD = ("held_out", "law", "noise", "fit", "checks", "model", "spread", "rows")
@@ -147,7 +147,7 @@ class Work:
 
 
 def mark(passed: bool, forced: bool) -> str:
-    return "passed" if passed else "FAILED (forced)" if forced else "FAILED (not scored)"
+    return checks_label(not passed) if passed or forced else UNSCORED
 
 
 def comparison_of(work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack) -> Comparison:

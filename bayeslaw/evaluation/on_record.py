@@ -7,7 +7,7 @@ in the first and the outcomes in the second, so that no stored score is taken on
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -241,14 +241,11 @@ def _line(prediction: Prediction, rows: pd.DataFrame) -> dict[str, Any]:
 def _named(prediction: Prediction, rows: pd.DataFrame) -> pd.DataFrame:
     """Return settled rows under names that rows of other predictions share if they are of the same setting, or the same run."""
     place = rows["row"].to_numpy() - 1
-    texts = [_key(prediction.rows[i]["settings"], prediction.content["match"]) for i in place]
+    settings = [{name: prediction.rows[i]["settings"][name] for name in prediction.content["match"]} for i in place]
+    texts = [json.dumps(setting, sort_keys=True) for setting in settings]
     runs = rows["run"].to_numpy(dtype=object)
     names = [f"{text}, run {run}" if run else text for text, run in zip(texts, runs, strict=True)]
     return rows.assign(cut=prediction.name, row=names, run=[run or text for text, run in zip(texts, runs, strict=True)])
-
-
-def _key(settings: Mapping[str, Any], match: Sequence[str]) -> str:
-    return json.dumps({name: settings[name] for name in match}, sort_keys=True)
 
 
 def _calibrations(settled: Sequence[tuple[Prediction, pd.DataFrame]]) -> tuple[Calibration, ...]:

@@ -129,11 +129,8 @@ class Prediction:
         key : str or Path, optional
             A file with a key of at least 16 bytes; the prediction is signed by HMAC-SHA256 with it.
         """
-        path, secret = Path(path), None if key is None else read_key(Path(key))
-        if path.exists():
-            raise BayeslawError(
-                f"{path} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
-            )
+        path, secret = Path(path), read_key(key)
+        check_new(path)
         data, digest = seal(self.content, secret)
         write_sealed(path, data)
         return replace(self, name=path.name, sha256=digest, signed=secret is not None, verified=secret is not None)
@@ -227,8 +224,16 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
     True
     """
     path = Path(path)
-    content = unseal(path, KIND, "prediction", None if key is None else read_key(Path(key)))
+    content = unseal(path, KIND, "prediction", read_key(key))
     return _checked(path.name, content)
+
+
+def check_new(path: Path) -> None:
+    """Refuse the name of a file that exists for a prediction."""
+    if path.exists():
+        raise BayeslawError(
+            f"{path} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
+        )
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

@@ -244,10 +244,13 @@ class Scored(NamedTuple):
         One row for each run: run, rows, `inside` (how many of its losses lie in their 90% interval), error (mean relative error of
         its losses, with its sign), and of its last loss: loss, predicted (median), eti90_lb and eti90_ub. The worst error comes
         first. Empty for a point fit.
+    repeats : tuple of str
+        Which rows were left out because they repeat others.
     """
 
     table: pd.DataFrame
     runs: pd.DataFrame
+    repeats: tuple[str, ...] = ()
 
 
 def scored(
@@ -300,12 +303,13 @@ def scored(
     }  # fmt: skip
     if isinstance(fit, PointFit):
         point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
-        return Scored(pd.DataFrame([point]), pd.DataFrame())
+        return Scored(pd.DataFrame([point]), pd.DataFrame(), rows.repeats)
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     predicted = predicted if mean is None else predicted.averaged_over(mean)
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
-    return scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)
+    result = scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)
+    return result._replace(repeats=rows.repeats)
 
 
 def scored_draws(
@@ -362,11 +366,12 @@ def by_run(frame: pd.DataFrame, draws: Array, outcome: Outcome = LOSS) -> pd.Dat
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The rows of a table that are scored, and how many base checkpoints and rows of the fits it has."""
+    """The rows of a table that are scored, how many base checkpoints and rows of the fits it has, and a note on repeated rows."""
 
     runs: Runs
     base: int
     seen: int
+    repeats: tuple[str, ...]
 
 
 def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = False) -> HeldRows:
@@ -380,7 +385,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
         Keep the rows of the fits.
     """
     laws = [member.law for member in members]
-    runs, _ = without_repeats(runs, laws)
+    runs, repeats = without_repeats(runs, laws)
     if faults := list(dict.fromkeys(fault for law in laws for fault in check(runs, law, purpose="score"))):
         raise TableError(faults, runs.name)
     for member in members:
@@ -399,7 +404,8 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
             "in_sample=True).",
             code="nothing-held-out",
         )
-    return HeldRows(replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep"), int(base.sum()), int(seen.sum()))
+    held = replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep")
+    return HeldRows(held, int(base.sum()), int(seen.sum()), tuple(repeats))
 
 
 def headlines(scores: pd.DataFrame, unit: str, outcome: Outcome = LOSS) -> dict[str, str]:

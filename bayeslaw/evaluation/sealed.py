@@ -35,8 +35,11 @@ class Unsealed:
     verified: bool
 
 
-def read_key(path: Path) -> bytes:
-    """Return the key in a file: all of its bytes, at least `LEAST_KEY`."""
+def read_key(path: str | Path | None) -> bytes | None:
+    """Return the key in a file, all of its bytes, at least `LEAST_KEY`; None where no file is given."""
+    if path is None:
+        return None
+    path = Path(path)
     try:
         key = path.read_bytes()
     except OSError as error:

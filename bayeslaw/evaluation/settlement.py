@@ -90,7 +90,7 @@ class Settled:
             "unit": self.prediction.content["unit"], **self.measured,
             "scores": {str(k): plain_value(v) for k, v in self.table.to_dict("records")[0].items()}, "rows": rows,
         }  # fmt: skip
-        write_sealed(Path(path), seal(content, None if key is None else read_key(Path(key)))[0])
+        write_sealed(Path(path), seal(content, read_key(key))[0])
 
 
 def settle(
@@ -171,15 +171,13 @@ def settle(
         "law": asked.content["law"], "fit": "posterior", "spread": " or ".join(spreads),
         **counts, "checks": asked.content["checks"], "model": asked.content["model"],
     }  # fmt: skip
-    table, by_run = scored_draws(
-        frame, draws, head, outcome, frame.drop(columns=[outcome.name, outcome.error], errors="ignore"), mean
-    )
+    scores = scored_draws(frame, draws, head, outcome, frame.drop(columns=[outcome.name, outcome.error], errors="ignore"), mean)
     code, names = run_codes(frame)
     named = [str(names[i]) if "run" in frame and pd.notna(frame["run"].iloc[j]) else "" for j, i in enumerate(code)]
     digest = data_sha256(frame, [*asked.content["match"], outcome.name])
     left_out = {name: counts[name] for name in ("base_rows_left_out", "seen_rows_left_out", "sample")}
     measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": tolerance, **left_out}
-    return Settled(asked, table, by_run, settled_rows(asked, place, loss, error, named, draws), measured)
+    return Settled(asked, scores.table, scores.runs, settled_rows(asked, place, loss, error, named, draws), measured)
 
 
 def settled_rows(
@@ -223,7 +221,7 @@ def read_settled(prediction: Prediction, path: Path, key: str | Path | None = No
         'changed-file' if a byte of the file was changed, 'not-a-result' if it is something else, 'another-prediction' if it is of
         another prediction; with a key as `read_prediction`.
     """
-    content = unseal(path, KIND, "result", None if key is None else read_key(Path(key)))
+    content = unseal(path, KIND, "result", read_key(key))
     check_format(path.name, content, KIND, FORMAT)
     if content.content.get("prediction_sha256") != prediction.sha256:
         raise BayeslawError(

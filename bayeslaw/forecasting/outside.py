@@ -48,10 +48,21 @@ def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDAr
     beyond = {}
     for name, of in powers(fit.law).items():
         reached, asked = (log_together(fit.law, of, at) for at in (fit.observed.covariates, covariates))
-        beyond[name] = np.asarray(asked > reached.max() + OUTSIDE)
-        if min(of.values()) < 0:  # a product may be small, as a run of few tokens is
-            beyond[name] |= asked < reached.min() - OUTSIDE
+        beyond[name] = leaves(asked, reached, below=min(of.values()) < 0)  # a product may be small, as a run of few tokens is
     return beyond
+
+
+def leaves(asked: Array, reached: Array, *, below: bool) -> NDArray[np.bool_]:
+    """Return which logarithms (n,) lie above those that runs have reached, or below them where that counts, by more than rounding.
+
+    Parameters
+    ----------
+    asked, reached : arrays (n,) and (m,)
+    below : bool
+        Whether values below those of all runs lie outside too.
+    """
+    away = np.asarray(asked > reached.max() + OUTSIDE)
+    return away | (asked < reached.min() - OUTSIDE) if below else away
 
 
 def size_and_tokens_outside(runs: Array, asked: Array) -> NDArray[np.bool_]:
@@ -64,10 +75,9 @@ def size_and_tokens_outside(runs: Array, asked: Array) -> NDArray[np.bool_]:
     runs, asked : arrays (m, 2) and (n, 2)
         N and D, which are positive: base checkpoints are no runs here.
     """
-    seen, there = (np.column_stack([np.log(of), np.log(of) @ [-1.0, 1.0]]) for of in (runs, asked))
-    away = (there > seen.max(axis=0) + OUTSIDE) | (there < seen.min(axis=0) - OUTSIDE)
-    compute = (there[:, 0] + there[:, 1]) > (seen[:, 0] + seen[:, 1]).max() + OUTSIDE
-    return np.asarray(away.any(axis=1) | compute)
+    (n, d), (runs_n, runs_d) = np.log(asked).T, np.log(runs).T
+    within = ((n, runs_n), (d, runs_d), (d - n, runs_d - runs_n))
+    return leaves(n + d, runs_n + runs_d, below=False) | np.any([leaves(*pair, below=True) for pair in within], axis=0)
 
 
 def sizes_and_tokens(fit: Fit | PointFit) -> Array:

@@ -275,6 +275,11 @@ def with_error(fit: Fit, selections: Sequence[tuple[Fit, Index]]) -> Fit | None:
     return replace(away, discrepancy=replace(away.discrepancy, walk=replace(away.discrepancy.walk, shares=shares)))
 
 
+def with_errors(selections: Sequence[tuple[Fit, Index]]) -> tuple[tuple[Fit, Index], ...]:
+    """Return each fit with the error of its law, where it has one (`with_error`), and its draws."""
+    return tuple((with_error(fit, selections) or fit, draws) for fit, draws in selections)
+
+
 def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
     """Return along each axis the share of the usual error that remains when what several laws differ by is taken from it.
 

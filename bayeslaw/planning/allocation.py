@@ -20,7 +20,7 @@ from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_passed, outside_note, read_values
+from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values
 from bayeslaw.planning.optimum import POWERS, optimum
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
@@ -168,8 +168,7 @@ def allocate(
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for covariate, values in (("N", n), ("D", d)):
-        logged = np.concatenate([own.observed.covariates[covariate] for own, _ in fits])
-        notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged)
+        notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
     extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(

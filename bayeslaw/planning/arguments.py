@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.text import number
 from bayeslaw.data.table import Runs
@@ -182,6 +182,11 @@ def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, 
 def _listed(given: str | float | Sequence[float]) -> Array:
     """Numbers (n,) from a text such as '1B,3B', a sequence or a number."""
     return np.atleast_1d(np.asarray([number(part) for part in given.split(",")] if isinstance(given, str) else given, np.float64))
+
+
+def logged(selections: Iterable[tuple[Fit | PointFit, Index]], covariate: str) -> Array:
+    """The values (n,) of a covariate in the fitted rows of all fits."""
+    return np.concatenate([fit.observed.covariates[covariate] for fit, _ in selections])
 
 
 def outside_note(what: str, values: ArrayLike, logged: ArrayLike, runs: str = "the runs") -> list[str]:

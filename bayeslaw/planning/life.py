@@ -27,12 +27,12 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
-from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
+from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, check_choice, check_passed, outside_note, read_range, read_values
+from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
-from bayeslaw.planning.plan import BLOCK, LEVELS, Spread
+from bayeslaw.planning.plan import LEVELS, Spread, halves
 from bayeslaw.planning.problem import check_confidence
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import stage_notes, stages
@@ -261,16 +261,13 @@ def whole_life(
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
     losses, _ = _losses(fit, stage, settings or {}, on, "none", seed)
-    draws = np.arange(losses.size)
-    searched = (draws // BLOCK) % 2 == 0 if losses.size >= 2 * BLOCK else draws % 2 == 0
+    searched, held_out = halves(losses.size)
     for level in (confidence, *levels):
-        check_confidence(level, int(searched.sum()))
+        check_confidence(level, searched.size)
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
-    searches = tuple(
-        LifeSearch(losses, costs, value, unit, budgeted, span, menu, draws[searched], draws[~searched]) for value in values.tolist()
-    )
+    searches = tuple(LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist())
     every = sorted({*levels, confidence})
     chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
     erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
@@ -320,15 +317,13 @@ def _losses(
     fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int
 ) -> tuple[Losses, list[DrawnErrors | None]]:
     """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
-    fits, shifts, errors = [], [], list[DrawnErrors | None]()
-    for number, (own, chosen) in enumerate(fit.selections):
-        away = with_error(own, fit.selections) if discrepancy == "learned" else None
-        used = own if away is None else away
+    shifts, errors = [], list[DrawnErrors | None]()
+    selections = with_errors(fit.selections) if discrepancy == "learned" else fit.selections
+    for number, (used, chosen) in enumerate(selections):
         entropy, learnt = (seed, Stream.PLANNED, number), used.discrepancy if discrepancy == "learned" else None
-        fits.append((used, chosen))
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
-    return Losses(tuple(stages(fits, settings, stage)), np.concatenate(shifts)), errors
+    return Losses(tuple(stages(selections, settings, stage)), np.concatenate(shifts)), errors
 
 
 def _leaves(fit: Posterior, search: LifeSearch, chosen: Sequence[LifeChoice | None], confidence: float) -> bool:
@@ -345,8 +340,7 @@ def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None]) -> Lif
     An error that grows with the distance from the runs would make the least loss that can be guaranteed that of the place which
     leaves the runs least, and not that of the best size.
     """
-    place = search.deterministic() if any(drawn is not None for drawn in errors) else None
-    if place is None:
+    if (place := search.deterministic()) is None:
         return search
     shifts = []
     for law, drawn in zip(search.losses.laws, errors, strict=True):
@@ -430,10 +424,8 @@ def _notes(
             )
             notes.append(f"{what} in at most {share:.3f} of the held-out draws, at N = {compact(n)}")
     shown = [choice for choice in best if choice is not None]
-    fits = [own for own, _ in fit.selections]
     for name in ("N", "D"):
-        logged = np.concatenate([own.observed.covariates[name] for own in fits])
-        notes += outside_note(f"the plan's {name}", [getattr(choice, name) for choice in shown], logged)
+        notes += outside_note(f"the plan's {name}", [getattr(choice, name) for choice in shown], logged(fit.selections, name))
     if search.menu is None and any(min(abs(math.log(c.N) - end) for end in search.span) < 1e-6 for c in shown):
         notes.append("the plan's N lies at a limit of the sizes allowed")
     if extrapolated:

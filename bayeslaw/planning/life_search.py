@@ -15,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import compact
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.optimum import least_along
-from bayeslaw.planning.plan import share_with_error
+from bayeslaw.planning.plan import enough, share_with_error
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import support
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws
@@ -136,7 +136,7 @@ class LifeSearch:
 
     def frontier(self, levels: Sequence[float]) -> list[LifeChoice | None]:
         """The choice for each confidence."""
-        needed = [self._needed(level) for level in levels]
+        needed = [enough(level, self.searched.size) for level in levels]
         at = self._at(self.costs)
         points = self._search(at, needed)
         if all(place is None for place in points):
@@ -146,24 +146,21 @@ class LifeSearch:
     def at_size(self, n: float, confidence: float) -> LifeChoice | None:
         """The choice at one size."""
         at = self._at(self.costs)
-        (d,), (objective,) = at(n, [self._needed(confidence)])
+        (d,), (objective,) = at(n, [enough(confidence, self.searched.size)])
         return self.scored((n, float(d), float(objective)) if np.isfinite(objective) else None, confidence)
-
-    def _needed(self, confidence: float) -> int:
-        return math.ceil(confidence * self.searched.size - 1e-9)
 
     def deterministic(self) -> LifeChoice | None:
         """The choice by the median loss over draws and by the median of every amount."""
         costs = self.costs.median()
         at = self._at(costs)
-        return self.scored(self._search(at, [math.ceil(self.searched.size / 2)])[0], math.nan)
+        return self.scored(self._search(at, [enough(0.5, self.searched.size)])[0], math.nan)
 
     def training_only(self, confidence: float) -> LifeChoice | None:
         """The choice for a target loss by the costs of training alone; None where nothing is served, so that it is the same."""
         if not self.costs.serves:
             return None
         unserved = LifeCosts(np.zeros_like(self.costs.served), self.costs.rates, self.costs.per_token)
-        place = self._search(self._at(unserved), [self._needed(confidence)])[0]
+        place = self._search(self._at(unserved), [enough(confidence, self.searched.size)])[0]
         return self.scored(place, confidence)
 
     def _at(self, costs: LifeCosts) -> _At:

@@ -25,11 +25,11 @@ from bayeslaw.core.text import compact, counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
-from bayeslaw.forecasting.stack import Posterior, paired, require_losses, with_error
+from bayeslaw.forecasting.stack import Posterior, fits_of, paired, require_losses, with_error
 from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
 from bayeslaw.planning.mix_search import ATTAINABLE, RECOMMENDED, TODAY, Domain, Search
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
-from bayeslaw.posterior.fit import Fit, require_fits
+from bayeslaw.posterior.fit import require_fits
 
 SINGLE = 40  # draws whose own optimum is found
 EDGE = 1e-3  # share within which a mixture lies on a bound
@@ -313,13 +313,9 @@ def _by_domain(fits: Posterior | Mapping[str, Posterior]) -> dict[str, tuple[Pos
     return {"loss": (fits, {})}
 
 
-def _fits(posterior: Posterior) -> list[Fit]:
-    return list({id(fit): fit for fit, _ in posterior.selections}.values())
-
-
 def _shares_of(posteriors: Sequence[Posterior]) -> tuple[str, ...]:
     """The shares that all laws have."""
-    laws = [fit.law for posterior in posteriors for fit in _fits(posterior)]
+    laws = [fit.law for posterior in posteriors for fit in fits_of(posterior).values()]
     for law in laws:
         if not law.shares:
             raise BayeslawError(f"{law.name} has no mixture: fit a law that has, such as data-mixing.", code="law-without-mixture")
@@ -361,8 +357,7 @@ def _mixture(given: Mapping[str, Any], shares: tuple[str, ...], what: str) -> Ar
         message = f"{what}: there is no share {unknown[0]!r}; shares are {', '.join(shares)}.{nearest(unknown[0], shares)}"
         raise BayeslawError(message, code="unknown-share")
     values = np.array([setting(f"{what}: {name}", given.get(name, 0.0)) for name in shares])
-    mixture: Array = _checked(values[None], what)[0]
-    return mixture
+    return np.asarray(_checked(values[None], what)[0])
 
 
 def _checked(mixtures: Array, what: str) -> Array:
@@ -385,7 +380,7 @@ def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[s
     found: dict[str, Array] = {}
     known = set[tuple[float, ...]]()
     for domain, (posterior, _) in named.items():
-        for fit in _fits(posterior):
+        for fit in fits_of(posterior).values():
             numbers, order = fit.observed.rows, np.argsort(fit.observed.rows, kind="stable")
             rows = np.stack([fit.observed.covariates[s][order] for s in shares], axis=1).round(6)
             for at in np.sort(np.unique(rows, axis=0, return_index=True)[1]):
@@ -443,7 +438,7 @@ def _domains(
     seed: int,
 ) -> list[Domain]:
     """The losses of the wanted domains at a setting."""
-    known = {c for fit, _ in named.values() for m in _fits(fit) for c in m.law.measured if c not in shares}
+    known = {c for fit, _ in named.values() for m in fits_of(fit).values() for c in m.law.measured if c not in shares}
     if unknown := [name for name in at if name not in known]:
         takes = f"the laws take {', '.join(sorted(known)) or 'nothing else'}.{nearest(unknown[0], known)}"
         raise BayeslawError(f"There is no covariate {unknown[0]!r}; {takes}", code="unknown-setting")
@@ -481,12 +476,12 @@ def _domain(
     for number, (fit, draws) in enumerate(posterior.selections):
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
         frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in fit.law.measured}, **level}])
-        away = with_error(fit, posterior.selections) if discrepancy == "learned" else None
         given_columns = {k: frame[k].to_numpy() for k in at if k in frame}
         columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
         together = any(is_away[0] for is_away in beyond_together(fit, columns).values())
-        used = away if away is not None and (beyond or together) else fit
+        away = with_error(fit, posterior.selections) if discrepancy == "learned" and (beyond or together) else None
+        used = away or fit
         values = used.draws_of(draws)
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
         log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)

@@ -191,9 +191,7 @@ def plan(
     check_paired({loss.name: loss.size for loss in losses}, "A plan")
     sd, learned = read_choice(discrepancy)
     losses = with_next_run(losses, seed, sd, run=on == "run", learned=learned)
-    draws = np.arange(losses[0].size)
-    searched = (draws // BLOCK) % 2 == 0  # alternate blocks of neighbours, so that both halves have draws of every chain
-    solver = _Solver(draws[searched], draws[~searched])
+    solver = _Solver(*halves(losses[0].size))
     for level in (confidence, *levels):
         check_confidence(level, solver.draws.size)
     own, target_loss = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
@@ -398,7 +396,7 @@ class _Solver:
     ) -> Plan:
         """The plan at the confidence, the frontier, and the deterministic plan beside it."""
         levels = sorted(levels)
-        needed = [math.ceil(level * self.draws.size - 1e-9) for level in levels]
+        needed = [enough(level, self.draws.size) for level in levels]
         optima = _optima(problem, problem.search, self.draws, needed, problem.objective)
         frontier = {level: self.scored(problem, optimum, level) for level, optimum in zip(levels, optima, strict=True)}
         best, attainable = frontier[confidence], None
@@ -459,6 +457,18 @@ class _Solver:
             plug_in = _by_point_fits(problem, *points)
             search, objective = plug_in.search, plug_in.objective
         return self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
+
+
+def halves(size: int) -> tuple[Index, Index]:
+    """The draws that are searched and those that are held out: alternate blocks of neighbours, so that both have every chain's."""
+    draws = np.arange(size)
+    searched = (draws // (BLOCK if size >= 2 * BLOCK else 1)) % 2 == 0
+    return draws[searched], draws[~searched]
+
+
+def enough(confidence: float, size: int) -> int:
+    """The least number of so many draws that make up a confidence."""
+    return math.ceil(confidence * size - 1e-9)
 
 
 def share_with_error(satisfied: NDArray[np.bool_]) -> tuple[float, float]:

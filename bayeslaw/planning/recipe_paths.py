@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.outside import outside
-from bayeslaw.forecasting.stack import Posterior, with_error
+from bayeslaw.forecasting.stack import Posterior, with_errors
 from bayeslaw.planning.optimum import optimum
 from bayeslaw.planning.stages import stages, support
 from bayeslaw.posterior.diagnostics import Reach, extrapolation
@@ -131,16 +130,13 @@ def recipe(
     seed, side, shared : int, int, float
         Of the errors; the second recipe (side 1) shares so much of them with the first.
     """
-    fits: list[tuple[Fit, Index]] = []
-    for fit, chosen in posterior.selections:
-        away = with_error(fit, posterior.selections) if learned else None
-        fits.append((fit if away is None else away, chosen))
+    fits = with_errors(posterior.selections) if learned else posterior.selections
     groups = {fit.observed.group_column for fit, _ in fits if fit.observed.group_names}
     covariates = {k: v for k, v in settings.items() if k not in groups or k in posterior.levels}
     laws = stages(fits, covariates)
     errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
     largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
-    return Recipe(name, tuple(fits), tuple(laws), errors, largest, dict(settings))
+    return Recipe(name, fits, tuple(laws), errors, largest, dict(settings))
 
 
 def _errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: float) -> DrawnErrors | None:
@@ -224,7 +220,7 @@ def points(log_c: Array, reach: float = REACH) -> Array:
     return np.unique(np.concatenate([np.linspace(low, high, 2 + int((high - low) / STEP)), log_c]))
 
 
-def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = None) -> ComputePath:
+def path(recipe: Recipe, log_c: Array, tokens_per_parameter: float | None = None) -> ComputePath:
     """Return a recipe's path at points of compute, as far as the supports of its laws allow.
 
     Parameters
@@ -233,13 +229,13 @@ def path(recipe: Recipe, log_c: Array, tokens_per_parameter: ArrayLike | None = 
     tokens_per_parameter : float, optional
         By default each draw has its N and D of least loss by its law.
     """
-    low, high = _limits(recipe, None if tokens_per_parameter is None else float(np.asarray(tokens_per_parameter)))
+    low, high = _limits(recipe, tokens_per_parameter)
     inside = log_c[(log_c >= low) & (log_c <= high)]
     if not inside.size:
         raise BayeslawError(f"This compute leaves no N and D in the supports of {recipe.name}.", code="compute-out-of-support")
     flops, corner = np.exp(inside), 0.0
     if tokens_per_parameter is not None:
-        n = np.sqrt(flops / FLOPS / float(np.asarray(tokens_per_parameter)))
+        n = np.sqrt(flops / FLOPS / tokens_per_parameter)
     else:
         optima = [optimum(law, flops) for law in recipe.laws]
         n = np.concatenate([o["N"] for o in optima])

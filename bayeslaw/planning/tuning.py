@@ -197,20 +197,17 @@ def tuning(
     given = None if runs is None else read_runs(runs)
     at = [best_values(law, table) for law in draws] if len(table) else []
     of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
-    excess = (
-        np.concatenate([_excess(law, given.frame, best) for law, best in zip(draws, of_runs, strict=True)])
-        if given
-        else _none(draws)
-    )
-    optimum = {n: np.concatenate([best[n] for best, _ in at]) if at else _none(draws) for n in tuned}
+    above = [] if given is None else [_excess(law, given.frame, best) for law, best in zip(draws, of_runs, strict=True)]
+    excess = _joined(draws, above)
+    optimum = {n: _joined(draws, [best[n] for best, _ in at]) for n in tuned}
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
     ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in axes if c in observed[0]}
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
-        loss=np.concatenate([loss for _, loss in at]) if at else _none(draws),
+        loss=_joined(draws, [loss for _, loss in at]),
         runs=given,
-        best={n: np.concatenate([best[n] for best, _ in of_runs]) if of_runs else _none(draws) for n in tuned},
+        best={n: _joined(draws, [best[n] for best, _ in of_runs]) for n in tuned},
         excess=excess,
         laws=draws,
         notes=tuple(_notes(table, optimum, excess, ranges, given)),
@@ -220,9 +217,9 @@ def tuning(
     )
 
 
-def _none(laws: Sequence[LawDraws]) -> Array:
-    """An array (S, 0)."""
-    return np.empty((JoinedDraws(laws).size, 0))
+def _joined(laws: Sequence[LawDraws], parts: Sequence[Array]) -> Array:
+    """What the laws have in their draws, as one array (S, n); (S, 0) where nothing was asked."""
+    return np.concatenate(parts) if parts else np.empty((JoinedDraws(laws).size, 0))
 
 
 def _tuned(laws: Sequence[Law]) -> tuple[str, ...]:

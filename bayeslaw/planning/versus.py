@@ -39,7 +39,7 @@ from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, outside_note, read_once, read_values
+from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, logged, outside_note, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -356,6 +356,9 @@ def versus(
     if at is not None and tokens_per_parameter is not None:
         problem = "Settings have tokens per parameter of their own (D/N): give tokens_per_parameter with compute alone."
         raise BayeslawError(problem, code="settings-not-clear")
+    ratio = None if tokens_per_parameter is None else as_number(tokens_per_parameter)
+    if ratio is not None and not (math.isfinite(ratio) and ratio > 0):
+        raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
     first, second = _pair(a, b, force)
     own = _own_settings(first, second, b is None, levels, settings or {}, settings_a or {}, settings_b or {})
     names = _names(names, levels, first, second)
@@ -377,13 +380,13 @@ def versus(
     followed = list[tuple[tuple[ComputePath, ComputePath], Array]]()
     for chosen, extra in groups:
         recipes = pairs[repr(extra)]
-        ratio = tokens_per_parameter if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
-        paths, losses[:, :, chosen], times[:, :, chosen] = _compared(recipes, flops[chosen], ratio)
+        own_ratio = ratio if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
+        paths, losses[:, :, chosen], times[:, :, chosen] = _compared(recipes, flops[chosen], own_ratio)
         followed.append((paths, flops[chosen]))
     noisy = losses * np.exp([r.noise(flops.size, seed, side) for side, r in enumerate(recipes)]) if on == "run" else losses
     table = pd.DataFrame({"compute": flops})
     if frame is None:
-        table = table.assign(A_N=_at(paths[0], flops), B_N=_at(paths[1], flops))
+        table = table.assign(**{f"{name}_N": along.n[along.at(np.log(flops))] for name, along in zip("AB", paths, strict=True)})
         crossing, crossings = _crossing(paths, flops)
     else:
         table, crossing, crossings = frame.reset_index(drop=True).assign(compute=flops), np.empty(0), np.empty(0, np.int64)
@@ -394,7 +397,7 @@ def versus(
     notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*pairs.values()]))
     notes = (*notes, *_rising((recipes[0].name, recipes[1].name), followed), *_sizes_outside(first, second, table))
     return Versus(
-        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, _allocation(frame, tokens_per_parameter),
+        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, _allocation(frame, ratio),
         recipes, (first, second), on, spread, first.unit, shared_error, notes, failed,
     )  # fmt: skip
 
@@ -557,9 +560,6 @@ def _compared(
     recipes: tuple[Recipe, Recipe], flops: Array, tokens_per_parameter: float | None
 ) -> tuple[tuple[ComputePath, ComputePath], Array, Array]:
     """Return the paths of two recipes, their losses (2, S, n) at compute (n,), and the times (2, S, n) that each needs."""
-    given = None if tokens_per_parameter is None else as_number(tokens_per_parameter)
-    if given is not None and not (math.isfinite(given) and given > 0):
-        raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
     log_c = np.log(flops)
     a, b = (path(r, points(log_c), tokens_per_parameter) for r in recipes)
     for own, r in zip((a, b), recipes, strict=True):
@@ -577,10 +577,6 @@ def _allocation(frame: pd.DataFrame | None, tokens_per_parameter: float | None) 
     if tokens_per_parameter is not None:
         return f"each at {tokens_per_parameter:g} tokens per parameter"
     return "each with its N and D of least loss"
-
-
-def _at(own: ComputePath, flops: Array) -> Array:
-    return own.n[own.at(np.log(flops))]
 
 
 def _crossing(paths: tuple[ComputePath, ComputePath], flops: Array) -> tuple[Array, NDArray[np.int64]]:
@@ -645,8 +641,7 @@ def _sizes_outside(first: Posterior, second: Posterior, table: pd.DataFrame) -> 
     notes = list[str]()
     for name, posterior in (("A", first), ("B", second)):
         if f"{name}_N" in table:
-            logged = np.concatenate([fit.observed.covariates["N"] for fit, _ in posterior.selections])
-            notes += outside_note(f"the best N of {name}", table[f"{name}_N"], logged)
+            notes += outside_note(f"the best N of {name}", table[f"{name}_N"], logged(posterior.selections, "N"))
     return notes
 
 

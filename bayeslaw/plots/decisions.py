@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 AWAY, POINTS = 8.0, 81  # factor beyond the interval of the best value in which costs are drawn, and at how many values
 GRID = (61, 81)  # replay shares, log tokens
+CONTOURS = 9  # of the loss, below a frontier
 AROUND = 12.0  # factor about the best N in which losses at equal compute are drawn
 BEST = "best: the probability that it is the best of the menu"
 THINNED = 400  # draws whose median is drawn as a landscape
@@ -141,9 +142,7 @@ def _marks(plan: Plan, ax: Axes, unit: float) -> None:
         ax.plot(100 * fixed.replay, fixed.tokens / unit, marker="D", ms=7, color=COLOURS[3], label=label, **style)
 
 
-def plot_frontier(
-    allocations: Allocation | Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9, contours: int = 9
-) -> Axes:
+def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
     """Draw efficient frontiers, the best N over compute with bands, on loss contours of the first (Zheng et al. 2024, fig. 5).
 
     Small points are the fitted rows. The ground is hatched where N, D, compute or D / N leave their range.
@@ -153,8 +152,6 @@ def plot_frontier(
     allocations : Allocation or sequence of Allocation
         Each over at least two values of compute ('too-few-values'), at most as many as there are colours ('too-many-lines').
     ax, ci_prob : as in `plot_forecast`
-    contours : int
-        Number of loss contours.
 
     Examples
     --------
@@ -174,7 +171,7 @@ def plot_frontier(
     flops = np.geomspace(first.compute.min(), first.compute.max(), 120)
     middle = np.median(_losses(first, n.repeat(flops.size), (flops[None, :] / (FLOPS * n[:, None])).ravel()), axis=0)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
-    levels = np.unique(np.round(np.geomspace(low, high, contours), 3))
+    levels = np.unique(np.round(np.geomspace(low, high, CONTOURS), 3))
     ax = ax or new_axes()
     lines = ax.contour(flops, n, middle.reshape(n.size, -1), levels=levels, colors="0.4", linewidths=0.9)
     # Labels stand on a path below the frontier, apart from each other, and on their lines: cut out, they take most of some lines.

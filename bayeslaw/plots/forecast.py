@@ -373,12 +373,7 @@ def _draw_measured(
     ci_prob: float,
     outcome: Outcome,
 ) -> list[str]:
-    """Draw measured outcomes at the settings of the curves, crossed out where the drawn interval does not hold them; return notes.
-
-    Parameters
-    ----------
-    ax, drawn, measured, x, others, ci_prob, outcome
-    """
+    """Draw measured outcomes at the settings of the curves, crossed out where their interval does not hold them; return notes."""
     left, held, missed, beyond = np.ones(len(measured), dtype=bool), 0, 0, 0
     scale = np.log if ax.get_xscale() == "log" else np.asarray
     for i, group in enumerate(drawn):

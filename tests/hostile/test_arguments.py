@@ -113,6 +113,8 @@ def test_arguments_of_decisions() -> None:
         with fails(code, named):
             call()
     assert api.planning.versus(fit, fit, compute=np.array([1e20, 2e20])).difference.shape[1] == 2
+    by_text = api.planning.versus(fit, fit, compute=1e20, tokens_per_parameter="20")
+    assert "each at 20 tokens per parameter" in by_text.lines()[0]
 
 
 def test_the_noise_of_a_fit_needs_the_rows_that_it_was_fitted_to() -> None:

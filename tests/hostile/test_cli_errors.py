@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, rejected, unchanged
 from tests.errors import fails
 
 TABLES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str, object]] = {
@@ -33,14 +33,13 @@ TABLES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str, object
 def test_faulty_tables_are_not_fitted(command: Command, folder: Path, name: str) -> None:
     law, change, code, value = TABLES[name]
     change(pd.read_csv("runs.csv" if law == "chinchilla" else "ptpp.csv")).to_csv("faulty.csv", index=False)
-    before = snapshot(folder)
-    done = command("fit", law, "faulty.csv", "-o", "older.nc", "-q")
-    rejected(done, code, value)
-    assert done.out == ""
-    checked = command("check", "faulty.csv", "--law", law)
-    assert checked.status == 2
-    assert str(value) in checked.out + checked.err
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        done = command("fit", law, "faulty.csv", "-o", "older.nc", "-q")
+        rejected(done, code, value)
+        assert done.out == ""
+        checked = command("check", "faulty.csv", "--law", law)
+        assert checked.status == 2
+        assert str(value) in checked.out + checked.err
 
 
 CARDS = {
@@ -60,12 +59,11 @@ def test_faulty_cards_are_refused(command: Command, folder: Path, name: str) -> 
     card = Path("card.toml").read_text(encoding="utf-8")
     assert old in card
     Path("card.toml").write_text(card.replace(old, new, 1), encoding="utf-8")
-    before = snapshot(folder)
-    for words in (("laws", "card.toml"), ("fit", "card.toml", "runs.csv", "-o", "older.nc", "-q")):
-        done = command(*words)
-        rejected(done, code, *values)
-        assert done.out == ""
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        for words in (("laws", "card.toml"), ("fit", "card.toml", "runs.csv", "-o", "older.nc", "-q")):
+            done = command(*words)
+            rejected(done, code, *values)
+            assert done.out == ""
 
 
 FIT = "fit chinchilla runs.csv -q -o "
@@ -126,21 +124,19 @@ def test_requests_that_cannot_be_met_are_refused(command: Command, folder: Path,
     line, code, *values = REQUESTS[name]
     pd.DataFrame({"N": [1e9]}).to_csv("at.csv", index=False)
     pd.read_csv("runs.csv").assign(unit="bits/byte").to_csv("unit.csv", index=False)
-    before = snapshot(folder)
-    done = command(*line.split(" "))
-    rejected(done, code, *values)
-    assert done.out == ""
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        done = command(*line.split(" "))
+        rejected(done, code, *values)
+        assert done.out == ""
 
 
 @pytest.mark.parametrize("line", ["fit chinchilla runs.csv -o older.nc --dras 5", "show", "show fit.nc --ci wide", "fti"])
 def test_unknown_options_and_missing_arguments_show_the_usage(command: Command, folder: Path, line: str) -> None:
-    before = snapshot(folder)
-    done = command(*line.split())
-    assert done.status == 2
-    assert "Usage: bayeslaw" in done.err
-    assert "Traceback" not in done.err
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        done = command(*line.split())
+        assert done.status == 2
+        assert "Usage: bayeslaw" in done.err
+        assert "Traceback" not in done.err
 
 
 def test_an_output_that_is_a_folder_is_refused(command: Command, folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bayeslaw.data import datasets
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, rejected, unchanged
 from tests.hosts import ALL, CHINCHILLA, Quiet, hosting
 
 FILE = "data/svg_extracted_data.csv"
@@ -73,14 +73,13 @@ ANSWERS: dict[str, tuple[int, bytes, dict[str, str]]] = {
 def test_what_a_host_sends_instead_is_refused_and_not_kept(
     name: str, published: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = snapshot(published)
-    with host(*ANSWERS[name], monkeypatch) as asked:
-        done = command("data", "fetch", "chinchilla")
-    assert asked
-    assert done.status == 2
-    assert done.err.startswith("Error: chinchilla: ")
-    assert len(done.err.splitlines()) == 1
-    assert snapshot(published) == before
+    with unchanged(published):
+        with host(*ANSWERS[name], monkeypatch) as asked:
+            done = command("data", "fetch", "chinchilla")
+        assert asked
+        assert done.status == 2
+        assert done.err.startswith("Error: chinchilla: ")
+        assert len(done.err.splitlines()) == 1
 
 
 def test_a_cached_file_that_was_changed_is_downloaded_again(

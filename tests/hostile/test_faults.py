@@ -17,7 +17,7 @@ import pytest
 
 from bayeslaw.posterior.fit import Fit
 from tests import items
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, rejected, unchanged
 from tests.fixed import line_fit, loaded_fit
 
 IDLE = """
@@ -194,7 +194,6 @@ def test_a_limit_on_the_size_of_files_keeps_the_older_fit_and_leaves_no_other(he
         "from bayeslaw.__main__ import main\n"
         "main()\n"
     )
-    before = snapshot(here)
-    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert snapshot(here) == before
+    with unchanged(here):
+        done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr

@@ -22,7 +22,7 @@ from bayeslaw.data.validate import check
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
-from tests.commands import Command, refused, rejected, snapshot
+from tests.commands import Command, refused, rejected, unchanged
 
 Content = str | bytes
 TABLE = """\
@@ -90,13 +90,12 @@ def test_a_malformed_table_is_refused(name: str, command: Command, tmp_path: Pat
     content, code = REFUSED_TABLES[name]
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "runs.csv", content)
-    before = snapshot(tmp_path)
-    done = command("check", "runs.csv", "--law", "chinchilla")
-    assert done.status == 2
-    assert "Traceback" not in done.err
-    assert max(map(len, (done.out + done.err).splitlines())) < 400
-    rejected(command("fit", "chinchilla", "runs.csv", "-q", "-o", "fit.nc"), code)
-    assert snapshot(tmp_path) == before
+    with unchanged(tmp_path):
+        done = command("check", "runs.csv", "--law", "chinchilla")
+        assert done.status == 2
+        assert "Traceback" not in done.err
+        assert max(map(len, (done.out + done.err).splitlines())) < 400
+        rejected(command("fit", "chinchilla", "runs.csv", "-q", "-o", "fit.nc"), code)
 
 
 SAME_TABLES: dict[str, Content] = {
@@ -174,11 +173,10 @@ def test_a_hostile_card_is_refused(name: str, command: Command, tmp_path: Path, 
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "runs.csv", TABLE)
     write(tmp_path / "card.toml", content)
-    before = snapshot(tmp_path)
-    done = command("fit", "card.toml", "runs.csv", "-q", "-o", "fit.nc")
-    rejected(done, code)
-    assert max(map(len, done.err.splitlines())) < 400
-    assert snapshot(tmp_path) == before
+    with unchanged(tmp_path):
+        done = command("fit", "card.toml", "runs.csv", "-q", "-o", "fit.nc")
+        rejected(done, code)
+        assert max(map(len, done.err.splitlines())) < 400
 
 
 SAME_CARDS: dict[str, Content] = {
@@ -210,11 +208,10 @@ PRIORS = [
 def test_a_hostile_prior_is_refused(prior: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "runs.csv", TABLE)
-    before = snapshot(tmp_path)
-    done = command("fit", "chinchilla", "runs.csv", "-q", "-o", "fit.nc", "--prior", prior)
-    refused(done)
-    assert max(map(len, done.err.splitlines())) < 400
-    assert snapshot(tmp_path) == before
+    with unchanged(tmp_path):
+        done = command("fit", "chinchilla", "runs.csv", "-q", "-o", "fit.nc", "--prior", prior)
+        refused(done)
+        assert max(map(len, done.err.splitlines())) < 400
 
 
 # --- fit files with a name ------------------------------------------------------------------------------------------
@@ -324,16 +321,14 @@ def test_a_changed_or_damaged_fit_is_refused(
     shutil.copy(saved, "fit.nc")
     damage(tmp_path / "fit.nc")
     write(tmp_path / "older.csv", "an older forecast")
-    before = snapshot(tmp_path)
-    rejected(command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "older.csv", "--force"), code)
-    assert snapshot(tmp_path) == before
+    with unchanged(tmp_path):
+        rejected(command("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e10", "-o", "older.csv", "--force"), code)
 
 
 def test_a_forecast_does_not_replace_its_settings(command: Command, folder: Path) -> None:
     shutil.copy("runs.csv", "at.csv")
-    before = snapshot(folder)
-    refused(command("forecast", "fit.nc", "--at", "at.csv", "-o", "./at.csv"), "at.csv")
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        refused(command("forecast", "fit.nc", "--at", "at.csv", "-o", "./at.csv"), "at.csv")
 
 
 def drop(path: Path, name: str) -> None:

@@ -14,6 +14,7 @@ from bayeslaw.dynamics.callbacks import RunForecasts, lightning_callback, traine
 from bayeslaw.schedules.schedule import constant
 from tests.errors import fails
 from tests.unit.dynamics.test_monitor import WHOLE, table, without
+from tests.values import present
 
 NAMES = {f"forecast/{name}{end}" for name in ("final", "gain") for end in ("", "_eti90_lb", "_eti90_ub")}
 NAMES |= {"forecast/left_band", "forecast/reliable", "forecast/diverged"}
@@ -29,14 +30,13 @@ def test_every_loss_has_a_forecast() -> None:
     numbers = run(forecasts, 500)
     assert [set(each) for each in numbers] == [NAMES | {"forecast/reached"}] * 4
     assert all(each["forecast/final_eti90_lb"] < each["forecast/final"] < each["forecast/final_eti90_ub"] for each in numbers)
-    assert forecasts.watched is not None
-    assert forecasts.watched.step == 500
+    assert present(forecasts.watched).step == 500
     assert forecasts.stop == ""  # nothing was asked to stop
     assert forecasts.add(4000, 3.5) == {}  # nothing is ahead
     with pytest.warns(RuntimeWarning, match="4,001 lies after the last of its schedule, 4,000"):
         assert forecasts.add(4001, 3.5) == {}
     assert set(forecasts.add(400, 3.9)) == NAMES | {"forecast/reached"}  # a run that was resumed
-    assert forecasts.watched.step == 400
+    assert present(forecasts.watched).step == 400
 
 
 def test_a_training_is_stopped_only_if_asked() -> None:

@@ -22,7 +22,7 @@ from bayeslaw.laws.card import law_names, load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.storage import contents_digest, draws_digest
-from tests.commands import Command, Done, rejected, snapshot
+from tests.commands import Command, Done, rejected, unchanged
 from tests.fixed import loaded_fit
 
 SHORT = ("-q", "--draws", "200", "--tune", "100", "--chains", "2")
@@ -228,10 +228,9 @@ def test_a_forecast_that_can_not_be_drawn_leaves_older_tables(
         raise BayeslawError("no picture can be drawn of it.", code="no-picture")
 
     monkeypatch.setattr(plots, "plot_forecast", no_picture)
-    before = snapshot(folder)
-    at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
-    rejected(command("forecast", "fit.nc", *at, "-o", "older.csv", "--plot", "fan.png"), "no-picture")
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        at = ("--set", "N=1e8", "--set", "D=1e8:1e11:4")
+        rejected(command("forecast", "fit.nc", *at, "-o", "older.csv", "--plot", "fan.png"), "no-picture")
 
 
 def test_the_picture_is_of_the_same_forecast(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,10 +267,9 @@ def test_show_draws_parameters_predictions_and_calibration(command: Command, fol
     assert done.out.endswith("picture written to show.svg\n")
     picture = Path("show.svg").read_text(encoding="utf-8")
     assert [words for words in ("interval of the prior", "posterior predictive intervals", "LOO-PIT") if words in picture]
-    before = snapshot(folder)
-    rejected(command("show", "failed.nc", "--plot", "older.png"), "failed-checks", "--force")
-    rejected(command("show", "fit.nc", "--plot", "show.gif"), "wrong-ending", "show.gif")
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        rejected(command("show", "failed.nc", "--plot", "older.png"), "failed-checks", "--force")
+        rejected(command("show", "fit.nc", "--plot", "show.gif"), "wrong-ending", "show.gif")
     assert command("show", "failed.nc", "--plot", "older.png", "--force").status == 0
 
 
@@ -360,12 +358,11 @@ def test_the_console_script_shows_a_fit_of_another_process(command: Command, fol
 
 
 def test_the_console_script_ends_with_status_2_and_words(folder: Path) -> None:
-    before = snapshot(folder)
-    done = script("fit", "chinchila", "runs.csv", "-o", "older.nc")
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("Error: ")
-    assert "Traceback" not in done.err
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        done = script("fit", "chinchila", "runs.csv", "-o", "older.nc")
+        assert (done.status, done.out) == (2, "")
+        assert done.err.startswith("Error: ")
+        assert "Traceback" not in done.err
 
 
 @pytest.mark.usefixtures("all_blas_threads")

@@ -14,7 +14,7 @@ from bayeslaw.data.table import read_runs
 from bayeslaw.design import compare_with_predictions
 from bayeslaw.forecasting.stack import Stack
 from tests import oracles
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, rejected, snapshot, unchanged
 from tests.fixed import loaded_fit, without_sampling
 
 
@@ -32,14 +32,13 @@ def test_anchors_writes_picks_and_a_picture(command: Command, folder: Path) -> N
     explained = command(*words, "1e21", "--explain", run)
     assert explained.status == 0
     assert "gain_after_the_other_picks" in explained.out
-    before = snapshot(folder)
-    rejected(command(*words, "1e10", "-o", "picks.csv"), "budget-too-small", "N 1e+08", "1.2e+18")
-    rejected(command(*words, "1e21", "-o", "targets.csv"), "output-is-input", "targets.csv")
-    rejected(command(*words[:4], "--budget", "1e21"), "candidates-not-clear")
-    rejected(command(*words, "1e21", "--explain", "nothing"), "unknown-candidate", "nothing")
-    rejected(command(*words, "1e21", "--explain", run, "-o", "explained.csv"), "explain-writes-nothing")
-    rejected(command(*words, "1e21", "--plot", "picks.gif"), "wrong-ending", "picks.gif")
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        rejected(command(*words, "1e10", "-o", "picks.csv"), "budget-too-small", "N 1e+08", "1.2e+18")
+        rejected(command(*words, "1e21", "-o", "targets.csv"), "output-is-input", "targets.csv")
+        rejected(command(*words[:4], "--budget", "1e21"), "candidates-not-clear")
+        rejected(command(*words, "1e21", "--explain", "nothing"), "unknown-candidate", "nothing")
+        rejected(command(*words, "1e21", "--explain", run, "-o", "explained.csv"), "explain-writes-nothing")
+        rejected(command(*words, "1e21", "--plot", "picks.gif"), "wrong-ending", "picks.gif")
 
 
 def later(**columns: Any) -> pd.DataFrame:
@@ -100,12 +99,11 @@ def test_update_takes_a_stack(command: Command, folder: Path) -> None:
 def test_update_refuses_unusable_files_before_it_fits(command: Command, folder: Path) -> None:
     later().to_csv("later.csv", index=False)
     later(loss=-1).to_csv("faulty.csv", index=False)
-    before = snapshot(folder)
-    rejected(command("update", "fit.nc", "later.csv", "-o", "fit.nc"), "output-is-input", "fit.nc")
-    rejected(command("update", "fit.nc", "later.csv", "-o", "later.csv"), "wrong-ending", "later.csv")
-    rejected(command("update", "fit.nc", "faulty.csv", "-o", "new.nc"), "faulty-table", "loss -1", "row 1")
-    rejected(command("update", "fit.nc", "runs.csv", "-o", "new.nc"), "faulty-table", "and 39 like it: rows 2–40")
-    for words in (("fit.nc", "absent.csv"), ("fit.nc", "later.csv", "--targets", "absent.csv"), ("failed.nc", "later.csv")):
-        assert command("update", *words, "-o", "new.nc").status == 2
-    assert command("update", "damaged.nc", "later.csv", "-o", "new.nc").status == 2
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        rejected(command("update", "fit.nc", "later.csv", "-o", "fit.nc"), "output-is-input", "fit.nc")
+        rejected(command("update", "fit.nc", "later.csv", "-o", "later.csv"), "wrong-ending", "later.csv")
+        rejected(command("update", "fit.nc", "faulty.csv", "-o", "new.nc"), "faulty-table", "loss -1", "row 1")
+        rejected(command("update", "fit.nc", "runs.csv", "-o", "new.nc"), "faulty-table", "and 39 like it: rows 2–40")
+        for words in (("fit.nc", "absent.csv"), ("fit.nc", "later.csv", "--targets", "absent.csv"), ("failed.nc", "later.csv")):
+            assert command("update", *words, "-o", "new.nc").status == 2
+        assert command("update", "damaged.nc", "later.csv", "-o", "new.nc").status == 2

@@ -11,7 +11,7 @@ import pytest
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data import read_curves
 from bayeslaw.data.table import read_runs
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, rejected, unchanged
 from tests.unit.data.test_curves import AREAS, TINYCPT, family
 
 
@@ -51,9 +51,8 @@ def test_areas_that_can_not_be_drawn_are_not_written(command: Command, tmp_path:
     monkeypatch.setattr("bayeslaw.plots.plot_schedules", refuse)
     monkeypatch.chdir(tmp_path)
     family().to_csv("curves.csv", index=False)
-    before = snapshot(tmp_path)
-    rejected(command("dynamics", "areas", "curves.csv", "-o", "runs.csv", "--plot", "areas.png"), "nothing-to-draw")
-    assert snapshot(tmp_path) == before
+    with unchanged(tmp_path):
+        rejected(command("dynamics", "areas", "curves.csv", "-o", "runs.csv", "--plot", "areas.png"), "nothing-to-draw")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +84,9 @@ def test_options_that_can_not_be_used_are_refused_and_leave_older_files(
     table.assign(lr=table["lr"].where(table.index != 4, 3.0)).to_csv("bad.csv", index=False)
     table.assign(lr=table["lr"].where(table["run"] != "trunk", table["lr"] * 1e4 + 2)).to_csv("wrong.csv", index=False)
     Path("older.csv").write_text("an older result", encoding="utf-8")
-    before = snapshot(tmp_path)
-    done = command("dynamics", "areas", *args)
-    rejected(done, code, value)
-    assert snapshot(tmp_path) == before
+    with unchanged(tmp_path):
+        done = command("dynamics", "areas", *args)
+        rejected(done, code, value)
     if args[0] == "wrong.csv":
         assert "is above 1: is it in units of 1e-4" in done.out
         assert "and 59 like it" in done.out

@@ -22,8 +22,9 @@ from bayeslaw.forecasting.stack import Stack, load_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.commands import Command, refused, rejected, snapshot
+from tests.commands import Command, refused, rejected, unchanged
 from tests.fixed import line_fit, without_sampling
+from tests.values import present
 
 TABLES = ("--candidates", "held.csv", "--targets", "held.csv")
 TABLE = oracles.table(load_law("ptpp-floor"), runs=12)
@@ -98,10 +99,8 @@ def test_forecasts_show_the_interval_to_report_first_and_say_which_it_is(command
 
 @pytest.mark.usefixtures("folder")
 def test_show_says_what_error_of_the_law_was_learnt_or_why_none(command: Command, sound_fit: Fit, tmp_path: Path) -> None:
-    learnt = sound_fit.extrapolation
-    assert learnt is not None
-    assert learnt.discrepancy is not None
-    low, median, high = (f"{100 * v:.2g}" for v in np.quantile(learnt.discrepancy.scale, [0.1, 0.5, 0.9]))
+    learnt = present(sound_fit.extrapolation)
+    low, median, high = (f"{100 * v:.2g}" for v in np.quantile(present(learnt.discrepancy).scale, [0.1, 0.5, 0.9]))
     text = f"the law errs by {median}% an e-fold away from the largest (80% equal-tailed interval {low} to {high}%)."
     assert text in command("show", "fit.nc", "--ci", "0.8").out
     line_fit(size=400).save(tmp_path / "line.nc")
@@ -187,11 +186,10 @@ def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: C
     ],
 )
 def test_comparisons_that_are_refused(command: Command, folder: Path, options: str, code: str, named: str) -> None:
-    before = snapshot(folder)
-    done = command("compare", "runs.csv", *options.split(), "-q")
-    rejected(done, code, named)
-    assert done.out == ""
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        done = command("compare", "runs.csv", *options.split(), "-q")
+        rejected(done, code, named)
+        assert done.out == ""
 
 
 def test_a_comparison_without_a_law(command: Command, folder: Path) -> None:

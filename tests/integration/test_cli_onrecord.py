@@ -11,7 +11,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.reporting.figures import Picture
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, rejected, snapshot, unchanged
 from tests.pages import Page
 
 
@@ -75,23 +75,22 @@ def test_what_is_refused_leaves_no_file(command: Command, folder: Path, held: pd
     held.assign(D=2 * held["D"]).to_csv("far.csv", index=False)
     data = Path("p.json").read_bytes()
     Path("changed.json").write_bytes(data.replace(b'"seed": 0', b'"seed": 1', 1))
-    before = snapshot(folder)
-    rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "p.json"), "already-registered", "p.json")
-    rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "q.csv"), "wrong-ending", ".json")
-    rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "q.settled.json"), "wrong-ending")
-    rejected(command("register", "fit.nc", "-o", "q.json"), "settings-not-clear")
-    rejected(command("register", "failed.nc", "--at", "held.csv", "-o", "q.json"), "failed-checks")
-    rejected(command("register", "fit.nc"), "nothing-to-do")
-    rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "q.json", "--why", "\udcff"), "not-text")
-    rejected(command("settle", "changed.json", "held.csv", "-o", "r.json"), "changed-file", "changed.json")
-    rejected(command("settle", "p.json", "bits.csv", "-o", "r.json"), "another-unit", "bits/byte")
-    rejected(command("settle", "p.json", "far.csv", "-o", "r.json"), "no-such-setting")
-    rejected(command("settle", "p.json", "held.csv", "-o", "p.json"), "output-is-input")
-    rejected(command("settle", "p.json", "held.csv", "--tolerance", "much"), "not-a-number")
-    rejected(command("settle", "fit.nc", "held.csv"), "not-a-prediction", "fit.nc")
-    rejected(command("record", "nowhere"), "no-folder")
-    rejected(command("record", ".", "-o", "page.json"), "wrong-ending")
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "p.json"), "already-registered", "p.json")
+        rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "q.csv"), "wrong-ending", ".json")
+        rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "q.settled.json"), "wrong-ending")
+        rejected(command("register", "fit.nc", "-o", "q.json"), "settings-not-clear")
+        rejected(command("register", "failed.nc", "--at", "held.csv", "-o", "q.json"), "failed-checks")
+        rejected(command("register", "fit.nc"), "nothing-to-do")
+        rejected(command("register", "fit.nc", "--at", "held.csv", "-o", "q.json", "--why", "\udcff"), "not-text")
+        rejected(command("settle", "changed.json", "held.csv", "-o", "r.json"), "changed-file", "changed.json")
+        rejected(command("settle", "p.json", "bits.csv", "-o", "r.json"), "another-unit", "bits/byte")
+        rejected(command("settle", "p.json", "far.csv", "-o", "r.json"), "no-such-setting")
+        rejected(command("settle", "p.json", "held.csv", "-o", "p.json"), "output-is-input")
+        rejected(command("settle", "p.json", "held.csv", "--tolerance", "much"), "not-a-number")
+        rejected(command("settle", "fit.nc", "held.csv"), "not-a-prediction", "fit.nc")
+        rejected(command("record", "nowhere"), "no-folder")
+        rejected(command("record", ".", "-o", "page.json"), "wrong-ending")
     assert "changed.json does not count" in command("record", ".").out
 
 

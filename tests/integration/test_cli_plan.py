@@ -16,7 +16,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.planning.plan import Plan
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, load_from, rejected, unchanged
 from tests.posteriors import BASE, LIMIT, ZHENG, posterior, scattered, source_fit, target_fit
 
 MODEL = ("--set", "N=8.1e9", "--set", "ptpp=279")
@@ -50,11 +50,7 @@ def fits(all_fits: dict[str, Fit], tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A folder in which fits of these names can be loaded; their files hold nothing."""
     known = dict(all_fits)
 
-    def load_fit(path: Any) -> Fit:
-        return known[Path(path).name]
-
-    monkeypatch.setattr("bayeslaw.load_fit", load_fit)
-    monkeypatch.chdir(tmp_path)
+    load_from(known, tmp_path, monkeypatch)
     return known
 
 
@@ -145,9 +141,8 @@ def test_sources_are_named_by_the_user_or_by_the_domains_of_a_fit(command: Comma
 def test_bad_input_ends_with_2_and_writes_nothing(
     command: Command, fits: dict[str, Fit], arguments: tuple[Any, ...], code: str, named: tuple[str, ...]
 ) -> None:
-    before = snapshot(Path.cwd())
-    rejected(command(*arguments), code, *named)
-    assert snapshot(Path.cwd()) == before
+    with unchanged(Path.cwd()):
+        rejected(command(*arguments), code, *named)
 
 
 POOL: list[dict[str, Any]] = [
@@ -190,11 +185,10 @@ def test_a_refused_command_leaves_older_files_and_its_inputs_as_they_are(
     fits["S.csv"] = fits["S.nc"]
     for name in ("older.csv", "S.csv"):
         Path(name).write_text("an older result", encoding="utf-8")
-    before = snapshot(Path.cwd())
-    done = command(*arguments)
-    rejected(done, code or next(iter(done.codes)), named)
-    assert "written" not in done.out
-    assert snapshot(Path.cwd()) == before
+    with unchanged(Path.cwd()):
+        done = command(*arguments)
+        rejected(done, code or next(iter(done.codes)), named)
+        assert "written" not in done.out
 
 
 def test_an_allocation_with_intervals_powers_and_picture(command: Command, fits: dict[str, Fit]) -> None:
@@ -282,11 +276,10 @@ def test_a_plan_with_served_tokens_and_hours(command: Command, fits: dict[str, F
 def test_whole_life_options_that_can_not_be_used_are_refused(
     command: Command, fits: dict[str, Fit], arguments: tuple[Any, ...], code: str, named: Any
 ) -> None:
-    before = snapshot(Path.cwd())
-    done = command(*arguments)
-    for name in (named,) if isinstance(named, str) else named:
-        rejected(done, code, name)
-    assert snapshot(Path.cwd()) == before
+    with unchanged(Path.cwd()):
+        done = command(*arguments)
+        for name in (named,) if isinstance(named, str) else named:
+            rejected(done, code, name)
 
 
 def test_a_transfer_with_intervals_and_picture(command: Command, fits: dict[str, Fit]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
-from tests.commands import Command, refused, rejected, snapshot
+from tests.commands import Command, load_from, refused, rejected, unchanged
 from tests.dynamics import fits as both
 from tests.fixed import typical_fit
 from tests.unit.dynamics.test_mixtures import three, weighed
@@ -29,11 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     stored: dict[str, Fit] = {"S.nc": source, "S.csv": source, "T.nc": target, "W.nc": weighed()}
     stored["M.nc"] = typical_fit("multi-power")
 
-    def load_fit(path: Any) -> Fit:
-        return stored[Path(path).name]
-
-    monkeypatch.setattr("bayeslaw.load_fit", load_fit)
-    monkeypatch.chdir(tmp_path)
+    load_from(stored, tmp_path, monkeypatch)
     table().to_csv("curves.csv", index=False)
     three().to_csv("three.csv", index=False)
     return tmp_path
@@ -123,9 +118,8 @@ def test_the_loss_of_a_third_domain(command: Command, folder: Path) -> None:
 def test_options_that_can_not_be_used_are_refused_and_leave_no_file(
     command: Command, folder: Path, arguments: tuple[str, ...], code: str, value: object
 ) -> None:
-    before = snapshot(folder)
-    rejected(command("dynamics", *arguments), code, value)
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        rejected(command("dynamics", *arguments), code, value)
 
 
 def test_a_forced_forecast_of_a_third_domain_is_marked(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,9 +149,8 @@ RATES = "logged:rates.csv"
 )
 def test_a_file_of_rates_is_not_overwritten(command: Command, folder: Path, arguments: tuple[str, ...]) -> None:
     pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
-    before = snapshot(folder)
-    rejected(command("dynamics", *arguments, "-o", "rates.csv"), "output-is-input", "rates.csv")
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        rejected(command("dynamics", *arguments, "-o", "rates.csv"), "output-is-input", "rates.csv")
 
 
 @pytest.mark.parametrize("arguments", [("forecast", "S.nc"), ("turning", "--source", "S.nc", "--longest", "4000")])
@@ -170,8 +163,7 @@ def test_a_table_is_not_written_without_its_picture(
     for name in ("plot_transfer", "plot_turning_point"):
         monkeypatch.setattr(f"bayeslaw.plots.{name}", refuse)
     Path("older.csv").write_text("an older result", encoding="utf-8")
-    before = snapshot(folder)
-    done = command("dynamics", *arguments, *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv")
-    rejected(done, "nothing-to-draw")
-    assert "written" not in done.out
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        done = command("dynamics", *arguments, *PRETRAIN, *ADAPT, "--plot", "p.png", "-o", "older.csv")
+        rejected(done, "nothing-to-draw")
+        assert "written" not in done.out

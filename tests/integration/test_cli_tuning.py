@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import pytest
 
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, load_from, rejected, unchanged
 from tests.posteriors import law_named, posterior, scattered
 
 LAW = law_named("lr-batch")
@@ -24,11 +23,7 @@ def fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Fit]:
     chinchilla = {k: np.full(8, v) for k, v in oracles.typical(law_named("chinchilla")).items()}
     known = {"lr.nc": posterior(LAW, scattered(oracles.typical(LAW), 400, 3, 0.01)), "C.nc": posterior("chinchilla", chinchilla)}
 
-    def load_fit(path: Any) -> Fit:
-        return known[Path(path).name]
-
-    monkeypatch.setattr("bayeslaw.load_fit", load_fit)
-    monkeypatch.chdir(tmp_path)
+    load_from(known, tmp_path, monkeypatch)
     oracles.table(LAW).to_csv("runs.csv", index=False)
     return known
 
@@ -82,9 +77,8 @@ def test_undertuned_runs_and_their_correction(command: Command, fits: dict[str, 
 def test_what_is_refused_writes_nothing(
     command: Command, fits: dict[str, Fit], arguments: tuple[str, ...], code: str, named: str
 ) -> None:
-    before = snapshot(Path.cwd())
-    rejected(command(*arguments), code, named)
-    assert snapshot(Path.cwd()) == before
+    with unchanged(Path.cwd()):
+        rejected(command(*arguments), code, named)
 
 
 def test_what_priors_allow_at_runs_and_on_a_grid(command: Command, fits: dict[str, Fit]) -> None:

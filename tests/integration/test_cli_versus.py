@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ import pytest
 
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, load_from, rejected, unchanged
 from tests.posteriors import law_named, posterior, scattered
 
 LAW = law_named("chinchilla")
@@ -29,11 +28,7 @@ def fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Fit]:
         "few.nc": posterior(LAW, scattered(other, 80, 2, 0.004), seed=2),
     }
 
-    def load_fit(path: Any) -> Fit:
-        return known[Path(path).name]
-
-    monkeypatch.setattr("bayeslaw.load_fit", load_fit)
-    monkeypatch.chdir(tmp_path)
+    load_from(known, tmp_path, monkeypatch)
     pd.DataFrame({"N": [1e9, 7e9], "D": [2e10, 1.4e11]}).to_csv("at.csv", index=False)
     pd.DataFrame({"run": ["s", "l"], "N": [1e8, 3e9], "D": [2e9, 6e10]}).to_csv("candidates.csv", index=False)
     return known
@@ -101,6 +96,5 @@ def test_runs_that_would_decide_it_are_shown(command: Command, fits: dict[str, F
 def test_what_is_refused_writes_nothing(
     command: Command, fits: dict[str, Fit], arguments: tuple[str, ...], code: str, named: str
 ) -> None:
-    before = snapshot(Path())
-    rejected(command("versus", *arguments), code, named)
-    assert snapshot(Path()) == before
+    with unchanged(Path()):
+        rejected(command("versus", *arguments), code, named)

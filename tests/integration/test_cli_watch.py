@@ -17,7 +17,7 @@ from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import TableError
 from bayeslaw.data.logs import growing
 from tests import events
-from tests.commands import Command, rejected, snapshot
+from tests.commands import Command, load_from, rejected, unchanged
 from tests.dynamics import TARGET as TARGET_VALUES
 from tests.dynamics import dynamics_fit
 from tests.unit.dynamics.test_monitor import setting, table, without
@@ -31,11 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder from which fits with these names can be loaded, although it has no files of them."""
     stored = {"F.nc": without()[0], "both.nc": setting()[0], "T.nc": dynamics_fit(TARGET_VALUES, size=1200)}
 
-    def load_fit(path: Any) -> Any:
-        return stored[Path(path).name]
-
-    monkeypatch.setattr("bayeslaw.load_fit", load_fit)
-    monkeypatch.chdir(tmp_path)
+    load_from(stored, tmp_path, monkeypatch)
     return tmp_path
 
 
@@ -134,9 +130,8 @@ def test_what_can_not_be_watched_is_refused_and_leaves_no_file(
     write("table", folder)
     pd.DataFrame({"step": [1, 2000], "lr": [2e-4, 2e-5]}).to_csv("rates.csv", index=False)
     (folder / "tokens.jsonl").write_text('{"tokens": 1e6, "val_loss": 3.1}\n{"tokens": 2e6, "val_loss": 3.0}\n', encoding="utf-8")
-    before = snapshot(folder)
-    rejected(command("watch", *options, "--fit", "F.nc"), code, value)
-    assert snapshot(folder) == before
+    with unchanged(folder):
+        rejected(command("watch", *options, "--fit", "F.nc"), code, value)
 
 
 @pytest.mark.parametrize("once", [("--once",), ()])

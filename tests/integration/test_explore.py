@@ -33,6 +33,7 @@ from tests.commands import Command
 from tests.fixed import apart_fit, fixed_fit, line_fit, stand_in_fit, typical_fit
 from tests.oracles import Array, typical
 from tests.pages import HOSTILE
+from tests.values import present
 
 pytestmark = needs_browser
 SETTINGS, DRAWS = 200, 60
@@ -57,9 +58,7 @@ def given_fit(law: Law, size: int = 240) -> Fit:
 def learnt_fit() -> Fit:
     """A fit whose law has an error that was learnt from the runs."""
     fit = stand_in_fit("chinchilla", oracles.table(load_law("chinchilla"), runs=12), draws=500)
-    assert fit.extrapolation is not None
-    assert fit.extrapolation.discrepancy is not None
-    assert not fit.extrapolation.discrepancy.walk.exact
+    assert not present(present(fit.extrapolation).discrepancy).walk.exact
     return fit
 
 
@@ -217,13 +216,12 @@ def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_p
         few = table[table["N"] * table["D"] < 0.1 * (table["N"] * table["D"]).max()]
         fit = stand_in_fit("chinchilla", few, draws=500, noise="skew")
         rows = [{name: float(few[name].max()) for name in ("N", "D")}]
-    made, beyond = explore({"fit": fit}, draws=400), fit.extrapolation
+    made, beyond = explore({"fit": fit}, draws=400), present(fit.extrapolation)
     with opened(browser, saved(made, tmp_path)) as page:
         got = outcomes(page, rows, "next")
     ((_, chosen),) = thinned(fit.selections, 400)
-    assert beyond is not None
-    assert beyond.discrepancy is not None
-    walk, rng = beyond.discrepancy.walk, np.random.default_rng((int(fit.info["seed"]), 0, Stream.EXPLORED_ERROR))
+    learnt = present(beyond.discrepancy)
+    walk, rng = learnt.walk, np.random.default_rng((int(fit.info["seed"]), 0, Stream.EXPLORED_ERROR))
     extra = np.exp(walk.beyond[0] + walk.beyond[1] * rng.standard_normal(400))
     normal, zero = rng.standard_normal(400), np.zeros(1, dtype=np.int64)
     values = {name: v[chosen] for name, v in beyond.draws.items()}
@@ -234,11 +232,11 @@ def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_p
         error = normal[:, None] * extra[:, None] * np.sqrt(((features * walk.weights * ~walk.inside) ** 2).sum(axis=1))
     else:
         inside, components = features[:, walk.inside], walk.components(at)
-        whole = np.hypot(beyond.discrepancy.scale[chosen], extra)
+        whole = np.hypot(learnt.scale[chosen], extra)
         free = (features[:, ~walk.inside] ** 2).sum(axis=1) + ((inside - components @ walk.loadings.T) ** 2).sum(axis=1)
         shrunk = (components**2 / (1 + walk.squares / ROW_NOISE)).sum(axis=1)
         sd = np.sqrt(np.outer(whole**2, free) + np.outer(extra**2, shrunk))
-        error = beyond.discrepancy.learnt(at, chosen) + normal[:, None] * sd
+        error = learnt.learnt(at, chosen) + normal[:, None] * sd
     latent = beyond.law.predict(values, at)
     assert away(got, (latent * np.exp(error + noise[:, None])).T) < CLOSE
     (one,) = [forecast_selections("fit", fit.selections, Runs(pd.DataFrame(rows), "at"), None, 0, "new-checkpoint", learned=True)]
@@ -431,8 +429,7 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(few: Path, browser
         assert page.input_value("#sliders input[type=range] >> nth=0") == "11"
         page.wait_for_selector(READY)
         assert page.inner_text("#cards") != before
-        spoken = page.get_attribute("#sliders input[type=range] >> nth=0", "aria-valuetext")
-        assert spoken is not None
+        spoken = present(page.get_attribute("#sliders input[type=range] >> nth=0", "aria-valuetext"))
         assert "parameters, below the runs" in spoken
         tree = page.locator("body").aria_snapshot()
         assert 'slider "N"' in tree

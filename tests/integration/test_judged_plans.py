@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import judged_plans as harness
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,9 +10,6 @@ import pytest
 import bayeslaw
 from tests.fixed import fixed_fit
 from tests.twins import TRUTHS, settings, simulate
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import judged_plans as harness
 
 N, PTPP, BASE = 8e8, 124.0, 2.5
 

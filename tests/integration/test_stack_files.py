@@ -15,6 +15,7 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack, load_fit
 from bayeslaw.posterior.fit import Fit
 from tests.errors import fails
+from tests.fixed import edit
 
 AT = pd.DataFrame({"N": [1e8, 1e9, 1e10], "D": [1e9, 1e10, 1e11], "r": [0.1, 0.3, 0.5], "ptpp": [15.0, 31.0, 279.0]})
 
@@ -55,12 +56,6 @@ def test_a_fit_is_loaded_as_a_fit(sound_fit: Fit, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(read.summary(), sound_fit.summary())
     at = AT[["N", "D"]]
     pd.testing.assert_frame_equal(forecast(read, at).summary(), forecast(sound_fit, at).summary())
-
-
-def edit(path: Path, **attributes: object) -> None:
-    with h5py.File(path, "r+") as file:
-        for name, value in attributes.items():
-            file.attrs[name] = value
 
 
 @pytest.mark.parametrize(

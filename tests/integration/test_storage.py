@@ -23,7 +23,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.structure import read_groups
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import line, loaded_fit, stand_in_fit
+from tests.fixed import edit, line, loaded_fit, stand_in_fit
 
 
 @pytest.fixture
@@ -176,12 +176,6 @@ def test_a_foreign_netcdf_file(tmp_path: Path) -> None:
     )
     xr.Dataset({"x": ("t", [1.0, 2.0])}, attrs={"title": "weather"}).to_netcdf(path, engine="h5netcdf")
     refused(path, "unreadable-file", "other.nc")
-
-
-def edit(path: Path, **attributes: Any) -> None:
-    with h5py.File(path, "r+") as file:
-        for name, value in attributes.items():
-            file.attrs[name] = value
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import tables
 
 RESULTS = tables.ROOT / "benchmarks" / "results"

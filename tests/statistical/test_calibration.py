@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
+import calibrate as harness
 import numpy as np
 import pandas as pd
 import pytest
+import truths
+import uniformity
 from scipy.stats import binom, kstest, norm
 
 import bayeslaw
@@ -20,11 +22,6 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES, COUNTED, PRIORS
 from bayeslaw.posterior.diagnostics import Check
 from tests.errors import fails
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import calibrate as harness
-import truths
-import uniformity
 
 
 def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
@@ -300,27 +297,10 @@ def test_records_of_other_settings_are_not_mixed_in(tmp_path: Path, counted: lis
     assert len({harness.digest(law, {}), harness.digest(law, {"draws": 500}), harness.digest(other, {})}) == 3
 
 
-@pytest.mark.statistical
-def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_expected(tmp_path: Path) -> None:
+def check_twenty(case: str, folder: Path) -> None:
+    """Twenty truths of a law are ranked, and its intervals cover them, as they are where posteriors are right."""
     options = {"draws": 300, "tune": 300}
-    records = harness.calibrate({"chinchilla": 20}, folder=tmp_path, where="processes:2", options=options)["chinchilla"]
-    row = uniformity.summary("chinchilla", records)
-    assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
-    assert row["still"] <= 2
-    assert row["p"] > 1e-3
-    for target in range(3):
-        pit = uniformity.pits(records, target)
-        assert kstest(pit, "uniform").pvalue > 1e-3
-        for level in uniformity.LEVELS:
-            low, high = binom.interval(0.999, 20, level)
-            assert low <= uniformity.covered(pit, level) <= high
-
-
-@pytest.mark.statistical
-def test_truths_of_counted_items_are_ranked_and_covered_as_expected(tmp_path: Path) -> None:
-    """Twenty truths without run effects; `benchmarks/results/calibration-counts.md` has a hundred with them."""
-    case, options = "task-sigmoid", {"draws": 300, "tune": 300}
-    records = harness.calibrate({case: 20}, folder=tmp_path, where="processes:2", options=options)[case]
+    records = harness.calibrate({case: 20}, folder=folder, where="processes:2", options=options)[case]
     row = uniformity.summary(case, records)
     assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
     assert row["still"] <= 2
@@ -331,6 +311,17 @@ def test_truths_of_counted_items_are_ranked_and_covered_as_expected(tmp_path: Pa
         for level in uniformity.LEVELS:
             low, high = binom.interval(0.999, 20, level)
             assert low <= uniformity.covered(pit, level) <= high
+
+
+@pytest.mark.statistical
+def test_twenty_truths_of_chinchilla_are_ranked_and_covered_as_expected(tmp_path: Path) -> None:
+    check_twenty("chinchilla", tmp_path)
+
+
+@pytest.mark.statistical
+def test_truths_of_counted_items_are_ranked_and_covered_as_expected(tmp_path: Path) -> None:
+    """Twenty truths without run effects; `benchmarks/results/calibration-counts.md` has a hundred with them."""
+    check_twenty("task-sigmoid", tmp_path)
 
 
 def test_a_truth_of_counted_items_explains_its_shares() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
+import designs
 import numpy as np
 import pandas as pd
+import pools as harness
 import pytest
 
 import bayeslaw
 from bayeslaw.data.table import Runs
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import designs
-import pools as harness
 
 needs_data = pytest.mark.skipif(
     not harness.FOLDER.is_dir(), reason=f"no folder {harness.FOLDER.name} of public losses; name it by BAYESLAW_SHARED_DATA"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import preposterior_refits
 import pytest
+from preposterior_refits import refits
 
 from bayeslaw.core.executors import Result
 from bayeslaw.data.observations import Observations
@@ -18,19 +18,10 @@ from bayeslaw.design import nested
 from bayeslaw.inference.batch import Task
 from bayeslaw.posterior.fit import Fit
 from tests.fixed import line, line_fit
-from tests.oracles import Array
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import preposterior_refits
-from preposterior_refits import refits
+from tests.purchases import curvature
 
 DESIGN = pd.DataFrame({"x": [2.0, 0.0, 1.5, 3.0, 2.5], "run": ["r0", "r0", "r0", "v", "v"], "checkpoint": "k0"})
 TARGETS = pd.DataFrame({"x": [2.0, 3.0, 0.0]})
-
-
-def curvature(x: Any) -> Array:
-    x = np.asarray(x, dtype=float)
-    return np.stack([np.ones_like(x), x, x**2])
 
 
 def test_refits_get_the_rows_of_the_fit_and_simulated_ones(monkeypatch: pytest.MonkeyPatch) -> None:

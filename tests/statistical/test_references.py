@@ -7,20 +7,17 @@ or the sampler left the posterior the same.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import arviz as az
 import numpy as np
 import pytest
+from references import DIVERGENT, ESS, LAWS, QUANTILES, R_HAT, data_marks, twin
 from scipy.stats import norm
 
 import bayeslaw
 from bayeslaw.posterior.diagnostics import diagnostics
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from references import DIVERGENT, ESS, LAWS, QUANTILES, R_HAT, data_marks, twin
 
 FAMILY = 0.001  # chance that any number of one data set differs by so much if the posteriors are the same
 FOLDER = Path(__file__).parents[1] / "references"

@@ -16,6 +16,7 @@ from bayeslaw import Fit
 from bayeslaw.core.files import write_text
 from tests import twins
 from tests.twins import FORM_3, FRENCH, POINT, RUN, SOURCE, TRUTHS, settings, simulate
+from tests.values import present
 
 pytestmark = pytest.mark.statistical
 
@@ -181,9 +182,8 @@ def test_an_update_distinguishes_runs_of_the_law_from_others() -> None:
         assert updated.as_predicted is within, updated.text
         assert updated.fit.passed
         assert updated.fit.observed.response.size == len(frame) + len(new)
-        assert updated.widths is not None
         if within:
-            assert updated.widths["ratio"][0] < 0.8
+            assert present(updated.widths)["ratio"][0] < 0.8
             after = law.predict(updated.fit.draws, {k: targets[k] for k in ("N", "D")})
             known = law.predict({k: [v] for k, v in truth.items()}, {k: targets[k] for k in ("N", "D")})
             assert np.quantile(after, 0.005) < known[0, 0] < np.quantile(after, 0.995)

@@ -19,6 +19,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.schedules.areas import OPEN
 from bayeslaw.schedules.schedule import constant, linear, logged, wsd
 from tests.errors import fails, faults
+from tests.logs import noted
 
 TINYCPT = Path(__file__).parents[3] / "data" / "tinycpt" / "curves.csv"
 AREAS = ["S1_pt", "S2_pt", "S2w_pt", "S1_cpt", "S2_cpt", "S2w_cpt", "S1", "S2", "S2w"]
@@ -50,11 +51,6 @@ def found(table: pd.DataFrame) -> list[tuple[str, int | None, str]]:
     with pytest.raises(TableError) as caught:
         read_curves(table)
     return [(f.code, f.row, f.column) for f in caught.value.faults]
-
-
-def noted(curves: Curves, *values: object) -> bool:
-    """Whether one note names all these values."""
-    return any(all(str(value) in note for value in values) for note in curves.notes)
 
 
 # --- tinycpt --------------------------------------------------------------------------------------------------------

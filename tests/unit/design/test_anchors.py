@@ -19,7 +19,7 @@ from tests.errors import fails
 from tests.fixed import line_fit
 from tests.oracles import Array
 from tests.posteriors import law_named, posterior, scattered
-from tests.purchases import TARGETS, drawn, logarithmic, pool
+from tests.purchases import TARGETS, curvature, drawn, logarithmic, pool
 
 
 @pytest.fixture(scope="module")
@@ -27,21 +27,16 @@ def fit() -> Fit:
     return drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
 
 
-def shapes(x: Array) -> Array:
-    return np.stack([np.ones_like(x), x, x * x])
-
-
 def variances_left(fit: Fit, runs: list[pd.DataFrame], targets: Array) -> Array:
     """Exact variances of log losses at targets once runs are made, for a normal posterior."""
     centred = np.stack([fit.draws[n] - fit.draws[n].mean() for n in "abc"])
     information = np.linalg.inv(centred @ centred.T / (centred.shape[1] - 1))
     for run in runs:
-        h = shapes(run["x"].to_numpy())
+        h = curvature(run["x"].to_numpy())
         noise = 0.02**2 * np.eye(len(run)) + 0.01**2
         information += h @ np.linalg.solve(noise, h.T)
-    t = shapes(targets)
-    variances: Array = (t * np.linalg.solve(information, t)).sum(axis=0)
-    return variances
+    t = curvature(targets)
+    return np.asarray((t * np.linalg.solve(information, t)).sum(axis=0))
 
 
 # --- gains and budgets ---------------------------------------------------------------------------------------------------

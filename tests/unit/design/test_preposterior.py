@@ -21,17 +21,12 @@ from bayeslaw.posterior.fit import Fit
 from tests import fixed
 from tests.errors import fails
 from tests.oracles import Array
-from tests.purchases import drawn, pool
+from tests.purchases import curvature, drawn, pool
 
 line_fit = cache(fixed.line_fit)  # no test changes a fit
 TARGETS = pd.DataFrame({"x": [2.0, 3.0, 0.0]})
 DESIGN = pd.DataFrame({"x": [2.0, 0.0, 1.5, 3.0, 2.5], "run": ["u", "u", "u", "v", "v"]})
 WITHIN = block_diag(np.ones((3, 3)), np.ones((2, 2)))
-
-
-def curvature(x: Any) -> Array:
-    x = np.asarray(x, dtype=float)
-    return np.stack([np.ones_like(x), x, x**2])
 
 
 def exact(fit: Fit, x: Any, noise: Array) -> tuple[Array, Array]:

@@ -25,14 +25,12 @@ from tests.errors import fails
 from tests.fixed import stand_in_fit, typical_fit, without_sampling
 from tests.oracles import Array
 from tests.outcomes import NAMES, outcome_fit, table
+from tests.purchases import curvature
+from tests.values import present
 
 line_fit = cache(fixed.line_fit)  # no test changes a fit
 X = np.array([0.5, 1.0, 1.5, 2.0, 0.0, 1.0])
 RUN = np.array([0, 0, 0, 0, 1, 1])
-
-
-def curvature(x: Array) -> Array:
-    return np.stack([np.ones_like(x), x, x**2])
 
 
 def latent(fit: Fit) -> Array:
@@ -213,8 +211,7 @@ def test_there_are_no_intervals_if_the_new_fit_fails_its_checks(refitted: dict[s
     assert updated.widths is None
     assert "largest R-hat 1.4" in updated.text
     forced = bayeslaw.update(fit, new, targets=targets, progress=False, force=True)
-    assert forced.widths is not None
-    assert forced.widths["checks"].tolist() == ["FAILED (forced)"]
+    assert present(forced.widths)["checks"].tolist() == ["FAILED (forced)"]
 
 
 @pytest.mark.slow
@@ -339,10 +336,9 @@ def test_an_update_fits_every_law_of_a_stack_again_and_keeps_the_weights(tmp_pat
     }  # fmt: skip
     np.testing.assert_array_equal(updated.fit.members["plateau-source"].draws["E"], alone.fit.draws["E"])
     assert updated.predictions[["run", "rows"]].to_numpy().tolist() == [["new", 5]]  # without the base checkpoint
-    assert updated.widths is not None
     for when, posterior in (("before", stack), ("after", updated.fit)):
         summary = posterior.forecast(targets).summary()
-        assert updated.widths[f"{when}_latent_eti90_lb"][0] == pytest.approx(summary["latent_eti90_lb"][0])
+        assert present(updated.widths)[f"{when}_latent_eti90_lb"][0] == pytest.approx(summary["latent_eti90_lb"][0])
     updated.fit.save(tmp_path / "stack.nc")
     read = load_fit(tmp_path / "stack.nc")
     assert isinstance(read, Stack)

@@ -18,6 +18,7 @@ from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 from tests.unit.engine.test_density import assert_true_gradient
+from tests.values import present
 
 TASKS = ("a", "b", "c")
 
@@ -44,7 +45,6 @@ def test_other_powers_are_another_view_of_the_same_density() -> None:
     runs = plain.observed.runs
     effects = RunEffects(ortho_group.rvs(runs, random_state=1), np.linspace(0, 1, runs))
     other = Density.of(plain.law, plain.observed, plain.noise, coordinates=coordinates, run_effects=effects)
-    assert effects.directions is not None
     place, rng = {name: i for i, name in enumerate(plain.names)}, np.random.default_rng(4)
     for _ in range(3):
         x = plain.start() + 0.2 * rng.standard_normal(plain.size)
@@ -55,7 +55,7 @@ def test_other_powers_are_another_view_of_the_same_density() -> None:
             y[own] = (1 - power) * typical + np.exp((1 - power) * log_spread) * x[own]
             stretch += ((1 - power) * log_spread).sum()
         rest = (1 - effects.power) * x[place["sigma_run"]]
-        y[len(plain.names) :] = np.exp(rest) * (effects.directions.T @ x[len(plain.names) :])
+        y[len(plain.names) :] = np.exp(rest) * (present(effects.directions).T @ x[len(plain.names) :])
         stretch += rest.sum()
         one, two = plain.draws(x[None]), other.draws(y[None])
         for name, values in one.items():

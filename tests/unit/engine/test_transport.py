@@ -31,6 +31,7 @@ from tests import oracles
 from tests.errors import fails
 from tests.twins import TRUTHS, settings, simulate
 from tests.unit.engine.test_density import NOISES, assert_true_gradient, shapes
+from tests.values import present
 
 DATA = Path(__file__).parents[3] / "data"
 
@@ -142,8 +143,7 @@ def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> N
     """From sections that are near, at some distance, and far."""
     banana, start = Banana(), np.array([0.0, 0.0])
     here = Section(start, curvature(banana, start), banana(start)[0], 0)
-    section = here.next_section(banana, at)
-    assert section is not None
+    section = present(here.next_section(banana, at))
     width = np.exp(-at) / 5
     assert section.others[0] == pytest.approx(at**2, abs=2e-3 * width)
     assert section.root[0, 0] == pytest.approx(width, rel=1e-4)

@@ -29,8 +29,7 @@ def run_density(fit: Fit, rows: pd.DataFrame) -> Array:
     residual = np.log(rows["loss"].to_numpy()) - mean
     covariance = draws["sigma_point"][..., None] ** 2 * np.eye(k) + draws["sigma_run"][..., None] ** 2
     squared = (residual * np.linalg.solve(covariance, residual[..., None])[..., 0]).sum(axis=1)
-    density: Array = -0.5 * (squared + np.linalg.slogdet(covariance)[1] + k * np.log(2 * np.pi))
-    return density
+    return np.asarray(-0.5 * (squared + np.linalg.slogdet(covariance)[1] + k * np.log(2 * np.pi)))
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import stand_in_fit
 from tests.posteriors import START, starting
+from tests.values import present
 
 AT: dict[str, Any] = START | {"D": [1e7, 1e8], "r": 0.25}
 UNKNOWN = START | {"ptpp": 31.5}
@@ -125,8 +126,7 @@ def test_a_base_loss_that_contradicts_those_of_the_runs_is_a_concern(n: float, p
 def test_several_contradicting_base_losses_are_counted() -> None:
     observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(TWO))
     at = {"N": np.array([1e8, 1e8, 1e10]), "ptpp": np.array([31.0, 31.0, 62.0]), "base_loss": np.array([2.8, 3.3, 3.4])}
-    check = base_loss_check(observed, at)
-    assert check is not None
+    check = present(base_loss_check(observed, at))
     assert check.text.endswith(", and 1 more like it")
     assert check.table["base_loss"].tolist() == [3.3, 3.4]
 

@@ -31,8 +31,7 @@ SIZE = 20_000
 def log_error(fit: Fit, at: pd.DataFrame, sd: float = 0.01) -> Array:
     """Log of the factor by which a discrepancy changes the next run's loss, draws (S, n)."""
     draws = forecast(fit, at, discrepancy=sd).draws
-    ratio: Array = np.log(draws["discrepancy"].values / draws["run"].values)
-    return ratio
+    return np.asarray(np.log(draws["discrepancy"].values / draws["run"].values))
 
 
 # --- the process ----------------------------------------------------------------------------------------------------

@@ -51,8 +51,7 @@ def test_latent_draws_are_the_laws_loss_at_each_draw(sound_fit: Fit, ptpp_fit: F
 def log_noise(fit: Fit, at: pd.DataFrame) -> Array:
     """Log of the next run's loss over the latent loss, draws (S, n)."""
     draws = forecast(fit, at, discrepancy="none", seed=11).draws
-    ratio: Array = np.log(draws["run"].values / draws["latent"].values)
-    return ratio
+    return np.asarray(np.log(draws["run"].values / draws["latent"].values))
 
 
 def variance_is(values: Array, expected: float) -> bool:

@@ -22,6 +22,7 @@ from tests import oracles
 from tests.errors import fails, faults
 from tests.fixed import stand_in_fit
 from tests.oracles import LAWS, Array
+from tests.values import present
 
 AT = pd.DataFrame({"N": [1e8, 1e9, 1e10], "D": [1e9, 1e10, 1e11], "r": [0.1, 0.3, 0.5], "ptpp": [15.0, 31.0, 279.0]})
 
@@ -236,10 +237,8 @@ def test_what_the_laws_of_a_stack_differ_by_is_a_part_of_their_error(ptpp_fit: F
 
     def size(*selections: tuple[Fit, Any]) -> dict[str, float]:
         """The sd of the error an e-fold beyond the runs along each axis."""
-        away = with_error(learning, list(selections))
-        assert away is not None
-        assert away.discrepancy is not None
-        drawn, most = away.discrepancy.drawn(draws, (1,)), {k: v.max() for k, v in learning.observed.covariates.items()}
+        away = present(with_error(learning, list(selections)))
+        drawn, most = present(away.discrepancy).drawn(draws, (1,)), {k: v.max() for k, v in learning.observed.covariates.items()}
         places = {axis: {k: np.array([v * (np.e if k == axis else 1.0)]) for k, v in most.items()} for axis in ("N", "ptpp")}
         return {axis: float(drawn.at(at).std()) for axis, at in places.items()}
 

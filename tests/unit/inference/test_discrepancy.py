@@ -26,6 +26,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import stand_in_fit
+from tests.values import present
 
 LAW = load_law("chinchilla")
 SEEN = oracles.observations(LAW)
@@ -66,8 +67,7 @@ def test_a_fit_says_whether_an_error_was_learnt(options: dict[str, Any], reason:
     assert made.info["discrepancy"] == {"asked": options.get("discrepancy", "learned"), "learned": not reason, "reason": reason}
     assert (made.extrapolation is None) == ("discrepancy" in options)
     if made.extrapolation is not None:
-        assert made.extrapolation.discrepancy is not None
-        assert made.extrapolation.discrepancy.walk.exact == bool(reason)
+        assert present(made.extrapolation.discrepancy).walk.exact == bool(reason)
     assert (reason in made.learnt()) if reason else ("the law errs by 0.5% an e-fold" in made.learnt())
 
 
@@ -90,8 +90,7 @@ def test_outliers_count_less() -> None:
     """With Student-t noise, the variance of a row that lies far off is multiplied, and that of others hardly."""
     wild = TABLE.assign(loss=TABLE["loss"] * np.where(np.arange(len(TABLE)) == 4, 1.2, 1.0))
     made = stand_in_fit(LAW, wild, draws=50, noise="student-no-run")
-    walk = Walk.of(LAW, made.observed.covariates)
-    assert walk is not None
+    walk = present(Walk.of(LAW, made.observed.covariates))
     multiples = discrepancy._multiples(walk, LAW, made.observed, made.noise, made.by_chain)
     row = int(np.argmax(made.observed.response - np.log(oracles.chinchilla(oracles.typical(LAW), made.observed.covariates))))
     assert multiples[row] > 20
@@ -105,10 +104,8 @@ def test_what_outliers_count_is_kept_with_a_fit(tmp_path: Path) -> None:
     stand_in_fit(LAW, wild, draws=50, noise="student").save(tmp_path / "fit.nc")
     made = bayeslaw.load_fit(tmp_path / "fit.nc")
     assert isinstance(made, Fit)
-    away = made.extrapolation
-    assert away is not None
-    assert away.discrepancy is not None
-    multiple = away.discrepancy.walk.multiple
+    away = present(made.extrapolation)
+    multiple = present(away.discrepancy).walk.multiple
     code = int(made.observed.run[np.argmax(multiple)])
     effects = LearntEffects.of(away, wild[wild["run"] == made.observed.run_names[code]], np.zeros(5), np.arange(40), (1, 2))
     rows = away.observed.select(np.array([code]))

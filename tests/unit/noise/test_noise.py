@@ -41,8 +41,7 @@ def residual(rng: np.random.Generator) -> Array:
 def covariance(v: Array, t: Array, omega: float, se: Array) -> Array:
     """Of all rows, by groups' variances of points and runs."""
     group, known = GROUP[RUN], se**2 if se.size else np.zeros(RUN.size)
-    same: Array = np.diag(v[group] + known) + t[group][:, None] * SAME + omega * RELATED
-    return same
+    return np.asarray(np.diag(v[group] + known) + t[group][:, None] * SAME + omega * RELATED)
 
 
 def noise_draws(size: int) -> dict[str, Array]:

@@ -22,6 +22,7 @@ from bayeslaw.noise.lowrank import integrated
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, Axis, Walk, coefficients
 from tests.oracles import Array, central, nested
+from tests.values import present
 
 LAW = load_law("chinchilla")
 RUN, CHECKPOINT = np.repeat(np.arange(5), [3, 2, 4, 1, 3]), np.array([0, 0, 1, 2, 2])
@@ -39,8 +40,7 @@ def seen(se: Array | None = None) -> Observations:
 
 def walk_of(observed: Observations) -> Walk:
     """The walk of chinchilla for some rows, with every third an outlier."""
-    walk = Walk.of(LAW, observed.covariates)
-    assert walk is not None
+    walk = present(Walk.of(LAW, observed.covariates))
     return replace(walk, multiple=np.where(np.arange(RUN.size) % 3 == 1, 4.0, 1.0))
 
 
@@ -111,8 +111,7 @@ def test_where_none_is_learnt_the_error_begins_beyond_the_runs() -> None:
     """It is 0 between the smallest and largest values, 1.25 times as large along N as along other axes, .75 times along stages."""
     law, size, extra = load_law("transfer-target"), 20_000, 0.01
     seen = {"N": np.array([1e7, 1e9]), "ptpp": np.array([10.0, 100.0]), "D": np.array([1e9, 1e9]), "r": np.array([0.1, 0.1])}
-    made = Walk.of(law, seen)
-    assert made is not None
+    made = present(Walk.of(law, seen))
     walk = replace(made, exact=True, beyond=(float(np.log(extra)), 0.0))
     drawn = walk.complete(np.zeros((size, 0)), np.zeros(size), (1, 2))
     at = {"N": np.array([2e7, 1e9, 1e9 * math.e, 1e9]), "ptpp": np.array([20.0, 100.0, 100.0, 100.0 * math.e])}

@@ -22,7 +22,9 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import ZHENG, law_named, posterior, scattered
+from tests.legends import labels, note
+from tests.posteriors import ZHENG, law_named, learning, posterior, scattered
+from tests.values import present
 
 NO_POWERS = ("kaplan", "repeated-epochs", "transfer-target")
 
@@ -99,8 +101,7 @@ def test_the_form_is_read_off_the_terms_not_the_name() -> None:
     law = law_named("chinchilla")
     card = law.card.replace('name   = "chinchilla"', 'name = "mine"').replace("B/D**beta", "B*exp(-beta*log(D))")
     fit = posterior(parse_card(card, "mine"), scattered(oracles.typical(law), 40, 2), frame=oracles.table(law))
-    terms = powers_of(stages(fit.selections, {})[0])
-    assert terms is not None
+    terms = present(powers_of(stages(fit.selections, {})[0]))
     for name in ("E", "A", "alpha", "B", "beta"):
         np.testing.assert_allclose(terms[name], fit.draws[name], rtol=1e-6)
     np.testing.assert_allclose(terms["gamma"], 0.0, atol=1e-9)
@@ -213,9 +214,7 @@ def test_frontiers_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     axes = Figure().subplots()
     both = [allocate(zheng, "1e19:1e22:5", stage) for stage in ("scratch", "cpt")]
     assert plot_frontier(both, axes, ci_prob=0.8) is axes
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [
+    assert labels(axes) == [
         "best N, scratch", "best N, cpt", "outside the runs in N, D, compute or D / N", "fitted settings: 4",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="1e19:1e24:30"):
@@ -231,9 +230,7 @@ def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> Non
     for line, place in zip(curves, (0, 4, 7), strict=True):
         n, loss = (np.asarray(values, dtype=np.float64) for values in line.get_data())
         assert n[loss.argmin()] == pytest.approx(medians[place], rel=0.15)
-    legend = axes.get_legend()
-    assert legend is not None
-    assert "5 of 8 budgets are not drawn" in legend.get_title().get_text()
+    assert "5 of 8 budgets are not drawn" in note(axes)
     plot_isoflops(allocate(chinchilla, 1e20), Figure().subplots())  # one budget is enough
 
 
@@ -244,18 +241,14 @@ def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchill
     assert len(result.runs) == len({(n, d) for n, d in result.runs.tolist()})
     plot_frontier(result, axes)
     assert any("//" in (getattr(c, "hatches", None) or []) for c in axes.collections)
-    legend = axes.get_legend()
-    assert legend is not None
-    shown = [text.get_text() for text in legend.get_texts()]
-    note = legend.get_title().get_text().replace("\n", " ")
-    drawn = next((int(text.rpartition(" ")[2]) for text in shown if text.startswith("fitted settings")), 0)
-    assert drawn == len(result.runs) or f"{len(result.runs) - drawn} of {len(result.runs)} fitted settings" in note
+    drawn = next((int(text.rpartition(" ")[2]) for text in labels(axes) if text.startswith("fitted settings")), 0)
+    assert drawn == len(result.runs) or f"{len(result.runs) - drawn} of {len(result.runs)} fitted settings" in note(axes)
     with fails("too-many-lines"):
         plot_frontier([result] * 8, axes)
 
 
 def test_the_law_errs_where_the_best_size_leaves_the_runs_though_compute_does_not(chinchilla: Fit) -> None:
-    fit = replace(chinchilla, info={**chinchilla.info, "discrepancy": {"asked": "learned"}})
+    fit = learning(chinchilla)
     seen = fit.observed.covariates
     most = float(6 * (seen["N"] * seen["D"]).max())
     places = allocate(fit, f"{most / 1e6}:{most}:60", discrepancy="none")
@@ -288,9 +281,7 @@ def test_the_law_errs_where_its_best_tokens_per_parameter_leave_the_runs(chinchi
 
 def test_laws_of_a_stack_that_agree_have_their_whole_error() -> None:
     """As in forecasts, where none of them has learnt an error from the runs."""
-    asked = {"discrepancy": {"asked": "learned", "learned": False, "reason": "…"}}
-    one = scattered_fit("chinchilla", 0.01, 2000)
-    one = replace(one, info={**one.info, **asked})
+    one = learning(scattered_fit("chinchilla", 0.01, 2000))
     laws = {"one": one, "another": replace(one, law=replace(one.law, name="another"))}
     stack, size = Stack(laws, dict.fromkeys(laws, 0.5)), list[float]()
     assert "extrapolated" in stack.forecast({"N": 1e13, "D": 2e14}, force=True).spreads

@@ -21,7 +21,9 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import law_named, posterior, scattered
+from tests.legends import labels, note
+from tests.posteriors import law_named, learning, posterior, scattered
+from tests.values import present
 
 # Sardana et al. 2024, appendix A: Chinchilla's coefficients with the exponents before rounding.
 SARDANA = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.336, "beta": 0.283}
@@ -82,9 +84,7 @@ def test_published_sizes_tokens_and_savings(
     """
     tokens, loss = chinchilla_optimum(quality)
     life = solve(published, max_loss=loss, served=served)
-    best, alone = life.best[0], life.training_only[0]
-    assert best is not None
-    assert alone is not None
+    best, alone = present(life.best[0]), present(life.training_only[0])
     assert pytest.approx(quality, rel=2e-3) == alone.N
     assert pytest.approx(tokens, rel=2e-3) == alone.D
     assert pytest.approx(size, rel=0.006) == best.N
@@ -118,9 +118,7 @@ def test_published_savings_of_money(
     }  # fmt: skip
     prices = {"hour": 1.5, "served-hour": 1.1}
     life = solve(published, max_loss=loss, served=285 * requests, device=device, prices=prices)
-    best, alone = life.best[0], life.training_only[0]
-    assert best is not None
-    assert alone is not None
+    best, alone = present(life.best[0]), present(life.training_only[0])
     assert life.unit == "cost"
     assert pytest.approx(size, rel=0.03) == best.N
     assert pytest.approx(tokens, rel=0.09) == best.D
@@ -145,8 +143,7 @@ def test_served_tokens_make_models_smaller_and_training_longer(fit: Fit) -> None
 def test_a_target_loss_costs_as_brute_force_says(fit: Fit, served: Any) -> None:
     """At each N of a fine grid the tokens that a share of the draws needs are a quantile of a closed form."""
     life = solve(fit, max_loss=2.1, served=served)
-    best = life.best[0]
-    assert best is not None
+    best = present(life.best[0])
     draws, needed = searched(life)
     p = {k: fit.draws[k][draws] for k in SARDANA}
     grid = np.exp(math.log(best.N) + np.arange(-1.0, 1.0, STEP))
@@ -169,8 +166,7 @@ def test_a_target_loss_costs_as_brute_force_says(fit: Fit, served: Any) -> None:
 def test_a_budget_buys_the_loss_that_brute_force_says(fit: Fit, served: Any) -> None:
     """At each N of a fine grid the tokens are those that one of the draws can just pay."""
     life = solve(fit, compute=1e23, served=served)
-    best = life.best[0]
-    assert best is not None
+    best = present(life.best[0])
     draws, needed = searched(life)
     grid = np.exp(math.log(best.N) + np.arange(-1.0, 1.0, STEP))
     lowest = np.full(grid.size, np.inf)
@@ -216,8 +212,7 @@ def test_each_draw_by_itself_has_the_optimum_of_brute_force(fit: Fit, limit: dic
 def test_a_menu_is_compared_as_brute_force_says(fit: Fit, limit: dict[str, Any]) -> None:
     sizes = np.array([3e9, 7e9, 1.3e10, 3e10])
     life = solve(fit, served=UNCERTAIN, sizes=sizes.tolist(), **limit)
-    best, table = life.best[0], life.menu
-    assert best is not None
+    best, table = present(life.best[0]), life.menu
     assert best.N in sizes
     served, (draws, needed) = life.costs.served, searched(life)
     p = {k: fit.draws[k][:, None] for k in SARDANA}
@@ -242,9 +237,7 @@ def test_a_menu_is_compared_as_brute_force_says(fit: Fit, limit: dict[str, Any])
 @pytest.mark.slow
 def test_the_deterministic_plan_goes_by_medians_and_keeps_the_loss_half_the_time(fit: Fit) -> None:
     life = solve(fit, max_loss=2.1, served=UNCERTAIN)
-    plug_in, best = life.deterministic[0], life.best[0]
-    assert plug_in is not None
-    assert best is not None
+    plug_in, best = present(life.deterministic[0]), present(life.best[0])
     draws = life.searches[0].searched
     assert np.median(losses(fit, draws, plug_in.N, plug_in.D)) == pytest.approx(2.1, abs=1e-4)
     assert plug_in.held_out == pytest.approx(0.5, abs=0.1)
@@ -266,32 +259,25 @@ def test_more_confidence_costs_more_and_so_does_the_next_run(fit: Fit) -> None:
     assert life.frontier["confidence"].tolist() == [0.5, 0.8, 0.9, 0.95]
     assert (np.diff(flops) > 0).all()
     noisy = posterior("chinchilla", {k: fit.draws[k] for k in SARDANA}, sigma=(0.01, 0.01))
-    run, latent = (solve(noisy, max_loss=2.1, served=1e12, on=on).best[0] for on in ("run", "latent"))
-    assert run is not None
-    assert latent is not None
+    run, latent = (present(solve(noisy, max_loss=2.1, served=1e12, on=on).best[0]) for on in ("run", "latent"))
     assert run.costs["flops"] > 1.02 * latent.costs["flops"]
 
 
 @pytest.mark.slow
 def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> None:
     """That of the deterministic choice by the law alone, for which each draw has an error of its own."""
-    erring = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "..."}})
+    erring = learning(fit)
     exact = solve(erring, compute=1e23, served=1e12, discrepancy="none")
     life = solve(erring, compute=1e23, served=1e12)
-    place, away = exact.deterministic[0], erring.extrapolation
-    assert place is not None
-    assert away is not None
-    assert away.discrepancy is not None
+    place, away = present(exact.deterministic[0]), present(erring.extrapolation)
     at = {"N": np.array([place.N]), "D": np.array([place.D])}
-    expected = away.discrepancy.drawn(np.arange(SIZE), (0, Stream.PLANNED, 0, Stream.NEXT_RUN_ERROR)).at(at)[0]
+    expected = present(away.discrepancy).drawn(np.arange(SIZE), (0, Stream.PLANNED, 0, Stream.NEXT_RUN_ERROR)).at(at)[0]
     assert expected.std() > 0.005
     np.testing.assert_allclose(life.searches[0].losses.shift, expected)
     assert (life.extrapolated, exact.extrapolated) == (True, False)
     assert "with the law's error beyond the runs" in life.lines()[0]
     np.testing.assert_allclose(life.N, exact.N, rtol=1e-5)  # each draw's own best size within a budget is the law's
-    best, without = life.best[0], exact.best[0]
-    assert best is not None
-    assert without is not None
+    best, without = present(life.best[0]), present(exact.best[0])
     assert best.loss > without.loss
     held = life.searches[0].held_out
     kept = losses(fit, held, best.N, best.D)[:, 0] * np.exp(expected[held]) <= best.loss * (1 + 1e-11)
@@ -301,17 +287,13 @@ def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> N
 @pytest.mark.slow
 def test_hours_and_money_are_budgets_too(fit: Fit) -> None:
     device, prices = {"peak": 1e15, "utilisation": 0.4}, {"hour": 2.0}
-    by_flops = solve(fit, compute=1e23, served=1e12).best[0]
+    by_flops = present(solve(fit, compute=1e23, served=1e12).best[0])
     hours = 1e23 / (0.4e15 * 3600)
-    by_hours = solve(fit, hours=hours, served=1e12, device=device).best[0]
-    by_cost = solve(fit, cost=2 * hours, served=1e12, device=device, prices=prices).best[0]
-    assert by_flops is not None
+    by_hours = present(solve(fit, hours=hours, served=1e12, device=device).best[0])
+    by_cost = present(solve(fit, cost=2 * hours, served=1e12, device=device, prices=prices).best[0])
     for other in (by_hours, by_cost):
-        assert other is not None
         assert (other.N, other.D, other.loss) == pytest.approx((by_flops.N, by_flops.D, by_flops.loss), rel=1e-6)
-    assert by_hours is not None
     assert by_hours.costs["hours"] == pytest.approx(hours)
-    assert by_cost is not None
     assert by_cost.costs["cost"] == pytest.approx(2 * hours)
 
 
@@ -400,31 +382,25 @@ def test_pictures_words_and_notebooks(fit: Fit) -> None:
     assert any("means over the uncertain amounts" in note for note in life.notes)
     axes = Figure().subplots()
     assert plot_whole_life(life, axes) is axes
-    legend = axes.get_legend()
-    assert legend is not None
-    shown = [text.get_text() for text in legend.get_texts()]
-    assert shown[0] == "loss 2.1, confidence 90%"
-    assert any("training alone" in text for text in shown)
+    assert labels(axes)[0] == "loss 2.1, confidence 90%"
+    assert any("training alone" in text for text in labels(axes))
     menu = solve(fit, compute="1e22:1e23:2", served=1e11, sizes="3e9,7e9")
     assert len(menu.menu) == 4
     axes = plot_whole_life(menu, Figure().subplots())
     assert sum(text.get_text().startswith("best ") for text in axes.texts) == 4
-    few = plot_whole_life(solve(fit, compute=1e22, served=1e11, sizes="3e9,1e11"), Figure().subplots()).get_legend()
-    assert few is not None
-    note = few.get_title().get_text().replace("\n", " ")
-    assert "1 size not drawn, with which it can't be done" in note  # serving it takes more than the budget
-    assert "arrow" not in note
+    few = note(plot_whole_life(solve(fit, compute=1e22, served=1e11, sizes="3e9,1e11"), Figure().subplots()))
+    assert "1 size not drawn, with which it can't be done" in few  # serving it takes more than the budget
+    assert "arrow" not in few
 
 
 @pytest.mark.slow
 def test_places_inside_the_runs_have_no_error_of_the_law(fit: Fit) -> None:
     """As in forecasts and allocations, which report `run` there."""
-    erring = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "..."}})
+    erring = learning(fit)
     seen = fit.observed.covariates
     budget = 2 * float(np.median(6 * seen["N"] * seen["D"]))
     inside = solve(erring, compute=budget, served=1.0)
-    place = inside.deterministic[0]
-    assert place is not None
+    place = present(inside.deterministic[0])
     assert seen["N"].min() < place.N < seen["N"].max()
     assert seen["D"].min() < place.D < seen["D"].max()
     assert not inside.extrapolated
@@ -436,8 +412,7 @@ def test_places_inside_the_runs_have_no_error_of_the_law(fit: Fit) -> None:
 
 @pytest.mark.slow
 def test_laws_of_a_stack_that_agree_have_their_whole_error(fit: Fit) -> None:
-    asked = {"discrepancy": {"asked": "learned", "learned": False, "reason": "..."}}
-    one = replace(fit, info={**fit.info, **asked})
+    one = learning(fit)
     laws = {"one": one, "another": replace(one, law=replace(one.law, name="another"))}
     alone, both = (solve(p, compute=1e23, served=1e12) for p in (one, Stack(laws, {"one": 0.6, "another": 0.4})))
     assert both.extrapolated

@@ -17,7 +17,9 @@ from bayeslaw.plots.decisions import plot_menu
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET
+from tests.legends import labels
+from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of
+from tests.values import present
 
 SIZES = (3e9, 8.1e9, 2e10)
 LEVEL, REPLAY = 0.9, 0.5
@@ -46,8 +48,7 @@ def satisfied(source: Fit, target: Fit, draws: np.ndarray, n: float, tokens: np.
 
 
 def some(menu: PlanMenu, number: int) -> Plan:
-    own = menu.plans[number]
-    assert own is not None
+    own = present(menu.plans[number])
     assert own.best is not None
     return own
 
@@ -69,10 +70,9 @@ def test_a_menu_costs_as_brute_force_says(source: Fit, target: Fit, served: Plan
         good = satisfied(source, target, np.arange(size), n, grid)
         needed = math.ceil(LEVEL * draws.size - 1e-9)
         tokens = grid[(good[draws].sum(axis=0) >= needed).argmax()]
-        assert best.best is not None
-        assert best.best.tokens == pytest.approx(tokens, rel=2.1e-3)
+        assert best_of(best).tokens == pytest.approx(tokens, rel=2.1e-3)
         amount = best.problem.prices.life.served
-        means.append(6 * n * best.best.tokens + 2 * n * amount.mean())
+        means.append(6 * n * best_of(best).tokens + 2 * n * amount.mean())
         least = np.where(good.any(axis=1), grid[good.argmax(axis=1)], np.inf)
         own[:, i] = 6 * n * least + 2 * n * amount
     np.testing.assert_allclose(served.table["flops"], means, rtol=1e-9)
@@ -94,11 +94,9 @@ def test_uncertain_amounts_are_the_same_for_all_sizes(served: PlanMenu) -> None:
 def test_served_tokens_cost_the_same_in_all_plans_of_a_checkpoint(source: Fit, target: Fit) -> None:
     options = LIMITED | {"base_loss": BASE}
     plain, served = (plan(source, target, MODEL, minimise="flops", served=s, **options) for s in (0.0, 1e12))
-    assert plain.best is not None
-    assert served.best is not None
-    assert (served.best.tokens, served.best.replay) == (plain.best.tokens, plain.best.replay)
-    assert served.best.flops == pytest.approx(plain.best.flops + 2 * MODEL["N"] * 1e12)
-    assert served.best.served_flops == 2 * MODEL["N"] * 1e12
+    assert (best_of(served).tokens, best_of(served).replay) == (best_of(plain).tokens, best_of(plain).replay)
+    assert best_of(served).flops == pytest.approx(best_of(plain).flops + 2 * MODEL["N"] * 1e12)
+    assert best_of(served).served_flops == 2 * MODEL["N"] * 1e12
     assert "served_flops" in served.frontier
     assert "served_flops" not in plain.frontier
     assert "for serving)" in served.lines()[1]
@@ -110,11 +108,10 @@ def test_hours_and_money_of_a_plan_by_hand(source: Fit, target: Fit) -> None:
         source, target, MODEL, minimise="hours", served=1e12, device=DEVICE, prices={"hour": 2.0, "new-token": 1e-8},
         **(LIMITED | {"base_loss": BASE}),
     )  # fmt: skip
-    assert result.best is not None
-    n, tokens = MODEL["N"], result.best.tokens
+    n, tokens = MODEL["N"], best_of(result).tokens
     hours = 6 * n * tokens / (0.4e15 * 3600) + 2 * n * 1e12 / (0.1e15 * 3600)
-    assert result.best.hours == pytest.approx(hours)
-    assert result.best.cost == pytest.approx(2 * hours + 1e-8 * (1 - REPLAY) * tokens)
+    assert best_of(result).hours == pytest.approx(hours)
+    assert best_of(result).cost == pytest.approx(2 * hours + 1e-8 * (1 - REPLAY) * tokens)
     assert "device hours" in result.lines()[1]
 
 
@@ -125,10 +122,8 @@ def test_budgets_of_the_whole_life_leave_what_serving_does_not_take(source: Fit,
     serving = 2 * MODEL["N"] * 1e11
     rest = plan(source, target, MODEL, max_flops=2e22, **options)
     whole = plan(source, target, MODEL, max_flops=2e22 + serving, served=1e11, **options)
-    assert rest.best is not None
-    assert whole.best is not None
-    assert whole.best.tokens == pytest.approx(rest.best.tokens)
-    assert whole.best.value == pytest.approx(rest.best.value)
+    assert best_of(whole).tokens == pytest.approx(best_of(rest).tokens)
+    assert best_of(whole).value == pytest.approx(best_of(rest).value)
     with fails("budget-too-small", "1.62e21", "1e21", "8.1e9"):
         plan(source, target, MODEL, max_flops=1e21, served=1e11, **options)
 
@@ -139,8 +134,7 @@ def test_a_budget_of_something_uncertain_holds_together_with_the_losses(source: 
     budget = 2.2e22
     options = LIMITED | {"base_loss": BASE, "confidence": 0.8, "levels": (0.8,)}
     result = plan(source, target, MODEL, served="1e11:1e12:90%", max_flops=budget, **options)
-    assert result.best is not None
-    assert set(result.best.by_constraint) == {"forgetting of source", "target loss", "budget of FLOPs"}
+    assert set(best_of(result).by_constraint) == {"forgetting of source", "target loss", "budget of FLOPs"}
     assert "budget of FLOPs at most 2.2e22" in result.lines()[0]
     amount = result.problem.prices.life.served
     grid = np.exp(np.arange(math.log(2e10), math.log(1e12), 1e-3))
@@ -148,9 +142,9 @@ def test_a_budget_of_something_uncertain_holds_together_with_the_losses(source: 
     good &= 6 * MODEL["N"] * grid[None, :] + 2 * MODEL["N"] * amount[:, None] <= budget
     counts = good[result.draws].sum(axis=0)
     first = grid[(counts >= math.ceil(0.8 * result.draws.size - 1e-9)).argmax()]
-    assert result.best.tokens == pytest.approx(first, rel=1.1e-3)
-    near = np.abs(grid / result.best.tokens - 1).argmin()
-    assert result.best.held_out == pytest.approx(good[result.held_out][:, near].mean(), abs=0.003)
+    assert best_of(result).tokens == pytest.approx(first, rel=1.1e-3)
+    near = np.abs(grid / best_of(result).tokens - 1).argmin()
+    assert best_of(result).held_out == pytest.approx(good[result.held_out][:, near].mean(), abs=0.003)
     row = result.losses.loc["whole life (FLOPs)"]
     assert row["eti90_lb"] < row["median"] < row["eti90_ub"]
     assert set(result.margins) == {"forgetting of source", "target loss"}  # no run tells anything about served tokens
@@ -232,9 +226,7 @@ def test_words_notebooks_and_pictures_of_a_menu(served: PlanMenu) -> None:
     assert all(note.startswith("N = ") for note in served.notes)
     axes = Figure().subplots()
     assert plot_menu(served, axes) is axes
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["serving", "adaptation"]
+    assert labels(axes) == ["serving", "adaptation"]
     assert [text.get_text()[:5] for text in axes.texts] == ["best "] * 3
     heights = [bar.get_height() for bar in axes.patches[:2]]  # type: ignore[attr-defined]
     assert sum(heights) == pytest.approx(served.table["flops"].iloc[0])

@@ -21,6 +21,7 @@ from tests.commands import Command
 from tests.errors import fails
 from tests.fixed import fixed_fit
 from tests.posteriors import law_named, posterior, scattered
+from tests.values import present
 
 SHARES = ("web", "code", "books")
 WEB = {"c": 2.0, "k": 0.5, "t_web": -2.0, "t_code": 0.5, "t_books": -0.5}
@@ -59,18 +60,16 @@ def test_the_best_mixture_is_that_of_a_fine_grid(fits: dict[str, Fit], weights: 
     points, share = grid(), weights["web"] / sum(weights.values())
     mean = (share * losses(fits["web"], points) + (1 - share) * losses(fits["code"], points)).mean(axis=0)
     best = points[mean.argmin()]
-    assert found.best is not None
-    np.testing.assert_allclose([found.best[s] for s in SHARES], best, atol=0.015)
+    np.testing.assert_allclose([present(found.best)[s] for s in SHARES], best, atol=0.015)
     row = found.table.set_index("mixture").loc["recommended"]
     assert mean.min() - 2e-4 <= row["loss_mean"] <= mean.min() + 1e-5
-    assert sum(found.best.values()) == pytest.approx(1.0, abs=1e-9)
+    assert sum(present(found.best).values()) == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.slow
 def test_one_domain_wants_the_share_that_helps_it_most(fits: dict[str, Fit]) -> None:
     """c + k exp(t.r) with negative t is least at the corner of the least t: within bounds, at the corner of the bounds."""
-    corner = mix(fits["web"], bounds=OPEN).best
-    assert corner is not None
+    corner = present(mix(fits["web"], bounds=OPEN).best)
     assert corner["web"] == pytest.approx(1.0, abs=2e-3)
     bounded = mix(fits["web"], bounds={"web": (0.1, 0.4), "code": (0.2, 0.9), "books": (0.0, 0.3)}).best
     assert bounded == pytest.approx({"web": 0.4, "code": 0.3, "books": 0.3}, abs=2e-3) or bounded == pytest.approx(
@@ -83,8 +82,7 @@ def test_limits_hold_with_the_confidence_asked_for(fits: dict[str, Fit]) -> None
     free = mix(fits, {"web": 1.0}, bounds=OPEN)
     limit = 1.12
     bound = mix(fits, {"web": 1.0}, limits={"code": limit}, confidence=0.9, bounds=OPEN)
-    assert bound.best is not None
-    x = np.array([[bound.best[s] for s in SHARES]])
+    x = np.array([[present(bound.best)[s] for s in SHARES]])
     held = (losses(fits["code"], x) <= limit).mean()
     assert held >= 0.9
     row = bound.table.set_index("mixture").loc["recommended"]
@@ -95,8 +93,7 @@ def test_limits_hold_with_the_confidence_asked_for(fits: dict[str, Fit]) -> None
     assert row["loss_mean"] <= brute + 1e-3
     assert row["loss_mean"] > free.table.set_index("mixture").loc["recommended", "loss_mean"]
     surer = mix(fits, {"web": 1.0}, limits={"code": limit}, confidence=0.99, bounds=OPEN)
-    assert surer.best is not None
-    assert surer.best["code"] > bound.best["code"]
+    assert present(surer.best)["code"] > present(bound.best)["code"]
 
 
 @pytest.mark.slow
@@ -127,9 +124,8 @@ def test_todays_regret_and_gain(fits: dict[str, Fit]) -> None:
     x = np.array([[0.8, 0.2, 0.0], [found.attainable[s] for s in SHARES]])
     total = 0.5 * losses(fits["web"], x) + 0.5 * losses(fits["code"], x)
     lower = total[:, 0] - total[:, 1]
-    assert found.gain is not None
-    assert found.gain["mean"] == pytest.approx(lower.mean(), rel=1e-9)
-    assert found.gain["prob"] == pytest.approx((lower > 0).mean())
+    assert present(found.gain)["mean"] == pytest.approx(lower.mean(), rel=1e-9)
+    assert present(found.gain)["prob"] == pytest.approx((lower > 0).mean())
     row = found.table.set_index("mixture").loc["today"]
     points = grid()
     every = 0.5 * losses(fits["web"], points) + 0.5 * losses(fits["code"], points)
@@ -180,8 +176,7 @@ def test_a_tail_minds_the_worst_draws(fits: dict[str, Fit]) -> None:
 def test_the_search_stays_within_the_fitted_mixtures_and_says_so(fits: dict[str, Fit]) -> None:
     found = mix(fits["web"])
     seen = fits["web"].observed.covariates
-    assert found.best is not None
-    assert all(seen[s].min() - 1e-9 <= found.best[s] <= seen[s].max() + 1e-9 for s in SHARES)
+    assert all(seen[s].min() - 1e-9 <= present(found.best)[s] <= seen[s].max() + 1e-9 for s in SHARES)
     assert any("web" in note and "largest that was fitted" in note for note in found.notes)
     assert any("outside the fitted mixtures" in note for note in mix(fits["web"], bounds=OPEN).notes)
 

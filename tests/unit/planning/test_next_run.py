@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.oracles import Array
-from tests.posteriors import law_named, posterior, scattered
+from tests.posteriors import law_named, learning, posterior, scattered
 
 SIZE, SIGMA, POINT = 4000, 0.02, 0.002
 CHECKPOINTS = 40
@@ -122,11 +121,6 @@ def test_parts_of_a_stack_have_noise_of_their_own() -> None:
     stack = Stack({"a": fit, "b": fit}, {"a": 0.5, "b": 0.5})
     shift = with_next_run([domain_loss("source", stack, NEW, {}, CORNERS)], 0, None, run=True)[0].shift
     assert abs(np.corrcoef(*shift.reshape(2, -1))[0, 1]) < MONTE_CARLO * np.sqrt(2)
-
-
-def learning(fit: Fit) -> Fit:
-    """The fit, made with the default of learning how wrong the law is."""
-    return replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from bayeslaw.plots.decisions import plot_plan
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, law_named, posterior, scattered
+from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of, law_named, posterior, scattered
+from tests.values import present
 
 SIZE = 2000
 FIXED: dict[str, Any] = {"replay": 0.5, "levels": (0.9,)}  # a small problem
@@ -98,11 +99,11 @@ def test_the_monte_carlo_error_is_larger_for_draws_that_depend_on_each_other() -
 
 
 def test_the_deterministic_plan_has_two_active_constraints_and_seldom_satisfies_both(whole: Plan) -> None:
-    assert whole.deterministic is not None
+    plug_in = present(whole.deterministic)
     assert whole.deterministic_by == "median losses"
-    assert whole.deterministic.atpp == pytest.approx(8.9, rel=0.1)
-    assert whole.deterministic.replay == pytest.approx(0.34, abs=0.02)
-    assert 0.1 < whole.deterministic.held_out < 0.4
+    assert plug_in.atpp == pytest.approx(8.9, rel=0.1)
+    assert plug_in.replay == pytest.approx(0.34, abs=0.02)
+    assert 0.1 < plug_in.held_out < 0.4
 
 
 @pytest.mark.slow
@@ -112,11 +113,10 @@ def test_one_draw_gives_back_the_published_plan() -> None:
         posterior(name, {k: np.full(SIZE, v) for k, v in values.items()})
         for name, values in (("ptpp-floor", SOURCE), ("ptpp-gate-floor", TARGET))
     ]
-    result = solve(*fits, levels=(0.9,), force=True)  # draws that never move have no R-hat
-    assert result.best is not None
-    assert result.best.atpp == pytest.approx(8.9, abs=0.03)
-    assert result.best.replay == pytest.approx(0.34, abs=0.003)
-    assert result.best.held_out == 1.0
+    best = best_of(solve(*fits, levels=(0.9,), force=True))  # draws that never move have no R-hat
+    assert best.atpp == pytest.approx(8.9, abs=0.03)
+    assert best.replay == pytest.approx(0.34, abs=0.003)
+    assert best.held_out == 1.0
 
 
 @pytest.mark.slow
@@ -127,8 +127,7 @@ def test_point_fits_give_the_deterministic_plan_in_place_of_medians(source: Fit,
     ]
     result = solve(source, target, points=tuple(points), replay=0.34, levels=(0.9,))
     assert result.deterministic_by == "point fits"
-    assert result.deterministic is not None
-    assert result.deterministic.atpp == pytest.approx(8.9, abs=0.03)
+    assert present(result.deterministic).atpp == pytest.approx(8.9, abs=0.03)
     with fails("point-fits-of-other-domains"):
         solve(source, target, points=(points[0], None), **FIXED)
 
@@ -136,62 +135,51 @@ def test_point_fits_give_the_deterministic_plan_in_place_of_medians(source: Fit,
 @pytest.mark.slow
 def test_constraints_on_the_next_run_cost_more_tokens(source: Fit, target: Fit, fixed: Plan) -> None:
     run = solve(source, target, on="run", **FIXED)
-    assert run.best is not None
-    assert fixed.best is not None
-    assert run.best.tokens > 1.02 * fixed.best.tokens
+    assert best_of(run).tokens > 1.02 * best_of(fixed).tokens
 
 
 @pytest.mark.slow
 def test_the_least_target_loss_under_the_budget_of_a_plan_is_its_limit(source: Fit, target: Fit, fixed: Plan) -> None:
-    assert fixed.best is not None
-    result = solve(source, target, minimise="target-loss", max_loss=None, max_tokens=fixed.best.tokens, **FIXED)
-    assert result.best is not None
-    assert result.best.value == pytest.approx(LIMIT, rel=1e-3)
-    assert result.best.tokens == pytest.approx(fixed.best.tokens, rel=0.01)
+    result = solve(source, target, minimise="target-loss", max_loss=None, max_tokens=best_of(fixed).tokens, **FIXED)
+    assert best_of(result).value == pytest.approx(LIMIT, rel=1e-3)
+    assert best_of(result).tokens == pytest.approx(best_of(fixed).tokens, rel=0.01)
     assert "the plan uses the whole budget" in result.notes
 
 
 @pytest.mark.slow
 def test_the_least_forgetting_under_the_budget_of_a_plan_is_its_limit(source: Fit, target: Fit, fixed: Plan) -> None:
-    assert fixed.best is not None
-    most = 6 * 8.1e9 * fixed.best.tokens
+    most = 6 * 8.1e9 * best_of(fixed).tokens
     result = solve(source, target, minimise="source-loss", max_forgetting=None, max_flops=most, **FIXED)
-    assert result.best is not None
-    assert result.best.value == pytest.approx(0.02, abs=1e-3)
+    assert best_of(result).value == pytest.approx(0.02, abs=1e-3)
 
 
 @pytest.mark.slow
 def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, whole: Plan) -> None:
-    assert whole.best is not None
-    shares = [whole.best.replay, whole.best.replay + 0.05]
+    best = best_of(whole)
+    shares = [best.replay, best.replay + 0.05]
     prices = {"new-token": 1e-6, "replayed-token": 1e-9}
-    cheap = solve(source, target, minimise="cost", prices=prices, replay=shares, levels=(0.9,))
-    assert cheap.best is not None
-    assert cheap.best.replay == shares[1]
-    assert cheap.best.cost < whole.best.tokens * (1e-6 * (1 - whole.best.replay) + 1e-9 * whole.best.replay)
-    assert cheap.best.cost == pytest.approx(cheap.best.tokens * (1e-6 * (1 - cheap.best.replay) + 1e-9 * cheap.best.replay))
+    cheap = best_of(solve(source, target, minimise="cost", prices=prices, replay=shares, levels=(0.9,)))
+    assert cheap.replay == shares[1]
+    assert cheap.cost < best.tokens * (1e-6 * (1 - best.replay) + 1e-9 * best.replay)
+    assert cheap.cost == pytest.approx(cheap.tokens * (1e-6 * (1 - cheap.replay) + 1e-9 * cheap.replay))
 
 
 @pytest.mark.slow
 def test_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, fixed: Plan) -> None:
     """Frozen weights cost 4 FLOPs per parameter and token: the plan is the same, its FLOPs and their price are two thirds."""
-    assert fixed.best is not None
-    budget = 0.9 * fixed.best.flops
-    staged = solve(source, target, stages="3e9:0", prices={"flop": 1e-18}, max_flops=budget, **FIXED)
-    assert staged.best is not None
-    assert staged.best.tokens == fixed.best.tokens
-    assert staged.best.flops == pytest.approx(fixed.best.flops * 2 / 3)
-    assert staged.best.cost == pytest.approx(staged.best.flops * 1e-18)
+    budget = 0.9 * best_of(fixed).flops
+    staged = best_of(solve(source, target, stages="3e9:0", prices={"flop": 1e-18}, max_flops=budget, **FIXED))
+    assert staged.tokens == best_of(fixed).tokens
+    assert staged.flops == pytest.approx(best_of(fixed).flops * 2 / 3)
+    assert staged.cost == pytest.approx(staged.flops * 1e-18)
 
 
 @pytest.mark.slow
 def test_listed_tokens_and_replay_shares(source: Fit, target: Fit, fixed: Plan) -> None:
-    listed = solve(source, target, atpp="5,10,20,40", replay="0.25,0.5,0.75", levels=(0.9,))
-    assert listed.best is not None
-    assert fixed.best is not None
-    assert listed.best.atpp == pytest.approx(40) or listed.best.atpp == pytest.approx(20)
-    assert listed.best.replay == fixed.best.replay == 0.5
-    assert listed.best.tokens >= fixed.best.tokens
+    listed = best_of(solve(source, target, atpp="5,10,20,40", replay="0.25,0.5,0.75", levels=(0.9,)))
+    assert listed.atpp == pytest.approx(40) or listed.atpp == pytest.approx(20)
+    assert listed.replay == best_of(fixed).replay == 0.5
+    assert listed.tokens >= best_of(fixed).tokens
 
 
 def least_replay(source: Fit, **changed: Any) -> Plan:
@@ -203,16 +191,14 @@ def least_replay(source: Fit, **changed: Any) -> Plan:
 @pytest.mark.slow
 def test_least_replay_at_given_tokens(source: Fit) -> None:
     result = least_replay(source)
-    assert result.best is not None
     shares = np.linspace(0.2, 0.6, 4001)
     x = MODEL | {"D": 20 * 8.1e9, "r": shares[None, :]}
     kept = oracles.ptpp_floor({k: source.draws[k][result.draws, None] for k in SOURCE}, x) <= 1.02 * BASE
     first = shares[(kept.mean(axis=0) >= 0.9).argmax()]
-    assert result.best.replay == pytest.approx(first, abs=1.1e-4)
+    assert best_of(result).replay == pytest.approx(first, abs=1.1e-4)
     row = result.losses.loc["replay that suffices, draw by draw"]
-    assert row["eti90_lb"] < row["median"] < result.best.replay <= row["eti90_ub"] + 0.02
-    listed = least_replay(source, replay=[0.2, first - 0.01, first + 0.01]).best
-    assert listed is not None
+    assert row["eti90_lb"] < row["median"] < best_of(result).replay <= row["eti90_ub"] + 0.02
+    listed = best_of(least_replay(source, replay=[0.2, first - 0.01, first + 0.01]))
     assert listed.replay == first + 0.01
 
 
@@ -221,16 +207,12 @@ def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
     """With new tokens at a price, the budget and forgetting each need a least replay share, and the plan takes the larger."""
     price = 20 * 8.1e9 * 1e-6
     ample, short, tiny = (least_replay(source, prices={"new-token": 1e-6}, max_cost=most) for most in (1e6, 5e4, price * 0.001))
-    assert ample.best is not None
-    assert short.best is not None
-    assert short.deterministic is not None
-    assert tiny.best is not None
-    assert ample.best.replay < short.best.replay
-    assert short.best.replay == pytest.approx(1 - 5e4 / price, abs=1e-8)
-    assert short.best.cost <= 5e4 * (1 + 1e-9)
-    assert short.best.searched >= 0.9
-    assert short.deterministic.replay == pytest.approx(short.best.replay, abs=1e-8)
-    assert tiny.best.replay == pytest.approx(0.999, abs=1e-8)  # only the end of the grid lies within this budget
+    assert best_of(ample).replay < best_of(short).replay
+    assert best_of(short).replay == pytest.approx(1 - 5e4 / price, abs=1e-8)
+    assert best_of(short).cost <= 5e4 * (1 + 1e-9)
+    assert best_of(short).searched >= 0.9
+    assert present(short.deterministic).replay == pytest.approx(best_of(short).replay, abs=1e-8)
+    assert best_of(tiny).replay == pytest.approx(0.999, abs=1e-8)  # only the end of the grid lies within this budget
 
 
 @pytest.mark.slow
@@ -238,7 +220,6 @@ def test_an_infeasible_plan_shows_the_highest_attainable_confidence(source: Fit,
     shares = np.linspace(0, 1, 9)
     result = solve(source, target, max_forgetting="1%", atpp="1:15", replay=shares, levels=(0.9,))
     assert result.best is None
-    assert result.attainable is not None
     grid = np.exp(np.linspace(np.log(1), np.log(15), 60)) * 8.1e9
     best = 0.0
     for r in shares:
@@ -246,15 +227,14 @@ def test_an_infeasible_plan_shows_the_highest_attainable_confidence(source: Fit,
         kept = oracles.ptpp_floor({k: source.draws[k][result.draws, None] for k in SOURCE}, x) <= 1.01 * BASE
         aimed = oracles.ptpp_gate_floor({k: target.draws[k][result.draws, None] for k in TARGET}, x) <= LIMIT
         best = max(best, (kept & aimed).mean(axis=0).max())
-    assert best - 0.002 <= result.attainable.searched <= best + 0.03
+    assert best - 0.002 <= present(result.attainable).searched <= best + 0.03
     assert result.frontier["plan"].eq("infeasible").any()
-    assert any(note.startswith(f"active constraint: {result.attainable.active}") for note in result.notes)
+    assert any(note.startswith(f"active constraint: {present(result.attainable).active}") for note in result.notes)
     assert set(result.margins) == {"forgetting of source", "target loss"}
 
 
 def test_margins_are_in_the_order_of_their_own_fit(fixed: Plan, source: Fit, target: Fit) -> None:
-    assert fixed.best is not None
-    x = MODEL | {"D": fixed.best.tokens, "r": fixed.best.replay}
+    x = MODEL | {"D": best_of(fixed).tokens, "r": best_of(fixed).replay}
     kept = np.log(1.02 * BASE) - np.log(oracles.ptpp_floor(source.draws, x))
     aimed = np.log(LIMIT) - np.log(oracles.ptpp_gate_floor(target.draws, x))
     np.testing.assert_allclose(fixed.margins["forgetting of source"], kept, rtol=1e-9, atol=1e-12)
@@ -312,8 +292,7 @@ def test_one_fit_of_both_domains_keeps_its_draws_together() -> None:
     constraints: dict[str, Any] = {"confidence": 0.5, "max_loss": 2.2, "max_forgetting": "-5%", "base_loss": 2.35}
     result = plan(joint, joint, {"N": 1e9, "ptpp": 31.0}, on="latent", **constraints, **FIXED)
     assert [loss.settings["domain"] for loss in result.problem.losses] == ["source", "target"]
-    assert result.shown is not None
-    x, r = np.log([result.shown.tokens]), np.array([[result.shown.replay]])
+    x, r = np.log([present(result.shown).tokens]), np.array([[present(result.shown).replay]])
     source, target = (loss.values(np.arange(SIZE), x, r, 2) for loss in result.problem.losses)
     np.testing.assert_allclose(source, target, rtol=1e-12)
 
@@ -323,10 +302,8 @@ def test_several_sources_have_a_constraint_each(source: Fit, target: Fit, fixed:
     worse = posterior("ptpp-floor", scattered(SOURCE | {"C": 0.12}, SIZE, 8, 0.006), seed=8)
     limits: dict[str, Any] = {"max_forgetting": {"web": "2%", "code": "3%"}, "base_loss": {"web": BASE, "code": BASE * 1.01}}
     result = solve({"web": source, "code": worse}, target, **limits, **FIXED)
-    assert result.best is not None
-    assert fixed.best is not None
-    assert set(result.best.by_constraint) == {"forgetting of web", "forgetting of code", "target loss"}
-    assert result.best.tokens >= fixed.best.tokens * 0.99
+    assert set(best_of(result).by_constraint) == {"forgetting of web", "forgetting of code", "target loss"}
+    assert best_of(result).tokens >= best_of(fixed).tokens * 0.99
 
 
 def test_the_probability_of_a_place_is_the_share_of_draws_that_satisfy_every_constraint(whole: Plan) -> None:
@@ -338,12 +315,11 @@ def test_the_probability_of_a_place_is_the_share_of_draws_that_satisfy_every_con
 @pytest.mark.slow
 def test_the_picture_shows_the_plan_over_a_landscape(whole: Plan) -> None:
     axes = Figure().subplots()
-    assert whole.best is not None
     assert whole.landscapes == ("forgetting", "target-loss")
     assert plot_plan(whole, axes, of="forgetting") is axes
     star = axes.get_lines()[0]
     assert star.get_marker() == "*"
-    np.testing.assert_allclose(np.asarray(star.get_xydata()).ravel(), [100 * whole.best.replay, whole.best.atpp])
+    np.testing.assert_allclose(np.asarray(star.get_xydata()).ravel(), [100 * best_of(whole).replay, best_of(whole).atpp])
     axes.clear()
     plot_plan(whole, axes, levels=[0.35])
     assert {text.get_text() for text in axes.texts} == {"35%"}

@@ -17,7 +17,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, law_named, posterior, scattered
+from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of, law_named, posterior, scattered
 
 SIZE = 2000
 PROBLEM: dict[str, Any] = {
@@ -112,15 +112,13 @@ def test_draws_of_every_law_of_a_stack_meet_those_of_every_law_of_another(source
     sources = Stack.of({"a": source, "b": source}, {"a": 0.5, "b": 0.5})
     targets = Stack.of({"c": target, "d": target}, {"c": 0.5, "d": 0.5})
     result = plan(sources, targets, MODEL, **PROBLEM)
-    assert result.best is not None
     counts = [[chosen.size for _, chosen in loss.posterior.selections] for loss in result.problem.losses]
     assert counts[0] == [SIZE // 2] * 2
     laws = [np.repeat(np.arange(len(sizes)) % 2, sizes) for sizes in counts]
     together = np.bincount(2 * laws[0] + laws[1], minlength=4)
     np.testing.assert_allclose(together, SIZE / 4, atol=2)
     alone = plan(source, target, MODEL, **PROBLEM)
-    assert alone.best is not None
-    assert result.best.tokens == pytest.approx(alone.best.tokens, rel=0.05)  # the same posteriors, paired otherwise
+    assert best_of(result).tokens == pytest.approx(best_of(alone).tokens, rel=0.05)  # the same posteriors, paired otherwise
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from tests.errors import fails
 from tests.fixed import line_fit
+from tests.legends import note, texts
 from tests.oracles import Array
 
 
@@ -50,10 +51,6 @@ def across(line: Line2D) -> Array:
 
 def up(line: Line2D) -> Array:
     return np.asarray(line.get_ydata(), dtype=np.float64)
-
-
-def texts(ax: Axes) -> list[str]:
-    return [text.get_text() for text in ax.texts]
 
 
 @pytest.mark.parametrize(("width", "between"), [(5.6, " "), (3.3, "\n")])
@@ -215,8 +212,6 @@ def test_scores_of_laws_are_drawn_and_missing_ones_counted(ax: Axes) -> None:
     (bars,) = ax.collections
     low, high = share_interval([0.9, 0.5], 2)
     np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))  # type: ignore[attr-defined]
-    legend = ax.get_legend()
-    assert legend is not None
-    assert "1 of 3 rows have no such score" in legend.get_title().get_text()
+    assert "1 of 3 rows have no such score" in note(ax)
     with fails("unknown-column", "'crp'"):
         plot_scores(made, ax, of="crp")

@@ -22,7 +22,9 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import apart_fit, fixed_fit, line_fit, typical_fit
+from tests.legends import labels, note, texts
 from tests.outcomes import card, outcome_fit, table
+from tests.values import present
 
 
 @pytest.fixture
@@ -54,21 +56,9 @@ def points(ax: Axes) -> list[Line2D]:
     return [line for line in lines(ax) if line.get_linestyle() == "None"]
 
 
-def labels(ax: Axes) -> list[str]:
-    legend = ax.get_legend()
-    assert legend is not None
-    return [text.get_text() for text in legend.get_texts()]
-
-
 def notes(ax: Axes) -> list[str]:
     """The notes below a picture, each in one line."""
-    legend = ax.get_legend()
-    assert legend is not None
-    return legend.get_title().get_text().split("\n")
-
-
-def texts(ax: Axes) -> list[str]:
-    return [text.get_text() for text in ax.texts]
+    return present(ax.get_legend()).get_title().get_text().split("\n")
 
 
 def hatched(ax: Axes) -> list[Rectangle]:
@@ -131,9 +121,7 @@ def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: A
     ends = [table[f"{spread}_eti90_{end}"][i] for end in ("lb", "ub") for i, spread in enumerate(fan.headlines)]
     assert {y for _, y in np.asarray(band.get_paths()[0].vertices).tolist()} == set(ends)
     np.testing.assert_array_equal(lines(ax)[0].get_ydata(), [*table["latent_median"][:3], *table["extrapolated_median"][3:]])
-    legend = ax.get_legend()
-    assert legend is not None
-    assert legend.get_title().get_text() == "interval: run inside the runs, extrapolated outside\nat N = 1B"
+    assert note(ax) == "interval: run inside the runs, extrapolated outside\nat N = 1B"
 
 
 @pytest.mark.slow

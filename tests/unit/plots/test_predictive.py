@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from bayeslaw.evaluation.predictive import PredictiveCheck
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.predictive import SHOWN, plot_loo_pit, plot_predictive
+from tests.legends import note
 
 
 @pytest.fixture
@@ -33,25 +34,19 @@ def check_of(size: int, runs: int) -> PredictiveCheck:
     return PredictiveCheck("a law", "nats/token", rows, 0.7, 1000, False)
 
 
-def title(ax: Axes) -> str:
-    legend = ax.get_legend()
-    assert legend is not None
-    return legend.get_title().get_text().replace("\n", " ")
-
-
 def test_losses_are_drawn_by_their_deviation_and_crossed_outside(ax: Axes) -> None:
     assert plot_predictive(check_of(6, 3), ax) is ax
     inside, outside = (line for line in ax.lines if line.get_marker() in ("o", "X"))
     np.testing.assert_allclose(np.asarray(inside.get_ydata(), dtype=float), 1.0)
     np.testing.assert_allclose(np.asarray(outside.get_ydata(), dtype=float), 10.0)
     assert [line.get_label() for line in (inside, outside)] == ["inside the 90% interval: 5", "outside: 1"]
-    assert "not drawn" not in title(ax)
+    assert "not drawn" not in note(ax)
 
 
 def test_losses_that_are_not_drawn_are_counted(ax: Axes) -> None:
     plot_predictive(check_of(SHOWN + 50, 5), ax)
     assert sum(np.size(line.get_xdata()) for line in ax.lines if line.get_marker() in ("o", "X")) == SHOWN
-    assert f"50 of {SHOWN + 50} losses lie between these and are not drawn" in title(ax)
+    assert f"50 of {SHOWN + 50} losses lie between these and are not drawn" in note(ax)
 
 
 def test_evenly_spread_ranks_lie_on_the_line_of_a_calibrated_fit(ax: Axes) -> None:
@@ -61,13 +56,13 @@ def test_evenly_spread_ranks_lie_on_the_line_of_a_calibrated_fit(ax: Axes) -> No
     (band,) = ax.collections
     edges = np.asarray(band.get_paths()[0].vertices)
     assert 15 < edges[:, 1].max() < 35  # Kolmogorov's 90% limit of 20 values is 26%
-    assert title(ax).startswith("200 losses of 20 runs; each run was left out as a whole")
+    assert note(ax).startswith("200 losses of 20 runs; each run was left out as a whole")
 
 
 def test_few_runs_have_no_band_and_failures_are_marked(ax: Axes) -> None:
     plot_loo_pit(replace(check_of(9, 3), failed=True), ax)
     assert not ax.collections
-    assert "fewer than 5 runs: no band" in title(ax)
+    assert "fewer than 5 runs: no band" in note(ax)
     assert ax.get_title().endswith("CHECKS FAILED")
 
 

@@ -12,6 +12,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.plots.prior import plot_prior, prior_outcomes
 from tests import oracles
 from tests.errors import fails
+from tests.legends import labels
 
 CHINCHILLA = load_law("chinchilla")
 GRID = bayeslaw.grid(CHINCHILLA, {"N": 1e9, "D": "1e9:1e12:20"})
@@ -25,7 +26,7 @@ def test_bands_are_those_of_the_prior_at_the_middle_of_the_settings() -> None:
     np.testing.assert_allclose(np.asarray(median.get_ydata()), np.median(losses, axis=0), rtol=1e-10)
     np.testing.assert_allclose(prior_outcomes(CHINCHILLA, GRID, 400, 2), losses, rtol=1e-10)
     assert ax.get_xlabel() == "D (training tokens)"
-    assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == [  # type: ignore[union-attr]
+    assert labels(ax)[:2] == [
         "90% equal-tailed interval",
         "50% equal-tailed interval",
     ]

@@ -13,7 +13,9 @@ from bayeslaw.data.curves import read_curves
 from bayeslaw.plots.schedules import plot_schedules
 from bayeslaw.schedules.schedule import constant
 from tests.errors import fails
+from tests.legends import labels
 from tests.unit.data.test_curves import family
+from tests.values import present
 
 
 @pytest.mark.slow
@@ -26,10 +28,8 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     whole: dict[str, Any] = {"adapt": curves.phases("adapt"), "open": curves.phases("open"), "own": curves.schedule("early")}
     plot_schedules(whole, axes, predicted=predicted, measured=measured)
     end = curves.at("adapt")
-    assert end.pretrain is not None
-    assert end.adapt is not None
-    assert axes[2].lines[0].get_ydata()[-1] == pytest.approx(end.pretrain.S2 + end.adapt.S2)
-    assert axes[1].lines[0].get_ydata()[-1] == pytest.approx(end.pretrain.S1 + end.adapt.S1)
+    assert axes[2].lines[0].get_ydata()[-1] == pytest.approx(present(end.pretrain).S2 + present(end.adapt).S2)
+    assert axes[1].lines[0].get_ydata()[-1] == pytest.approx(present(end.pretrain).S1 + present(end.adapt).S1)
     drawn = [line for line in axes[0].lines if len(np.asarray(line.get_xdata())) > 2]
     assert len({(line.get_linestyle(), line.get_color()) for line in drawn}) == 3
     assert [ax.get_ylabel().split("\n")[0] for ax in axes] == [
@@ -45,4 +45,4 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     with fails("nothing-to-draw"):
         plot_schedules({}, Figure().subplots())
     many = plot_schedules({str(i): constant(10, 1e-3) for i in range(9)}, Figure().subplots())
-    assert many[0].get_legend().get_texts()[-1].get_text() == "… and 2 more not shown"  # type: ignore[union-attr]
+    assert labels(many[0])[-1] == "… and 2 more not shown"

@@ -23,6 +23,7 @@ from bayeslaw.plots.style import (
     short_number,
     space_ticks,
 )
+from tests.values import present
 
 
 def draw_line(ax: Axes) -> None:
@@ -101,8 +102,7 @@ def test_a_legend_stands_below_the_axes_and_takes_nothing_from_them() -> None:
     )
     make_space(figure)
     figure.draw_without_rendering()
-    legend = ax.get_legend()
-    assert legend is not None
+    legend = present(ax.get_legend())
     box, inside = legend.get_window_extent(), ax.get_window_extent()
     assert 0 <= box.y0 < box.y1 < ax.xaxis.label.get_window_extent().y0
     assert 0 <= box.x0 < box.x1 <= figure.bbox.x1

@@ -17,6 +17,7 @@ from bayeslaw.plots.training import plot_course, plot_optimum, plot_surface, plo
 from tests.dynamics import SOURCE, dynamics_fit
 from tests.errors import fails
 from tests.fixed import line_fit, typical_fit
+from tests.legends import labels
 
 RECIPE = Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
 DONE = Recipe(RECIPE.point, RECIPE.adapt)
@@ -97,9 +98,7 @@ def test_lengths_outside_the_runs_are_shaded_and_named(
     plot_turning_point(marked, ax)
     shaded = [(p.get_x(), p.get_x() + p.get_width()) for p in ax.patches if isinstance(p, Rectangle)]
     assert shaded == [(at[start], at[end]) for start, end in spans]
-    legend = ax.get_legend()
-    assert legend is not None
-    assert ("outside the fitted runs" in [t.get_text() for t in legend.get_texts()]) == bool(spans)
+    assert ("outside the fitted runs" in labels(ax)) == bool(spans)
     assert (f"the fitted runs cover {covered.format(**at)};" in marked.text) == bool(spans)
 
 

@@ -27,6 +27,7 @@ from bayeslaw.posterior.identifiability import (
 from tests import oracles
 from tests.curves import curves
 from tests.oracles import Array
+from tests.values import present
 
 # --- parameters that the runs can't identify ------------------------------------------------------------------------
 
@@ -200,19 +201,16 @@ def test_correlation_and_widening_of_known_size(rng: np.random.Generator) -> Non
 
 def test_verdicts_on_residuals(rng: np.random.Generator) -> None:
     residual, run = simulated(rng, 3.0)
-    check = correlation_check(residual, run, 5, "of one run", "fit noise with a run effect")
-    assert check is not None
+    check = present(correlation_check(residual, run, 5, "of one run", "fit noise with a run effect"))
     assert (check.name, check.passed, check.required) == ("independence", False, False)
     assert str(check).startswith("concern: residuals of points of one run correlate by 0.")
     assert "times too narrow. Either they share a run effect (fit noise with a run effect) or the law has an error" in str(check)
     residual, run = simulated(np.random.default_rng(1), 0.0)
-    fine = correlation_check(residual, run, 5, "of one run", "")
-    assert fine is not None
+    fine = present(correlation_check(residual, run, 5, "of one run", ""))
     assert fine.passed
     many: Codes = np.repeat(np.arange(20_000), 2)  # significant but too small to matter
     residual = 0.3 * rng.standard_normal(20_000)[many] + rng.standard_normal(many.size)
-    slight = correlation_check(residual, many, 5, "of one run", "")
-    assert slight is not None
+    slight = present(correlation_check(residual, many, 5, "of one run", ""))
     assert slight.passed
 
 
@@ -239,8 +237,7 @@ def test_run_effects_are_found_in_a_table(named: bool) -> None:
         table = oracles.table(law, runs=16, checkpoints=6, sigma_run=effect)
         observed = oracles.observed(law, table if named else table.drop(columns="run"))
         draws = {k: np.full((2, 30), v) for k, v in oracles.typical(law).items()}
-        check = independence_check(law, observed, draws)
-        assert check is not None
+        check = present(independence_check(law, observed, draws))
         checks[effect] = check
     assert (checks[0.0].passed, checks[0.03].passed) == (True, False)
     assert ("of one run" if named else "at one N, r") in checks[0.03].text
@@ -264,9 +261,7 @@ def test_correlated_runs_of_one_checkpoint_are_found(rng: np.random.Generator) -
     for name, sd in {"own": 0.0, "shared": 0.02}.items():
         together = table.assign(loss=table["loss"] * np.exp(sd * rng.standard_normal(8)[table["checkpoint"]]))
         checks[name] = checkpoint_correlation_check(law, oracles.observed(law, together), draws)
-    own, shared = checks["own"], checks["shared"]
-    assert own is not None
-    assert shared is not None
+    own, shared = present(checks["own"]), present(checks["shared"])
     assert (own.name, own.passed, own.required) == ("intra_class_correlation", True, False)
     assert not shared.passed
     assert "share a checkpoint effect (noise normal-checkpoint)" in shared.text

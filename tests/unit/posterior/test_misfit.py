@@ -20,6 +20,7 @@ from bayeslaw.posterior.identifiability import ALARM
 from bayeslaw.posterior.misfit import TAIL, conflict_check, explained_check, known_errors_check, model_checks
 from tests import outcomes, twins
 from tests.oracles import Array
+from tests.values import present
 
 LAW = load_law("chinchilla")
 TRUTH = twins.TRUTHS["chinchilla"]
@@ -129,8 +130,7 @@ def test_small_noise_that_hides_what_settings_do_is_no_fault() -> None:
     """Losses of runs that differ little, or have large stated errors, have a right law that explains none of their variance."""
     small, large = (measured("loss", 3 * np.exp(sd * np.tile([-1.0, 1.0], 12))) for sd in (0.015, 0.1))
     for seen, passed in ((small, True), (large, False), (replace(large, se=np.full(24, 0.1)), True)):
-        check = explained_check(seen.response - np.log(3), seen, [])
-        assert check is not None
+        check = present(explained_check(seen.response - np.log(3), seen, []))
         assert check.table["share"].item() == pytest.approx(0, abs=0.02)
         assert check.passed is passed
 
@@ -148,8 +148,7 @@ def test_stated_errors_are_shown_in_the_unit_of_the_outcome(kind: str, middle: f
     """The scale of the noise is the logit for bounded outcomes; a person has stated points."""
     seen = measured(kind, middle + error / 100 * np.tile([-1.0, 1.0], 12))
     stated = replace(seen, se=error * seen.outcome.slope(seen.outcomes))
-    check = known_errors_check(seen.response - seen.response.mean(), stated, 2)
-    assert check is not None
+    check = present(known_errors_check(seen.response - seen.response.mean(), stated, 2))
     assert not check.passed
     part = f"{error / 100 * np.sqrt(24 / 22) / (middle if kind == 'loss' else 1):{'.2%' if kind == 'loss' else '.2g'}}"
     assert check.text == f"rows scatter around the law by {part}, and {seen.outcome.error} states errors of {shown}"

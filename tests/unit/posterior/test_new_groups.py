@@ -18,6 +18,7 @@ from tests import oracles
 from tests.domains import BY, two_domains
 from tests.errors import fails, faults
 from tests.posteriors import posterior
+from tests.values import present
 
 SIZE = 20_000
 AT = {"N": 1e9, "D": 1e10}
@@ -52,8 +53,7 @@ def test_values_that_are_not_pooled_are_drawn_from_their_prior(tmp_path: Path) -
     values: dict[str, Any] = {"E": 1.5, "A": 40.0, "alpha": 0.3, "B": 90.0, "beta_web": 0.28, "beta_code__py_": 0.3}
     drawn = {name: np.full(SIZE, value) for name, value in values.items()}
     fit = with_new_groups(posterior(str(card), drawn, frame=two_domains(), by={"beta": "domain"}), _DOMAIN, seed=3)
-    note = new_groups_check(fit)
-    assert note is not None
+    note = present(new_groups_check(fit))
     assert "beta are drawn from their priors" in note.text
     assert "typical" not in note.text
     assert stats.kstest(fit.draws["beta_math"], fit.law.parameters["beta_math"].prior.scipy.cdf).pvalue > 0.001

@@ -27,6 +27,7 @@ from bayeslaw.schedules.schedule import (
     wsd,
 )
 from tests.errors import fails
+from tests.values import present
 
 Array = NDArray[np.float64]
 rates = st.lists(st.floats(1e-6, 1e-2), min_size=2, max_size=30)
@@ -174,8 +175,7 @@ def test_earlier_annealing_and_the_change_at_the_boundary_count_in_the_second_ph
     np.testing.assert_allclose(table["S2w_cpt"][1:], weighted[40:] - weighted[39], rtol=1e-11, atol=1e-15)
     np.testing.assert_allclose(table["S2"][1:], whole[40:], rtol=1e-12)
     assert (table[["S1_cpt", "S2_cpt", "S2w_cpt"]].iloc[0] == 0).all()
-    assert end.adapt is not None
-    np.testing.assert_allclose(end.adapt.S1, adaptation.rates.sum())
+    np.testing.assert_allclose(present(end.adapt).S1, adaptation.rates.sum())
 
 
 def test_an_open_model_is_taken_to_end_at_a_rate_of_0() -> None:

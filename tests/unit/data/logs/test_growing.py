@@ -14,6 +14,7 @@ from bayeslaw.data.logs.growing import GrowingLog, whole_lines
 from tests import events
 from tests.errors import fails
 from tests.logs import cells, lines, noted, state, written
+from tests.values import present
 
 
 def append(path: Path, text: str) -> None:
@@ -33,8 +34,7 @@ def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     with fails("no-such-file", "log.csv"):
         log.read(settled=True)
     written(tmp_path, "step,val_loss\n100,3.25\n")
-    imported = log.read()
-    assert imported is not None
+    imported = present(log.read())
     assert cells(imported, "step", "loss") == [[100, 3.25]]
     assert log.problem == ""
     assert log.read() is None  # nothing has changed
@@ -44,16 +44,13 @@ def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
 def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settled(tmp_path: Path) -> None:
     path = written(tmp_path, "step,val_loss\n100,3.25\n200,3.1")
     log = GrowingLog(path)
-    imported = log.read()
-    assert imported is not None
+    imported = present(log.read())
     assert cells(imported, "step", "loss") == [[100, 3.25]]
     append(path, "25\n300,3.0")
-    imported = log.read()
-    assert imported is not None
+    imported = present(log.read())
     assert cells(imported, "step", "loss") == [[100, 3.25], [200, 3.125]]
     old(path)
-    imported = log.read()
-    assert imported is not None
+    imported = present(log.read())
     assert cells(imported, "step", "loss")[-1] == [300, 3.0]
     assert log.read() is None
 
@@ -61,12 +58,10 @@ def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settle
 @pytest.mark.slow
 def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path) -> None:
     path = written(tmp_path, '{"step": 100, "val_loss": 3.25}\n{"step": 200, "val_lo', "log.jsonl")
-    imported = GrowingLog(path).read()
-    assert imported is not None
+    imported = present(GrowingLog(path).read())
     assert cells(imported, "step", "loss") == [[100, 3.25]]
     append(path, 'ss": 3.125}')  # whole, although its line has no end
-    imported = GrowingLog(path).read()
-    assert imported is not None
+    imported = present(GrowingLog(path).read())
     assert len(imported.runs) == 2
     whole = state(tmp_path / "run" / "checkpoint-2", range(1, 3))
     text = whole.read_text(encoding="utf-8")
@@ -87,8 +82,7 @@ def test_an_event_file_with_half_a_record(tmp_path: Path) -> None:
     entries = [events.event(step, float(step), events.simple("eval/loss", loss)) for step, loss in ((100, 3.25), (200, 3.125))]
     path = events.write(tmp_path / "run" / "events.out.tfevents.1", entries, cut=5)
     for source in (path, tmp_path / "run"):
-        imported = GrowingLog(source).read()
-        assert imported is not None
+        imported = present(GrowingLog(source).read())
         assert cells(imported, "step", "loss") == [[100, 3.25]]
 
 
@@ -97,8 +91,7 @@ def test_a_log_that_is_truncated_is_read_as_it_is(tmp_path: Path) -> None:
     log = GrowingLog(path)
     assert log.read() is not None
     written(tmp_path, "step,val_loss\n50,3.5\n")
-    imported = log.read()
-    assert imported is not None
+    imported = present(log.read())
     assert cells(imported, "step", "loss") == [[50, 3.5]]
     path.unlink()
     assert log.read() is None
@@ -107,8 +100,7 @@ def test_a_log_that_is_truncated_is_read_as_it_is(tmp_path: Path) -> None:
 
 def test_steps_that_go_back_are_those_of_a_resumed_run(tmp_path: Path) -> None:
     log = [{"step": s, "val_loss": v} for s, v in ((100, 3.3), (200, 3.2), (300, 3.1), (200, 3.25))]
-    imported = GrowingLog(lines(tmp_path, *log)).read()
-    assert imported is not None
+    imported = present(GrowingLog(lines(tmp_path, *log)).read())
     assert cells(imported, "step", "loss") == [[100, 3.3], [200, 3.25]]
     assert noted(imported, "was resumed at step 200")
 
@@ -117,8 +109,7 @@ def test_steps_that_go_back_are_those_of_a_resumed_run(tmp_path: Path) -> None:
 def test_losses_that_are_not_finite_are_left_out_and_a_diverged_run_is_marked(tmp_path: Path) -> None:
     path = written(tmp_path, '{"step": 100, "val_loss": 3.3}\n{"step": 200, "val_loss": NaN}\n', "log.jsonl")
     log = GrowingLog(path)
-    imported = log.read()
-    assert imported is not None
+    imported = present(log.read())
     assert log.diverged
     assert cells(imported, "step", "loss") == [[100, 3.3]]
     append(path, json.dumps({"step": 300, "val_loss": 3.1}) + "\n")
@@ -145,6 +136,5 @@ def test_a_record_that_is_not_whole_is_waited_for_however_old_it_is(begun: str, 
     with pytest.raises(BayeslawError):
         log.read(settled=True)
     append(path, 'ss": 3.3}\n' if path.suffix == ".jsonl" else ' "eval_loss": 3.2}]}')
-    imported = log.read()
-    assert imported is not None
+    imported = present(log.read())
     assert cells(imported, "loss")[0] == [3.3]
