@@ -121,7 +121,7 @@ def test_outside_the_runs_the_band_goes_on_as_extrapolated(sound_fit: Fit, ax: A
     ends = [table[f"{spread}_eti90_{end}"][i] for end in ("lb", "ub") for i, spread in enumerate(fan.headlines)]
     assert {y for _, y in np.asarray(band.get_paths()[0].vertices).tolist()} == set(ends)
     np.testing.assert_array_equal(lines(ax)[0].get_ydata(), [*table["latent_median"][:3], *table["extrapolated_median"][3:]])
-    assert note(ax) == "interval: run inside the runs, extrapolated outside\nat N = 1B"
+    assert note(ax) == "interval: run inside the runs, extrapolated outside at N = 1B"
 
 
 @pytest.mark.slow
