@@ -417,7 +417,7 @@ def test_laws_of_a_stack_that_agree_have_their_whole_error(fit: Fit) -> None:
     alone, both = (solve(p, compute=1e23, served=1e12) for p in (one, Stack(laws, {"one": 0.6, "another": 0.4})))
     assert both.extrapolated
     sizes = [np.median(np.abs(life.searches[0].losses.shift)) for life in (alone, both)]
-    assert sizes[1] == pytest.approx(sizes[0], rel=0.15)  # other random numbers; a few draws of large errors have most of the variance
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.15)  # of other random numbers; few draws have most of the variance
 
 
 def test_tokens_per_parameter_are_of_draws_that_reach_the_loss(fit: Fit) -> None:
