@@ -37,7 +37,7 @@ from bayeslaw.plots.style import (
     share_interval,
     space_ticks,
 )
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_single_fit
 from bayeslaw.posterior.parameters import parameter_unit
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
     'E (nats/token)'
     """
     check_probability(ci_prob)
-    prior, draws = fit.prior_draws(PRIOR_DRAWS, seed), fit.draws
+    prior, draws = require_single_fit(fit, "A picture of parameters").prior_draws(PRIOR_DRAWS, seed), fit.draws
     names = [name for name in draws if name in prior]
     reach = float(ndtri(0.5 + ci_prob / 2))
     ax = ax or new_axes()
@@ -158,7 +158,7 @@ def shown_draws(fit: Fit) -> str:
 
 
 def _draws_of(fit: Fit, name: str) -> Array:
-    draws = fit.draws
+    draws = require_single_fit(fit, "A picture of parameters").draws
     if name not in draws:
         raise BayeslawError(f"{name!r} is not a parameter of {fit.name}.{nearest(name, draws)}", code="unknown-parameter")
     return draws[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
 from scipy.stats import binom, norm, spearmanr
 
+from bayeslaw.core.errors import FitError
 from bayeslaw.evaluation.comparison import Comparison
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.plots.fit import (
@@ -60,6 +62,13 @@ def test_axes_of_parameters_keep_width_between_names_and_numbers(fitted: Fit, wi
     figure.draw_without_rendering()
     assert ax.get_window_extent().width / figure.dpi > 0.25 * width
     assert texts(ax)[0].split("[")[0].endswith(between)
+
+
+def test_pictures_of_parameters_refuse_a_stack(fitted: Fit) -> None:
+    stack: Any = Stack({"one": fitted}, {"one": 1.0})
+    for draw in (plot_parameters, lambda given: plot_pair(given, "a", "c"), lambda given: plot_prior_posterior(given, "a")):
+        with fails("not-a-single-fit", "not a stack", kind=FitError):
+            draw(stack)
 
 
 def test_parameters_are_drawn_at_their_positions_in_the_prior(fitted: Fit, ax: Axes) -> None:
