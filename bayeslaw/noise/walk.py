@@ -119,9 +119,9 @@ class Corner:
 
         Laws of continual pre-training have none: they forecast large sizes at stages of small ones as well as they do inside.
         """
-        corners = list[Corner]()
         if CONTINUED & {*law.covariates}:
             return ()
+        corners = list[Corner]()
         for of in powers(law).values():
             signs = np.array([float(of.get(name, 0)) for name in directions(law)])
             ends = (signs, -signs) if min(of.values()) < 0 else (signs,)  # a product may be small, as a run of few tokens is
