@@ -22,7 +22,7 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import typical_fit
 from tests.oracles import Array
-from tests.posteriors import posterior, scattered
+from tests.posteriors import learning, posterior, scattered
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
 SIZE = 20_000
@@ -198,8 +198,7 @@ def test_a_law_that_has_learnt_no_error_errs_outside_the_runs_in_size_and_tokens
 ) -> None:
     """What is called extrapolated was the spread of an exact law there."""
     draws = scattered(oracles.typical(load_law("chinchilla")), 2000, 1, 0.003)
-    fit = posterior("chinchilla", draws, frame=pd.DataFrame(runs, columns=["N", "D"]).assign(loss=3.0))
-    fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
+    fit = learning(posterior("chinchilla", draws, frame=pd.DataFrame(runs, columns=["N", "D"]).assign(loss=3.0)))
     result = forecast(fit, pd.DataFrame([runs[1], at], columns=["N", "D"]), force=True)
     assert result.summary()["extrapolation"].tolist() == ["inside", where]
     run, extrapolated = (np.log(result.draws[s].values).std(axis=0) for s in ("run", "extrapolated"))

@@ -269,8 +269,7 @@ def test_the_law_errs_where_its_best_tokens_per_parameter_leave_the_runs(chinchi
     n, d = float(np.median(exact.N)), float(np.median(exact.D))
     sizes = [(ratio * n, more * d / n * ratio * n) for ratio in (0.2, 0.5, 2.0, 5.0) for more in (3.0, 10.0)]
     runs = pd.DataFrame(sizes, columns=["N", "D"]).assign(loss=3.0)
-    fit = posterior(chinchilla.law, {k: chinchilla.draws[k] for k in chinchilla.law.parameters}, frame=runs)
-    fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned"}})
+    fit = learning(posterior(chinchilla.law, {k: chinchilla.draws[k] for k in chinchilla.law.parameters}, frame=runs))
     forecast = fit.forecast({"N": n, "D": d}, force=True).summary()
     assert forecast[["headline", "extrapolation"]].iloc[0].tolist() == ["extrapolated", "outside: D / N"]
     wide = allocate(fit, 1e20)
