@@ -22,7 +22,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.noise.walk import directions, usual_size
+from bayeslaw.noise.walk import directions
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
 from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
@@ -297,7 +297,7 @@ def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
     errors = [away.discrepancy for fit in fits if (away := fit.extrapolation) is not None and away.discrepancy is not None]
     if not errors or not all(error.walk.exact for error in errors):
         return {}
-    law, along = fits[0].law, directions(fits[0].law)
+    law, along, usual = fits[0].law, directions(fits[0].law), errors[0].walk.usual
     rows = max((fit.observed.covariates for fit in fits), key=len)
     for fit in fits:
         free = {*along, "D", "r", *fit.law.shares, *fit.law.indicators}
@@ -315,7 +315,7 @@ def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
         known = np.array(means)[:, np.isfinite(means).all(axis=0)]
         variance = np.average((known - np.average(known, axis=0, weights=count)) ** 2, axis=0, weights=count)
         differ = variance.mean() if variance.size else 0.0
-        shares[axis] = math.sqrt(max(0.0, 1 - differ / usual_size(law, axis) ** 2))
+        shares[axis] = math.sqrt(max(0.0, 1 - differ / usual[axis] ** 2))
     return shares
 
 

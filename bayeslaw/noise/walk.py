@@ -65,15 +65,6 @@ def weight(law: Law, axis: str) -> float:
     return WEIGHTS.get(axis, 1.0) if CONTINUED & {*law.covariates} else 1.0
 
 
-def usual_size(law: Law, axis: str) -> float:
-    """Return the sd of the error, an e-fold from the largest run along an axis, of a law that counts as exact inside the runs.
-
-    It is that of a walk which is 0 at the largest run alone. As it is 0 inside the runs too, the sd is a quarter smaller where they
-    differ along the axis (`Axis.pinned`).
-    """
-    return weight(law, axis) * math.exp(BEYOND[0] + BEYOND[1] ** 2)
-
-
 def least(law: Law, axis: str) -> float:
     """Return the value of a covariate as which smaller ones count in logarithms: one token for D = 0."""
     return law.covariates[axis].support[0] or 1.0
@@ -254,6 +245,12 @@ class Walk:
         own = [np.full(a.inside.size + a.beyond.size, of_axis) for of_axis, a in zip(size, self.axes, strict=True)]
         an_e_fold = size * [axis.pinned for axis in self.axes]
         return np.append(_with_products(own), [corner.weight(an_e_fold) for corner in self._used_corners])
+
+    @property
+    def usual(self) -> dict[str, float]:
+        """The sd of the error an e-fold beyond the runs along each axis, where the law counts as exact inside them."""
+        size = math.exp(self.beyond[0] + self.beyond[1] ** 2)
+        return {name: size * weight(self.law, name) * a.pinned for name, a in zip(directions(self.law), self.axes, strict=True)}
 
     @property
     def _used_corners(self) -> tuple[Corner, ...]:

@@ -16,7 +16,6 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import LEAST, TURNS, Stack, by_label, errors_in_words, paired, rest_of_errors, stacking, with_error
 from bayeslaw.laws.card import load_law
-from bayeslaw.noise.walk import usual_size
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails, faults
@@ -248,8 +247,9 @@ def test_what_the_laws_of_a_stack_differ_by_is_a_part_of_their_error(ptpp_fit: F
     near, far = multiplied(learning, "near", np.exp(0.016)), multiplied(learning, "far", 1.2)
     assert size((learning, draws), (far, draws)) == dict.fromkeys(alone, 0.0)
     some = size((learning, draws), (near, draws))
+    usual = present(present(learning.extrapolation).discrepancy).walk.usual
     for axis, whole in alone.items():
-        assert some[axis] == pytest.approx(whole * np.sqrt(1 - (0.008 / usual_size(learning.law, axis)) ** 2), rel=0.01)
+        assert some[axis] == pytest.approx(whole * np.sqrt(1 - (0.008 / usual[axis]) ** 2), rel=0.01)
     few = size((learning, draws), (far, draws[:4]))
     assert all(0.8 * alone[axis] < few[axis] < alone[axis] for axis in alone)  # a law with hardly any draws
     at = AT.assign(N=1e12, ptpp=1000.0)
@@ -293,7 +293,8 @@ def test_laws_are_compared_an_e_fold_beyond_the_runs_along_each_axis() -> None:
     at |= {"N": np.full(len(started), table["N"].max()), "ptpp": np.full(len(started), np.e * most)}
     both = [np.log(oracles.transfer_target(p, at)) for p in (typical, typical | values)]
     differ = np.mean(((both[0] - both[1]) / 2) ** 2)
-    assert shares["ptpp"] == pytest.approx(np.sqrt(1 - differ / usual_size(law, "ptpp") ** 2), abs=0.01)
+    usual = present(present(one.extrapolation).discrepancy).walk.usual
+    assert shares["ptpp"] == pytest.approx(np.sqrt(1 - differ / usual["ptpp"] ** 2), abs=0.01)
     assert 0.1 < shares["ptpp"] < 0.95
 
 
