@@ -21,6 +21,7 @@ from tests import oracles
 from tests.errors import fails, faults
 from tests.fixed import stand_in_fit
 from tests.oracles import LAWS, Array
+from tests.posteriors import learning
 from tests.values import present
 
 AT = pd.DataFrame({"N": [1e8, 1e9, 1e10], "D": [1e9, 1e10, 1e11], "r": [0.1, 0.3, 0.5], "ptpp": [15.0, 31.0, 279.0]})
@@ -231,45 +232,44 @@ def multiplied(fit: Fit, name: str, factor: float) -> Fit:
 @pytest.mark.slow
 def test_what_the_laws_of_a_stack_differ_by_is_a_part_of_their_error(ptpp_fit: Fit) -> None:
     """Losses that differ by a factor f lie log f / 2 from their middle, which is taken from the usual size in squares."""
-    learning = replace(ptpp_fit, info={**ptpp_fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
+    one_law = learning(ptpp_fit)
     draws = np.arange(4000)
 
     def size(*selections: tuple[Fit, Any]) -> dict[str, float]:
         """The sd of the error an e-fold beyond the runs along each axis."""
-        away = present(with_error(learning, list(selections)))
-        drawn, most = present(away.discrepancy).drawn(draws, (1,)), {k: v.max() for k, v in learning.observed.covariates.items()}
+        away = present(with_error(one_law, list(selections)))
+        drawn, most = present(away.discrepancy).drawn(draws, (1,)), {k: v.max() for k, v in one_law.observed.covariates.items()}
         places = {axis: {k: np.array([v * (np.e if k == axis else 1.0)]) for k, v in most.items()} for axis in ("N", "ptpp")}
         return {axis: float(drawn.at(at).std()) for axis, at in places.items()}
 
-    alone = size((learning, draws))
-    assert size((learning, draws), (learning, draws)) == alone  # one law in two turns
-    assert size((learning, draws), (multiplied(learning, "same", 1.0), draws)) == pytest.approx(alone)
-    near, far = multiplied(learning, "near", np.exp(0.016)), multiplied(learning, "far", 1.2)
-    assert size((learning, draws), (far, draws)) == dict.fromkeys(alone, 0.0)
-    some = size((learning, draws), (near, draws))
-    usual = present(present(learning.extrapolation).discrepancy).walk.usual
+    alone = size((one_law, draws))
+    assert size((one_law, draws), (one_law, draws)) == alone  # one law in two turns
+    assert size((one_law, draws), (multiplied(one_law, "same", 1.0), draws)) == pytest.approx(alone)
+    near, far = multiplied(one_law, "near", np.exp(0.016)), multiplied(one_law, "far", 1.2)
+    assert size((one_law, draws), (far, draws)) == dict.fromkeys(alone, 0.0)
+    some = size((one_law, draws), (near, draws))
+    usual = present(present(one_law.extrapolation).discrepancy).walk.usual
     for axis, whole in alone.items():
         assert some[axis] == pytest.approx(whole * np.sqrt(1 - (0.008 / usual[axis]) ** 2), rel=0.01)
-    few = size((learning, draws), (far, draws[:4]))
+    few = size((one_law, draws), (far, draws[:4]))
     assert all(0.8 * alone[axis] < few[axis] < alone[axis] for axis in alone)  # a law with hardly any draws
     at = AT.assign(N=1e12, ptpp=1000.0)
-    both = Stack({"one": learning, "other": near}, {"one": 0.5, "other": 0.5})
-    for posterior in (learning, both):
+    both = Stack({"one": one_law, "other": near}, {"one": 0.5, "other": 0.5})
+    for posterior in (one_law, both):
         assert forecast(posterior, at, force=True).spreads == ("latent", "run", "extrapolated")
     assert "differ by" in forecast(both, at, force=True).error
     assert "differ by" in errors_in_words(both)["one"]
-    assert "differ by" not in forecast(learning, at, force=True).error
+    assert "differ by" not in forecast(one_law, at, force=True).error
 
 
-def learning(law: str, table: pd.DataFrame, **values: float) -> Fit:
+def with_values(law: str, table: pd.DataFrame, **values: float) -> Fit:
     """A fit that asked for an error and learnt none, all of whose draws are typical values, or the given ones."""
     fit = stand_in_fit(law, table, draws=400)
     typical = {k: float(v) for k, v in oracles.typical(fit.law).items()} | values
     posterior = fit.tree["posterior"].to_dataset()
     tree = fit.tree.copy()
     tree["posterior"] = xr.DataTree(posterior.assign({k: xr.full_like(posterior[k], v) for k, v in typical.items()}))
-    asked = {"discrepancy": {"asked": "learned", "learned": False, "reason": "…"}}
-    return replace(fit, tree=tree, info={**fit.info, **asked})
+    return learning(replace(fit, tree=tree))
 
 
 def rest(*fits: Fit) -> dict[str, float]:
@@ -281,9 +281,9 @@ def test_laws_are_compared_an_e_fold_beyond_the_runs_along_each_axis() -> None:
     law = load_law("transfer-target")
     table = oracles.table(law, runs=8, checkpoints=8)
     most, typical = table["ptpp"].max(), {k: float(v) for k, v in oracles.typical(law).items()} | {"F": 5.0}
-    one = learning("transfer-target", table, **typical)
+    one = with_values("transfer-target", table, **typical)
     values = {"eta": typical["eta"] + 1, "F": typical["F"] * most}
-    other = learning("transfer-target", table, **values)
+    other = with_values("transfer-target", table, **values)
     other = replace(other, law=replace(law, name="other"))
     shares = rest(one, other)
     assert shares["N"] == pytest.approx(1.0, abs=1e-3)
@@ -301,11 +301,11 @@ def test_laws_are_compared_an_e_fold_beyond_the_runs_along_each_axis() -> None:
 def test_errors_of_laws_that_can_not_be_compared_stay_whole() -> None:
     """A base loss beyond the runs is one that nobody has measured, and laws with other axes err along these."""
     table = oracles.table(load_law("from-base-source"), runs=8, checkpoints=8)
-    fits = {name: learning(name, table) for name in ("from-base-source", "plateau-source", "transfer-source", "d-cpt")}
+    fits = {name: with_values(name, table) for name in ("from-base-source", "plateau-source", "transfer-source", "d-cpt")}
     assert rest(fits["from-base-source"], fits["plateau-source"]) == {}
     assert rest(fits["plateau-source"], fits["d-cpt"]) == {}
     assert {*rest(fits["plateau-source"], fits["transfer-source"])} == {"N", "ptpp"}
-    infinite = learning("transfer-source", table, A=np.inf)
+    infinite = with_values("transfer-source", table, A=np.inf)
     assert rest(fits["plateau-source"], infinite) == {"N": 1.0, "ptpp": 1.0}  # no setting at which both are known
 
 
