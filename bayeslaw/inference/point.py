@@ -106,7 +106,8 @@ class PointFit(OfOneLaw):
         size, seed : int
             Number of resamples. The same seed gives the same numbers on any executor; a larger size only adds to them.
         by : {'run', 'row'}
-            Resample whole runs, which keeps the effects that their points share, or single rows.
+            Resample whole runs, which keeps the effects that their points share, or single rows. Where parameters vary by a column,
+            runs or rows are replaced by others with the same of its values, so that each resample has all of these.
         executor, progress
             As for `bayeslaw.fit_many`.
         """
@@ -177,15 +178,27 @@ def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
     """Coordinates (numbers, parameters) of refits of numbered resamples, each with random numbers of its own."""
     problem, code, best = Problem.of(point.law, point.observed), point.observed.run, point.best
     group = code if by == "run" else np.arange(code.size)
-    count, refits = int(group.max()) + 1, np.empty((len(numbers), best.size))
+    strata, refits = _strata(point, group), np.empty((len(numbers), best.size))
     with threadpool_limits(1, "blas"):
         for i, number in enumerate(numbers):
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-            times = np.bincount(rng.integers(count, size=count), minlength=count)
+            drawn = np.concatenate([of[rng.integers(of.size, size=of.size)] for of in strata])
+            times = np.bincount(drawn, minlength=int(group.max()) + 1)
             loss = problem.objective(point.delta, times[group].astype(np.float64))
             starts = [best, *(best + 0.3 * rng.standard_normal((2, best.size)))]
             refits[i] = min((descend(loss, s) for s in starts), key=lambda end: end[0])[1]
     return refits
+
+
+def _strata(point: PointFit, group: Index) -> list[Index]:
+    """Return the groups of rows (runs, or rows) that have the same values of the columns by which parameters vary, set by set.
+
+    Without any run of a value, a resample would say nothing of its parameters: they would stay at the random start.
+    """
+    count = int(group.max()) + 1
+    marks = [np.bincount(group, point.observed.covariates[name], count) > 0 for name in point.law.indicators]
+    code = np.unique(np.stack(marks), axis=1, return_inverse=True)[1].ravel() if marks else np.zeros(count, dtype=np.int64)
+    return [np.flatnonzero(code == i) for i in range(int(code.max()) + 1)]
 
 
 def _unbounded(prior: Prior) -> Prior:

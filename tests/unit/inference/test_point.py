@@ -13,6 +13,7 @@ from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.inference import point as point_module
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.pooling import with_by
 from tests import oracles
 from tests.errors import fails
 from tests.oracles import LAWS, Array
@@ -143,6 +144,30 @@ def test_runs_are_resampled_whole(pointed: PointFit, monkeypatch: pytest.MonkeyP
     pointed.bootstrap(4, by="row")
     assert all(weights.sum() == code.size for weights in seen)
     assert any(len(set(weights[code == 0])) > 1 for weights in seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["run", "row"])
+def test_every_resample_has_all_values_by_which_parameters_vary(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A floor of a domain of which no run was drawn would be that of the random start, whatever the floors of the others."""
+    runs = [noisy(seed).assign(domain=domain) for seed, domain in enumerate(("web", "code", "books"))]
+    table = pd.concat([t[t["run"].isin(t["run"].unique()[:2])].assign(run=t["domain"] + t["run"]) for t in runs], ignore_index=True)
+    fit = point_fit(with_by(load_law("chinchilla"), {"E": "domain"}), table, starts=2)
+    seen: list[Array] = []
+    original = point_module.Problem.objective
+
+    def watched(self: object, delta: float, weights: Array) -> object:
+        seen.append(weights)
+        return original(self, delta, weights)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(point_module.Problem, "objective", watched)
+    fit.bootstrap(20, by=by)
+    domain = np.array([name.partition("run")[0] for name in fit.observed.run_names])[fit.observed.run]
+    for weights in seen:
+        rows = {name: (weights[domain == name].sum(), (domain == name).sum()) for name in ("web", "code", "books")}
+        assert all(drawn == had for drawn, had in rows.values()), rows
+    assert len(seen) == 20
+    assert len({weights.tobytes() for weights in seen}) > 10
 
 
 def test_base_rows_are_left_out(pointed: PointFit) -> None:
