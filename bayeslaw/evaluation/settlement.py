@@ -104,7 +104,8 @@ def settle(
 ) -> Settled:
     """Score a registered forecast on measured outcomes, without the fit that made it.
 
-    Each measured row settles the registered row that has its settings; with several such rows the one of its run, or the next.
+    Each measured row settles the registered row that has its settings; with several such rows the one of its run, or the next. If
+    a tolerance allows several, the nearest pairs of rows belong together.
     Where all registered rows are measured, in their order, the scores are those of `bayeslaw.score` to rounding. Where some are, or
     where the fits had some, `score` would draw other random numbers for the noise, and differs by their Monte Carlo error.
 
@@ -319,13 +320,13 @@ def _places(asked: Prediction, name: str, frame: pd.DataFrame, tolerance: float)
     )
     same_run = theirs.astype(str).to_numpy()[:, None] == ours.astype(str).to_numpy()[None]
     same_run &= theirs.notna().to_numpy()[:, None] & ours.notna().to_numpy()[None]
-    total = sum(distance.values())
+    total = np.asarray(sum(distance.values()))
     place = np.full(len(frame), -1)
     for allowed in (near & same_run, near & ~known):
-        for i in np.flatnonzero(place < 0):
-            if (open_ := np.flatnonzero(allowed[i] & free)).size:
-                place[i] = open_[np.argmin(np.asarray(total)[i, open_])]
-                free[place[i]] = False
+        pairs = np.argwhere(allowed)
+        for i, j in pairs[np.argsort(total[allowed], kind="stable")]:  # the nearest pair first, whichever row comes first
+            if place[i] < 0 and free[j]:
+                place[i], free[j] = j, False
     if (left := np.flatnonzero(place < 0)).size:
         raise TableError([_fault(asked, frame, int(i), distance, near) for i in left], name)
     return place

@@ -342,6 +342,15 @@ def test_a_difference_may_be_allowed() -> None:
             settle(prediction, HELD, tolerance=wrong)
 
 
+def test_a_tolerance_takes_no_forecast_from_the_row_that_has_its_setting() -> None:
+    """1.015e9 lies within 5% of both registered sizes: it settles the one that no other row has, whichever row comes first."""
+    prediction = register(chinchilla(), pd.DataFrame({"N": [1e9, 1.04e9], "D": 2e10}))
+    measured_ = pd.DataFrame({"N": [1.015e9, 1e9], "D": 2e10, "loss": [2.5, 2.6]})
+    for table in (measured_, measured_.iloc[::-1].reset_index(drop=True)):
+        rows = settle(prediction, table, tolerance=0.05).rows
+        assert dict(zip(rows["row"], rows["loss"], strict=True)) == {1: 2.6, 2: 2.5}
+
+
 @pytest.mark.slow
 def test_a_forecast_is_settled_once() -> None:
     prediction, table = register(small_line(), new_line()), new_line()
