@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
-from bayeslaw.core.text import compact, short_lines
+from bayeslaw.core.text import compact, exact, short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine.compiled import Outputs, Program
@@ -88,13 +88,18 @@ class PointFit(OfOneLaw):
         """The parameters as one draw, arrays (1,), as forecasts and scores take them."""
         return {name: np.array([value]) for name, value in self.parameters.items()}
 
-    def predict(self, covariates: Mapping[str, Any]) -> Array:
-        """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or numbers, with every covariate."""
-        given = covariates if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
-        if missing := [c for c in self.law.covariates if c not in given]:
-            problem = f"{self.law.name} predicts losses at settings, a table or a mapping with {', '.join(self.law.covariates)}"
+    def predict(self, covariates: Mapping[str, Any] | pd.DataFrame) -> Array:
+        """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or single values, with every covariate.
+
+        A column by which parameters differ is given like a covariate, with values that fitted rows have.
+        """
+        law, given = self.law, dict(covariates) if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
+        for column in {*law.levels} & {*given}:
+            given |= _marks(law, column, given[column])
+        if missing := dict.fromkeys(law.indicators.get(c, (c,))[0] for c in law.covariates if c not in given):
+            problem = f"{law.name} predicts losses at settings, a table or a mapping with {', '.join((*law.measured, *law.levels))}"
             raise BayeslawError(f"{problem}; {', '.join(missing)} is missing.", code="missing-column")
-        return np.asarray(self.law.predict(self.draws, covariates)[0])
+        return np.asarray(law.predict(self.draws, given)[0])
 
     def bootstrap(
         self, size: int = 200, *, by: str = "run", seed: int = 0, executor: str | Executor = "in-process", progress: bool = False
@@ -138,6 +143,7 @@ def point_fit(
     law : Law, name or path of a card
         Parameters that vary by a column get a value for each of its values, not pooled.
     runs : Runs, DataFrame or path
+        All rows have the same weight: a column `loss_se` is not used.
     delta : float, optional
         Where the Huber loss turns linear, in log loss; the card's `huber_delta` unless given.
     starts, seed : int
@@ -172,6 +178,14 @@ def point_fit(
         raise FitError(law.outcome.renamed(text), code="no-finite-loss")
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
     return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
+
+
+def _marks(law: Law, column: str, values: Any) -> dict[str, Array]:
+    """Return the indicators (n,) of a column by which parameters differ from its values, one or n."""
+    cells, known = np.array([exact(v) for v in np.atleast_1d(np.asarray(values, dtype=object))]), law.levels[column]
+    if unknown := [cell for cell in cells.tolist() if cell not in known]:
+        raise BayeslawError(f"{column} {unknown[0]!r} is not among {', '.join(known)}, which were fitted.", code="unknown-level")
+    return {name: (cells == value).astype(np.float64) for name, (of, value) in law.indicators.items() if of == column}
 
 
 def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:

@@ -92,6 +92,22 @@ def test_predictions_are_the_laws(pointed: PointFit) -> None:
     assert {name: values.tolist() for name, values in pointed.draws.items()} == {k: [v] for k, v in pointed.parameters.items()}
 
 
+@pytest.mark.slow
+def test_a_column_by_which_parameters_differ_is_a_setting() -> None:
+    table = pd.concat([noisy(i).assign(domain=i, run=f"of {i}, " + noisy(i)["run"]) for i in (1, 2)], ignore_index=True)
+    fit = point_fit(with_by(load_law("chinchilla"), {"E": "domain"}), table, starts=2)
+    settings = {"N": np.array([1e8, 1e10]), "D": 1e11}
+    for domain in (1, 2):
+        values = {**fit.parameters, "E": fit.parameters[f"E_{domain}"]}
+        wanted = oracles.chinchilla(values, {"N": settings["N"], "D": np.full(2, 1e11)})
+        np.testing.assert_allclose(fit.predict({**settings, "domain": domain}), wanted)
+        np.testing.assert_allclose(fit.predict(pd.DataFrame({**settings, "domain": [float(domain)] * 2})), wanted)
+    with fails("unknown-level", "domain '3' is not among 1, 2"):
+        fit.predict({**settings, "domain": 3})
+    with fails("missing-column", "N, D, domain; domain is missing"):
+        fit.predict(settings)
+
+
 def test_starts_are_listed_best_first(pointed: PointFit) -> None:
     reached = pointed.starts["objective"].to_numpy()
     assert reached.size == 10
