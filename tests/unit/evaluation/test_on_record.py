@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,14 +20,16 @@ from scipy.stats import binom
 import bayeslaw
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.backtest import Backtest, Beyond, backtest, forecasts_beyond
-from bayeslaw.evaluation.on_record import OPEN, PART, SETTLED, expected, record
+from bayeslaw.evaluation.on_record import OPEN, PART, SETTLED, Calibration, expected, record
 from bayeslaw.evaluation.prediction import FORMAT, KIND, OF_ROWS, TOP, Prediction, read_prediction, register
 from bayeslaw.evaluation.prediction_schema import FILE, prediction_schema
+from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.evaluation.sealed import seal
 from bayeslaw.evaluation.settlement import settle
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.outcome import LOSS
 from bayeslaw.posterior.fit import Fit
 from tests import oracles, outcomes
 from tests.errors import fails, faults
@@ -476,6 +479,21 @@ def test_the_range_of_right_intervals_is_binomial() -> None:
     low, high = expected(0.9, 30)
     assert binom.cdf(round(30 * low) - 1, 30, 0.9) < 0.05 <= binom.cdf(round(30 * low), 30, 0.9)
     assert binom.cdf(round(30 * high) - 1, 30, 0.9) < 0.95 <= binom.cdf(round(30 * high), 30, 0.9)
+
+
+@pytest.mark.parametrize("sizes", [[5] * 8, [20, 20, 20, 1, 1, 1, 1, 1], [91] + 9 * [1], [10, 8, 6, 4, 2, 1]])
+def test_the_range_of_right_intervals_holds_with_runs_of_any_numbers_of_rows(sizes: list[int]) -> None:
+    """If the rows of a run lie all inside their intervals or all outside, of all ways in which runs may do so."""
+    run, count = np.repeat(np.arange(len(sizes)), sizes), np.array(sizes)
+    cells = {f"eti{100 * prob:g}_{end}": side for prob in COVERED for end, side in (("lb", 0.0), ("ub", 2.0))}
+    rows = pd.DataFrame({"run": run, "row": np.arange(run.size), "reach": 0.7, "loss": 1.0, "median": 1.0, "crps": 0.1, **cells})
+    table = Calibration(LOSS, "nats/token", rows.assign(cut="p.json", checks="passed")).table.iloc[-1]
+    ways = np.array(list(product((0, 1), repeat=len(sizes))))
+    share = ways @ count / count.sum()
+    for prob in COVERED:
+        low, high = (table[f"expected{100 * prob:g}_{end}"] for end in ("lb", "ub"))
+        chance = prob ** ways.sum(axis=1) * (1 - prob) ** (1 - ways).sum(axis=1)
+        assert chance[(share >= low - 1e-9) & (share <= high + 1e-9)].sum() >= 0.9
 
 
 @pytest.mark.slow
