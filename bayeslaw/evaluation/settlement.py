@@ -20,7 +20,7 @@ from bayeslaw.core.text import exact, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
-from bayeslaw.data.observations import SAME, run_codes, same_scale
+from bayeslaw.data.observations import SAME, rounding, run_codes, same_scale
 from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
@@ -380,8 +380,16 @@ def _shown(value: object) -> str:
 
 
 def _seen(asked: Prediction, frame: pd.DataFrame, place: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the measured rows that the fits had: `register` wrote down what these know at the registered settings."""
-    loss = same_scale(frame[asked.outcome.name])
-    return np.array(
-        [bool((np.abs(same_scale(asked.rows[i]["seen"]) - loss[j]) < SAME).any()) for j, i in enumerate(place)], dtype=bool
-    )
+    """Mark the measured rows that the fits had: `register` wrote down what these know at the registered settings.
+
+    As by `Observations.has`, an outcome of a run that the fits had is the same if it is theirs, rounded.
+    """
+    outcome = frame[asked.outcome.name].to_numpy(dtype=np.float64)
+    rows = [asked.rows[i] for i in place]
+    most = rounding(np.array([value for row in rows for value in row["seen"]]), outcome)
+    seen = [
+        (np.abs(same_scale(row["seen"]) - same_scale(value)) < SAME)
+        | ((row["as"] == WORDS[2]) & (np.abs(np.array(row["seen"]) - value) <= most))
+        for row, value in zip(rows, outcome.tolist(), strict=True)
+    ]
+    return np.array([bool(same.any()) for same in seen], dtype=bool)

@@ -133,6 +133,10 @@ def test_rows_that_the_fit_had_are_left_out_as_score_leaves_them_out() -> None:
     counts = ["rows", "seen_rows_left_out", "base_rows_left_out", "sample"]
     assert result[counts].equals(wanted[counts])
     np.testing.assert_allclose(result["crps"], wanted["crps"], rtol=1e-12)
+    rounded = both.assign(loss=both["loss"].round(4))  # of runs that the fit had, in a table with fewer decimals
+    again = settle(register(chinchilla(), both), rounded).table
+    assert again[counts].equals(bayeslaw.score(chinchilla(), rounded)[counts])
+    assert again["seen_rows_left_out"].item() == len(seen)
     prediction = register(chinchilla(), seen)
     with fails("nothing-held-out", "in_sample=True"):
         settle(prediction, seen)
