@@ -115,11 +115,21 @@ class PointFit(OfOneLaw):
             runs or rows are replaced by others with the same of its values, so that each resample has all of these.
         executor, progress
             As for `bayeslaw.fit_many`.
+
+        Raises
+        ------
+        BayeslawError
+            'nothing-to-resample' if all rows are of one run, or each run is the only one of its value of the column.
         """
         if by not in ("run", "row"):
             raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.", code="unknown-resampling")
         whole_number("size", size, 1, MOST_RESAMPLES)
         whole_number("seed", seed, 0)
+        if all(of.size == 1 for of in _strata(self, _groups(self, by))):
+            alone = f"each is the only one of its {' and '.join(self.law.levels)}" if self.law.levels else "there is one"
+            problem = f"A bootstrap by {by} draws among several {by}s, and {alone}: every resample would be the fit itself."
+            advice = " Resample by 'row', or leave the bootstrap out." if by == "run" else ""
+            raise BayeslawError(problem + advice, code="nothing-to-resample")
         work = partial(_refitted, point=self, by=by, seed=seed)
         with opened(executor) as run:
             batches = [range(i, min(i + BATCH, size)) for i in range(0, size, BATCH)]
@@ -190,8 +200,7 @@ def _marks(law: Law, column: str, values: Any) -> dict[str, Array]:
 
 def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
     """Coordinates (numbers, parameters) of refits of numbered resamples, each with random numbers of its own."""
-    problem, code, best = Problem.of(point.law, point.observed), point.observed.run, point.best
-    group = code if by == "run" else np.arange(code.size)
+    problem, group, best = Problem.of(point.law, point.observed), _groups(point, by), point.best
     strata, refits = _strata(point, group), np.empty((len(numbers), best.size))
     with threadpool_limits(1, "blas"):
         for i, number in enumerate(numbers):
@@ -202,6 +211,11 @@ def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
             starts = [best, *(best + 0.3 * rng.standard_normal((2, best.size)))]
             refits[i] = min((descend(loss, s) for s in starts), key=lambda end: end[0])[1]
     return refits
+
+
+def _groups(point: PointFit, by: str) -> Index:
+    """Return the code of the run of each row, or of the row."""
+    return point.observed.run if by == "run" else np.arange(point.observed.run.size)
 
 
 def _strata(point: PointFit, group: Index) -> list[Index]:

@@ -223,6 +223,18 @@ def test_unusable_options_of_the_bootstrap_are_refused(
         pointed.bootstrap(**options)  # type: ignore[arg-type]
 
 
+def test_a_bootstrap_that_would_repeat_the_fit_is_refused() -> None:
+    """Intervals of its resamples would have no width."""
+    table = noisy()
+    first = table["run"] == table["run"].iloc[0]
+    with fails("nothing-to-resample", "several runs, and there is one:", "by 'row'"):
+        point_fit("chinchilla", table[first], starts=1).bootstrap(2)
+    apart = point_fit(with_by(load_law("chinchilla"), {"E": "domain"}), table.assign(domain=table["run"]), starts=1)
+    with fails("nothing-to-resample", "each is the only one of its domain", "by 'row'"):
+        apart.bootstrap(2)
+    assert apart.bootstrap(1, by="row")["alpha"].shape == (1,)
+
+
 @pytest.mark.slow
 def test_a_fit_that_reaches_no_finite_loss_is_refused() -> None:
     """log(k) has a value for 2% of the starts of k only."""
