@@ -53,7 +53,7 @@ def backtest(
     quiet: options.Quiet = False,
 ) -> Answer:
     """At several cuts, fit laws to the runs up to the cut and score their forecasts beyond it: error and coverage by distance."""
-    from bayeslaw.evaluation.backtest import LEGEND
+    from bayeslaw.evaluation.backtest import LEGEND, independent_runs
     from bayeslaw.evaluation.scores import legend
 
     options.check_outputs("A table of forecasts", output, plot, [runs])
@@ -76,7 +76,7 @@ def backtest(
         bayeslaw.plots.plot_reach_coverage(result, ax)
 
     def draw_coverage(ax: Axes) -> None:
-        bayeslaw.plots.plot_coverage(result.transforms, ax, runs=result.rows["run"].nunique(), outcome=result.outcome)
+        bayeslaw.plots.plot_coverage(result.transforms, ax, runs=independent_runs(result.rows), outcome=result.outcome)
 
     answer = Answer()
     if len(result.rows):

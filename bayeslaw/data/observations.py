@@ -211,8 +211,7 @@ class Observations:
             asked = np.column_stack([theirs[named, :-1], run[named]])  # the outcome is the last
             near = KDTree(np.column_stack([mine[:, :-1], self.run])).query_ball_point(asked, SAME, p=np.inf)
             own, values = self.outcomes, frame[law.outcome.name].to_numpy(dtype=np.float64)
-            decimals = min(_decimals(own), _decimals(values))
-            most = 0.5000001 * 10.0**-decimals if decimals >= LEAST_DECIMALS else 0.0
+            most = rounding(own, values)
             seen[named] = [bool((np.abs(own[of] - value) <= most).any()) for value, of in zip(values[named], near, strict=True)]
         return np.asarray(seen)
 
@@ -447,6 +446,15 @@ class Nesting:
 def same_scale(values: Any) -> NDArray[np.float64]:
     """Return a logarithm that has a value at 0 and below: numbers less than `SAME` apart on it are the same."""
     return np.asarray(np.arcsinh(1e150 * np.asarray(values, dtype=np.float64)))
+
+
+def rounding(outcomes: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Return by how much an outcome in one of two tables may differ from the same one in the other, by its rounding.
+
+    It is 0 where a table has fewer than `LEAST_DECIMALS` decimals.
+    """
+    decimals = min(_decimals(outcomes), _decimals(others))
+    return 0.5000001 * 10.0**-decimals if decimals >= LEAST_DECIMALS else 0.0
 
 
 def _decimals(values: NDArray[np.float64]) -> int:

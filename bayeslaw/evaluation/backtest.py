@@ -567,6 +567,21 @@ def inside(rows: pd.DataFrame, prob: float, outcome: Outcome = LOSS) -> pd.Serie
     return (rows[outcome.name] >= low) & (rows[outcome.name] <= high)
 
 
+def independent_runs(rows: pd.DataFrame) -> int:
+    """Return of how many independent runs the share of some forecasts in their intervals is, as their rows err together.
+
+    It is (sum n)^2 / sum n^2 of the runs' numbers n of forecasts, rounded down (Kish's effective number): all runs if these are
+    equal, and fewer if a few runs have most of the forecasts.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of `Backtest.rows`, at least one.
+    """
+    count = rows["run"].value_counts().to_numpy()
+    return int(count.sum() ** 2 // (count**2).sum())
+
+
 def scores_of(rows: pd.DataFrame, outcome: Outcome = LOSS) -> dict[str, Any]:
     """Return the counts and scores of some rows of `Backtest.rows`, as in `Backtest.reach`."""
     loss, median = (rows[name].to_numpy(dtype=np.float64) for name in (outcome.name, "median"))

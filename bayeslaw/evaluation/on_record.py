@@ -18,7 +18,7 @@ from scipy.stats import binom
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted, short_lines
-from bayeslaw.evaluation.backtest import ABSOLUTE, SCORES, by_reach, inside, scores_of, transforms_by_reach
+from bayeslaw.evaluation.backtest import ABSOLUTE, SCORES, by_reach, independent_runs, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.prediction import Prediction, read_prediction
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.evaluation.settlement import ENDING, read_settled
@@ -72,13 +72,13 @@ class Calibration:
         """Scores by reach, as `Backtest.reach` has them, and beside each coverage where it lies if intervals are right.
 
         Columns: those of `Backtest.reach`, `predictions` in place of cuts, and expected50_lb … expected90_ub: the range that holds
-        the coverage of right intervals with probability `BAND` or more, where each run counts once because its rows err together.
+        the coverage of right intervals with probability `BAND` or more, as a share of `independent_runs`.
         """
         table = []
         for name, rows in self.parts.items():
             scores = scores_of(rows, self.outcome)
             for prob in COVERED:
-                low, high = expected(prob, scores["runs"])
+                low, high = expected(prob, independent_runs(rows))
                 scores |= {f"expected{100 * prob:g}_lb": low, f"expected{100 * prob:g}_ub": high}
             table.append({"e_folds": name} | scores)
         names = SCORES if self.outcome.relative else ABSOLUTE

@@ -20,7 +20,7 @@ from bayeslaw.core.text import exact, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
-from bayeslaw.data.observations import SAME, run_codes, same_scale
+from bayeslaw.data.observations import SAME, rounding, run_codes, same_scale
 from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
@@ -104,7 +104,8 @@ def settle(
 ) -> Settled:
     """Score a registered forecast on measured outcomes, without the fit that made it.
 
-    Each measured row settles the registered row that has its settings; with several such rows the one of its run, or the next.
+    Each measured row settles the registered row that has its settings; with several such rows the one of its run, or the next. If
+    a tolerance allows several, the nearest pairs of rows belong together.
     Where all registered rows are measured, in their order, the scores are those of `bayeslaw.score` to rounding. Where some are, or
     where the fits had some, `score` would draw other random numbers for the noise, and differs by their Monte Carlo error.
 
@@ -319,13 +320,13 @@ def _places(asked: Prediction, name: str, frame: pd.DataFrame, tolerance: float)
     )
     same_run = theirs.astype(str).to_numpy()[:, None] == ours.astype(str).to_numpy()[None]
     same_run &= theirs.notna().to_numpy()[:, None] & ours.notna().to_numpy()[None]
-    total = sum(distance.values())
+    total = np.asarray(sum(distance.values()))
     place = np.full(len(frame), -1)
     for allowed in (near & same_run, near & ~known):
-        for i in np.flatnonzero(place < 0):
-            if (open_ := np.flatnonzero(allowed[i] & free)).size:
-                place[i] = open_[np.argmin(np.asarray(total)[i, open_])]
-                free[place[i]] = False
+        pairs = np.argwhere(allowed)
+        for i, j in pairs[np.argsort(total[allowed], kind="stable")]:  # the nearest pair first, whichever row comes first
+            if place[i] < 0 and free[j]:
+                place[i], free[j] = j, False
     if (left := np.flatnonzero(place < 0)).size:
         raise TableError([_fault(asked, frame, int(i), distance, near) for i in left], name)
     return place
@@ -379,8 +380,16 @@ def _shown(value: object) -> str:
 
 
 def _seen(asked: Prediction, frame: pd.DataFrame, place: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the measured rows that the fits had: `register` wrote down what these know at the registered settings."""
-    loss = same_scale(frame[asked.outcome.name])
-    return np.array(
-        [bool((np.abs(same_scale(asked.rows[i]["seen"]) - loss[j]) < SAME).any()) for j, i in enumerate(place)], dtype=bool
-    )
+    """Mark the measured rows that the fits had: `register` wrote down what these know at the registered settings.
+
+    As by `Observations.has`, an outcome of a run that the fits had is the same if it is theirs, rounded.
+    """
+    outcome = frame[asked.outcome.name].to_numpy(dtype=np.float64)
+    rows = [asked.rows[i] for i in place]
+    most = rounding(np.array([value for row in rows for value in row["seen"]]), outcome)
+    seen = [
+        (np.abs(same_scale(row["seen"]) - same_scale(value)) < SAME)
+        | ((row["as"] == WORDS[2]) & (np.abs(np.array(row["seen"]) - value) <= most))
+        for row, value in zip(rows, outcome.tolist(), strict=True)
+    ]
+    return np.array([bool(same.any()) for same in seen], dtype=bool)

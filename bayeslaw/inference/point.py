@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
-from bayeslaw.core.text import compact, short_lines
+from bayeslaw.core.text import compact, exact, short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.engine.compiled import Outputs, Program
@@ -88,13 +88,18 @@ class PointFit(OfOneLaw):
         """The parameters as one draw, arrays (1,), as forecasts and scores take them."""
         return {name: np.array([value]) for name, value in self.parameters.items()}
 
-    def predict(self, covariates: Mapping[str, Any]) -> Array:
-        """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or numbers, with every covariate."""
-        given = covariates if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
-        if missing := [c for c in self.law.covariates if c not in given]:
-            problem = f"{self.law.name} predicts losses at settings, a table or a mapping with {', '.join(self.law.covariates)}"
+    def predict(self, covariates: Mapping[str, Any] | pd.DataFrame) -> Array:
+        """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or single values, with every covariate.
+
+        A column by which parameters differ is given like a covariate, with values that fitted rows have.
+        """
+        law, given = self.law, dict(covariates) if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
+        for column in {*law.levels} & {*given}:
+            given |= _marks(law, column, given[column])
+        if missing := dict.fromkeys(law.indicators.get(c, (c,))[0] for c in law.covariates if c not in given):
+            problem = f"{law.name} predicts losses at settings, a table or a mapping with {', '.join((*law.measured, *law.levels))}"
             raise BayeslawError(f"{problem}; {', '.join(missing)} is missing.", code="missing-column")
-        return np.asarray(self.law.predict(self.draws, covariates)[0])
+        return np.asarray(law.predict(self.draws, given)[0])
 
     def bootstrap(
         self, size: int = 200, *, by: str = "run", seed: int = 0, executor: str | Executor = "in-process", progress: bool = False
@@ -106,14 +111,25 @@ class PointFit(OfOneLaw):
         size, seed : int
             Number of resamples. The same seed gives the same numbers on any executor; a larger size only adds to them.
         by : {'run', 'row'}
-            Resample whole runs, which keeps the effects that their points share, or single rows.
+            Resample whole runs, which keeps the effects that their points share, or single rows. Where parameters vary by a column,
+            runs or rows are replaced by others with the same of its values, so that each resample has all of these.
         executor, progress
             As for `bayeslaw.fit_many`.
+
+        Raises
+        ------
+        BayeslawError
+            'nothing-to-resample' if all rows are of one run, or each run is the only one of its value of the column.
         """
         if by not in ("run", "row"):
             raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.", code="unknown-resampling")
         whole_number("size", size, 1, MOST_RESAMPLES)
         whole_number("seed", seed, 0)
+        if all(of.size == 1 for of in _strata(self, _groups(self, by))):
+            alone = f"each is the only one of its {' and '.join(self.law.levels)}" if self.law.levels else "there is one"
+            problem = f"A bootstrap by {by} draws among several {by}s, and {alone}: every resample would be the fit itself."
+            advice = " Resample by 'row', or leave the bootstrap out." if by == "run" else ""
+            raise BayeslawError(problem + advice, code="nothing-to-resample")
         work = partial(_refitted, point=self, by=by, seed=seed)
         with opened(executor) as run:
             batches = [range(i, min(i + BATCH, size)) for i in range(0, size, BATCH)]
@@ -137,6 +153,7 @@ def point_fit(
     law : Law, name or path of a card
         Parameters that vary by a column get a value for each of its values, not pooled.
     runs : Runs, DataFrame or path
+        All rows have the same weight: a column `loss_se` is not used.
     delta : float, optional
         Where the Huber loss turns linear, in log loss; the card's `huber_delta` unless given.
     starts, seed : int
@@ -173,19 +190,43 @@ def point_fit(
     return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
 
 
+def _marks(law: Law, column: str, values: Any) -> dict[str, Array]:
+    """Return the indicators (n,) of a column by which parameters differ from its values, one or n."""
+    cells, known = np.array([exact(v) for v in np.atleast_1d(np.asarray(values, dtype=object))]), law.levels[column]
+    if unknown := [cell for cell in cells.tolist() if cell not in known]:
+        raise BayeslawError(f"{column} {unknown[0]!r} is not among {', '.join(known)}, which were fitted.", code="unknown-level")
+    return {name: (cells == value).astype(np.float64) for name, (of, value) in law.indicators.items() if of == column}
+
+
 def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
     """Coordinates (numbers, parameters) of refits of numbered resamples, each with random numbers of its own."""
-    problem, code, best = Problem.of(point.law, point.observed), point.observed.run, point.best
-    group = code if by == "run" else np.arange(code.size)
-    count, refits = int(group.max()) + 1, np.empty((len(numbers), best.size))
+    problem, group, best = Problem.of(point.law, point.observed), _groups(point, by), point.best
+    strata, refits = _strata(point, group), np.empty((len(numbers), best.size))
     with threadpool_limits(1, "blas"):
         for i, number in enumerate(numbers):
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-            times = np.bincount(rng.integers(count, size=count), minlength=count)
+            drawn = np.concatenate([of[rng.integers(of.size, size=of.size)] for of in strata])
+            times = np.bincount(drawn, minlength=int(group.max()) + 1)
             loss = problem.objective(point.delta, times[group].astype(np.float64))
             starts = [best, *(best + 0.3 * rng.standard_normal((2, best.size)))]
             refits[i] = min((descend(loss, s) for s in starts), key=lambda end: end[0])[1]
     return refits
+
+
+def _groups(point: PointFit, by: str) -> Index:
+    """Return the code of the run of each row, or of the row."""
+    return point.observed.run if by == "run" else np.arange(point.observed.run.size)
+
+
+def _strata(point: PointFit, group: Index) -> list[Index]:
+    """Return the groups of rows (runs, or rows) that have the same values of the columns by which parameters vary, set by set.
+
+    Without any run of a value, a resample would say nothing of its parameters: they would stay at the random start.
+    """
+    count = int(group.max()) + 1
+    marks = [np.bincount(group, point.observed.covariates[name], count) > 0 for name in point.law.indicators]
+    code = np.unique(np.stack(marks), axis=1, return_inverse=True)[1].ravel() if marks else np.zeros(count, dtype=np.int64)
+    return [np.flatnonzero(code == i) for i in range(int(code.max()) + 1)]
 
 
 def _unbounded(prior: Prior) -> Prior:

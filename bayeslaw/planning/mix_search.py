@@ -23,6 +23,7 @@ from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 RECOMMENDED, ATTAINABLE, TODAY = "recommended", "attainable", "today"
 SPREAD, KEPT = 1024, 8  # points of the simplex that are tried first, and how many the search goes on from
 ROUNDS, PROPOSALS, WIDEST, NARROWEST = 40, 96, 0.15, 5e-4  # steps around the best points, in shares
+MOVED, PER_SHARE = 5, 4  # of many shares, how many a step moves on average, and how many rounds there are for each, if over 40
 TRIED = 48  # points that each draw tries in a round, where its own optimum is found
 SEARCHED = 500  # draws that the search takes the mean over, or 100 in the tail
 BLOCK = 4_000_000  # losses computed at once
@@ -120,9 +121,9 @@ class Search:
         scores = self.scores(points, draws)
         best = np.lexsort((scores[1], scores[0]))[:KEPT]
         points, scores = points[best], scores[:, best]
-        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
+        for step in _sizes(k):
             around = np.repeat(points, PROPOSALS // len(points), axis=0)
-            moved = within(around + step * rng.standard_normal(around.shape), *box)
+            moved = within(around + step * _directions(rng, around.shape), *box)
             tried = self.scores(moved, draws)
             points, scores = np.vstack([points, moved]), np.hstack([scores, tried])
             best = np.lexsort((scores[1], scores[0]))[:KEPT]
@@ -133,8 +134,8 @@ class Search:
         """The best mixture (s, k) within bounds of each of some draws, and its weighted loss (s,)."""
         rng, k = np.random.default_rng([self.seed, Stream.NEW_RUN, 1]), len(self.shares)
         best, loss = self.choose_each(within(np.vstack([known, np.eye(k)]), *box), draws)
-        for step in np.geomspace(WIDEST, NARROWEST, ROUNDS):
-            moved = best[:, None] + step * rng.standard_normal((draws.size, TRIED, k))
+        for step in _sizes(k):
+            moved = best[:, None] + step * _directions(rng, (draws.size, TRIED, k))
             points = within(moved.reshape(-1, k), *box).reshape(moved.shape)
             best, loss = self.choose_each(np.concatenate([best[:, None], points], axis=1), draws)
         return best, loss
@@ -181,6 +182,16 @@ class Search:
                 rows.append({"mixture": name, "domain": domain.name, "weight": weight, **ends, "limit": limit, "limit_prob": held})
         table = pd.DataFrame(rows)
         return table if self.limits else table.drop(columns=["limit", "limit_prob"])
+
+
+def _sizes(shares: int) -> Array:
+    return np.geomspace(WIDEST, NARROWEST, max(ROUNDS, PER_SHARE * shares))
+
+
+def _directions(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Random directions (…, k). Of many shares, most are 0 in the best mixture, and a step in all of them would leave that."""
+    normal, shares = rng.standard_normal(shape), shape[-1]
+    return normal if shares <= MOVED else normal * (rng.random(shape) < MOVED / shares)
 
 
 def within(points: Array, low: Array, high: Array) -> Array:

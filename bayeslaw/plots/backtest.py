@@ -10,7 +10,7 @@ import numpy as np
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import counted
-from bayeslaw.evaluation.backtest import BINS, IN_WORDS, Backtest, bin_name, inside
+from bayeslaw.evaluation.backtest import BINS, IN_WORDS, Backtest, bin_name, independent_runs, inside
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, SHARES, SMALL, failure, finish, has_failed, new_axes, share_interval
@@ -77,8 +77,8 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
 def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     """Draw the share of losses inside the 50, 80 and 90% intervals of their forecasts, by how far beyond the cut these were.
 
-    Each range of reach is one point in the middle of its forecasts' distances. Its bar is an interval of the share in which every
-    run counts once, because its rows err together. Dotted lines are the shares that the intervals should hold.
+    Each range of reach is one point in the middle of its forecasts' distances. Its bar is an interval of the share in which runs
+    count and not rows, because the rows of a run err together. Dotted lines are the shares that the intervals should hold.
 
     Parameters
     ----------
@@ -132,10 +132,11 @@ def _coverage(ax: Axes, rows: pd.DataFrame, outcome: Outcome, x: str, title: str
     parts = [(part, ends) for part, ends in parts if len(part)]
     middle = np.array([part["reach"].mean() for part, _ in parts])
     runs = np.array([part["run"].nunique() for part, _ in parts])
+    independent = np.array([independent_runs(part) for part, _ in parts])
     far, near = 1.05 * max(float(rows["reach"].max()), 0.1), 1.2 * min(float(middle.min()), 0.0)
     for i, prob in enumerate(COVERED):
         share = np.array([inside(part, prob, outcome).mean() for part, _ in parts])
-        low, high = share_interval(share, runs)
+        low, high = share_interval(share, independent)
         at = middle + (i - 1) * 0.012 * far
         bars = [100 * (share - low), 100 * (high - share)]
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5, "mec": "white", "lw": 1.4, "ls": DASHES[i]}
@@ -146,5 +147,5 @@ def _coverage(ax: Axes, rows: pd.DataFrame, outcome: Outcome, x: str, title: str
         ax.text(place, -9, f"{number}", fontsize=SMALL, ha="center", va="center")
     ax.set(xlim=(near, far), ylim=(-16, 104))
     ax.set_yticks(range(0, 101, 20))
-    notes = [f"bars: {SHARES} where each run counts once; dotted: as it should be; below: runs"]
+    notes = [f"bars: {SHARES} where runs count, not rows; dotted: as it should be; below: runs"]
     return finish(ax, x, f"{outcome.plural} inside the interval (%)", title + failure(has_failed(rows)), notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ SLOPE_ROWS = 1000  # settings at which derivatives are taken
 NULL = 1e-9  # singular value of a null direction relative to the largest; measured ones lie below 4e-13 or above 3e-6
 ALARM = 0.01  # share of independent tables that are reported as correlated
 AVERAGED = 50  # draws over which the law's log loss is averaged for residuals
+CURVE = 3  # rows in which D rises, on average, from which on they are curves; in rows of any order it rises in two
 WIDTH = 1.1  # intervals that are too narrow by a smaller factor are not worth a warning
 
 
@@ -127,7 +128,8 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
 def independence_check(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Check | None:
     """Check whether residuals of a fit without a run effect are correlated within runs; None where no two rows share a run.
 
-    In a table that names no runs, rows count as one run if they share all covariates but D.
+    In a table that names no runs, rows that share all covariates but D count as one run as long as D rises from row to row, as it
+    does along a curve; where it seldom does, all of them count as one.
 
     Parameters
     ----------
@@ -135,14 +137,25 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, Arr
     observed : Observations
     draws : mapping of parameter to array (chains, draws)
     """
-    group, others = observed.run, [name for name in law.covariates if name != "D"]
-    sharing, suggestion = "of one run", "fit noise with a run effect"
-    unnamed = observed.run_names == tuple(f"row {row}" for row in observed.rows)
-    if unnamed and others:
-        columns = np.stack([observed.covariates[name] for name in others])
-        group = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
-        sharing, suggestion = f"at one {', '.join(others)}", "name the runs in a column `run`, for noise with a run effect"
+    group, sharing, suggestion = observed.run, "of one run", "fit noise with a run effect"
+    if observed.run_names == tuple(f"row {row}" for row in observed.rows):
+        group, sharing = _likely_runs(observed, [name for name in law.covariates if name != "D"])
+        suggestion = "name the runs in a column `run`, for noise with a run effect"
     return correlation_check(residuals(law, observed, draws), group, len(law.parameters), sharing, suggestion)
+
+
+def _likely_runs(observed: Observations, others: Sequence[str]) -> tuple[Index, str]:
+    """Return for each row the code of the run that it is likely of, by its other covariates than D and its place, and in words."""
+    columns = np.stack([observed.covariates[name] for name in others] or [np.zeros(observed.rows.size)])
+    alike = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
+    sharing = f"at one {', '.join(others)}" if others else "without a run"
+    if "D" in observed.covariates:
+        order, curve = np.lexsort((observed.rows, alike)), np.empty_like(alike)
+        falls = np.diff(observed.covariates["D"][order], prepend=np.inf) <= 0
+        curve[order] = np.cumsum(falls | (np.diff(alike[order], prepend=-1) != 0)) - 1
+        if alike.size >= CURVE * (int(curve.max()) + 1):
+            return curve, f"{sharing} whose D rises from row to row"
+    return alike, sharing
 
 
 def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Check | None:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bayeslaw.core.html import table
+from bayeslaw.evaluation.backtest import independent_runs
 from bayeslaw.evaluation.on_record import Calibration, Record
 from bayeslaw.plots.backtest import plot_record
 from bayeslaw.plots.fit import plot_coverage, plot_transforms
@@ -78,7 +79,7 @@ def _pictures(calibration: Calibration) -> dict[str, Picture]:
 
     def calibrated(figure: Figure) -> None:
         above, below = figure.subplots(2, 1)
-        plot_coverage(calibration.transforms, above, runs=runs, outcome=outcome)
+        plot_coverage(calibration.transforms, above, runs=independent_runs(calibration.rows), outcome=outcome)
         plot_transforms(calibration.transforms, below, outcome=outcome)
 
     return {

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,14 +20,16 @@ from scipy.stats import binom
 import bayeslaw
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.backtest import Backtest, Beyond, backtest, forecasts_beyond
-from bayeslaw.evaluation.on_record import OPEN, PART, SETTLED, expected, record
+from bayeslaw.evaluation.on_record import OPEN, PART, SETTLED, Calibration, expected, record
 from bayeslaw.evaluation.prediction import FORMAT, KIND, OF_ROWS, TOP, Prediction, read_prediction, register
 from bayeslaw.evaluation.prediction_schema import FILE, prediction_schema
+from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.evaluation.sealed import seal
 from bayeslaw.evaluation.settlement import settle
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.outcome import LOSS
 from bayeslaw.posterior.fit import Fit
 from tests import oracles, outcomes
 from tests.errors import fails, faults
@@ -130,6 +133,10 @@ def test_rows_that_the_fit_had_are_left_out_as_score_leaves_them_out() -> None:
     counts = ["rows", "seen_rows_left_out", "base_rows_left_out", "sample"]
     assert result[counts].equals(wanted[counts])
     np.testing.assert_allclose(result["crps"], wanted["crps"], rtol=1e-12)
+    rounded = both.assign(loss=both["loss"].round(4))  # of runs that the fit had, in a table with fewer decimals
+    again = settle(register(chinchilla(), both), rounded).table
+    assert again[counts].equals(bayeslaw.score(chinchilla(), rounded)[counts])
+    assert again["seen_rows_left_out"].item() == len(seen)
     prediction = register(chinchilla(), seen)
     with fails("nothing-held-out", "in_sample=True"):
         settle(prediction, seen)
@@ -342,6 +349,15 @@ def test_a_difference_may_be_allowed() -> None:
             settle(prediction, HELD, tolerance=wrong)
 
 
+def test_a_tolerance_takes_no_forecast_from_the_row_that_has_its_setting() -> None:
+    """1.015e9 lies within 5% of both registered sizes: it settles the one that no other row has, whichever row comes first."""
+    prediction = register(chinchilla(), pd.DataFrame({"N": [1e9, 1.04e9], "D": 2e10}))
+    measured_ = pd.DataFrame({"N": [1.015e9, 1e9], "D": 2e10, "loss": [2.5, 2.6]})
+    for table in (measured_, measured_.iloc[::-1].reset_index(drop=True)):
+        rows = settle(prediction, table, tolerance=0.05).rows
+        assert dict(zip(rows["row"], rows["loss"], strict=True)) == {1: 2.6, 2: 2.5}
+
+
 @pytest.mark.slow
 def test_a_forecast_is_settled_once() -> None:
     prediction, table = register(small_line(), new_line()), new_line()
@@ -467,6 +483,21 @@ def test_the_range_of_right_intervals_is_binomial() -> None:
     low, high = expected(0.9, 30)
     assert binom.cdf(round(30 * low) - 1, 30, 0.9) < 0.05 <= binom.cdf(round(30 * low), 30, 0.9)
     assert binom.cdf(round(30 * high) - 1, 30, 0.9) < 0.95 <= binom.cdf(round(30 * high), 30, 0.9)
+
+
+@pytest.mark.parametrize("sizes", [[5] * 8, [20, 20, 20, 1, 1, 1, 1, 1], [91] + 9 * [1], [10, 8, 6, 4, 2, 1]])
+def test_the_range_of_right_intervals_holds_with_runs_of_any_numbers_of_rows(sizes: list[int]) -> None:
+    """If the rows of a run lie all inside their intervals or all outside, of all ways in which runs may do so."""
+    run, count = np.repeat(np.arange(len(sizes)), sizes), np.array(sizes)
+    cells = {f"eti{100 * prob:g}_{end}": side for prob in COVERED for end, side in (("lb", 0.0), ("ub", 2.0))}
+    rows = pd.DataFrame({"run": run, "row": np.arange(run.size), "reach": 0.7, "loss": 1.0, "median": 1.0, "crps": 0.1, **cells})
+    table = Calibration(LOSS, "nats/token", rows.assign(cut="p.json", checks="passed")).table.iloc[-1]
+    ways = np.array(list(product((0, 1), repeat=len(sizes))))
+    share = ways @ count / count.sum()
+    for prob in COVERED:
+        low, high = (table[f"expected{100 * prob:g}_{end}"] for end in ("lb", "ub"))
+        chance = prob ** ways.sum(axis=1) * (1 - prob) ** (1 - ways).sum(axis=1)
+        assert chance[(share >= low - 1e-9) & (share <= high + 1e-9)].sum() >= 0.9
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.inference import point as point_module
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.pooling import with_by
 from tests import oracles
 from tests.errors import fails
 from tests.oracles import LAWS, Array
@@ -91,6 +92,22 @@ def test_predictions_are_the_laws(pointed: PointFit) -> None:
     assert {name: values.tolist() for name, values in pointed.draws.items()} == {k: [v] for k, v in pointed.parameters.items()}
 
 
+@pytest.mark.slow
+def test_a_column_by_which_parameters_differ_is_a_setting() -> None:
+    table = pd.concat([noisy(i).assign(domain=i, run=f"of {i}, " + noisy(i)["run"]) for i in (1, 2)], ignore_index=True)
+    fit = point_fit(with_by(load_law("chinchilla"), {"E": "domain"}), table, starts=2)
+    settings = {"N": np.array([1e8, 1e10]), "D": 1e11}
+    for domain in (1, 2):
+        values = {**fit.parameters, "E": fit.parameters[f"E_{domain}"]}
+        wanted = oracles.chinchilla(values, {"N": settings["N"], "D": np.full(2, 1e11)})
+        np.testing.assert_allclose(fit.predict({**settings, "domain": domain}), wanted)
+        np.testing.assert_allclose(fit.predict(pd.DataFrame({**settings, "domain": [float(domain)] * 2})), wanted)
+    with fails("unknown-level", "domain '3' is not among 1, 2"):
+        fit.predict({**settings, "domain": 3})
+    with fails("missing-column", "N, D, domain; domain is missing"):
+        fit.predict(settings)
+
+
 def test_starts_are_listed_best_first(pointed: PointFit) -> None:
     reached = pointed.starts["objective"].to_numpy()
     assert reached.size == 10
@@ -145,6 +162,30 @@ def test_runs_are_resampled_whole(pointed: PointFit, monkeypatch: pytest.MonkeyP
     assert any(len(set(weights[code == 0])) > 1 for weights in seen)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["run", "row"])
+def test_every_resample_has_all_values_by_which_parameters_vary(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A floor of a domain of which no run was drawn would be that of the random start, whatever the floors of the others."""
+    runs = [noisy(seed).assign(domain=domain) for seed, domain in enumerate(("web", "code", "books"))]
+    table = pd.concat([t[t["run"].isin(t["run"].unique()[:2])].assign(run=t["domain"] + t["run"]) for t in runs], ignore_index=True)
+    fit = point_fit(with_by(load_law("chinchilla"), {"E": "domain"}), table, starts=2)
+    seen: list[Array] = []
+    original = point_module.Problem.objective
+
+    def watched(self: object, delta: float, weights: Array) -> object:
+        seen.append(weights)
+        return original(self, delta, weights)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(point_module.Problem, "objective", watched)
+    fit.bootstrap(20, by=by)
+    domain = np.array([name.partition("run")[0] for name in fit.observed.run_names])[fit.observed.run]
+    for weights in seen:
+        rows = {name: (weights[domain == name].sum(), (domain == name).sum()) for name in ("web", "code", "books")}
+        assert all(drawn == had for drawn, had in rows.values()), rows
+    assert len(seen) == 20
+    assert len({weights.tobytes() for weights in seen}) > 10
+
+
 def test_base_rows_are_left_out(pointed: PointFit) -> None:
     table = noisy()
     fit = point_fit("chinchilla", pd.concat([table, table.head(2).assign(D=0.0, loss=9.0)]), starts=10)
@@ -180,6 +221,18 @@ def test_unusable_options_of_the_bootstrap_are_refused(
 ) -> None:
     with fails(code, named):
         pointed.bootstrap(**options)  # type: ignore[arg-type]
+
+
+def test_a_bootstrap_that_would_repeat_the_fit_is_refused() -> None:
+    """Intervals of its resamples would have no width."""
+    table = noisy()
+    first = table["run"] == table["run"].iloc[0]
+    with fails("nothing-to-resample", "several runs, and there is one:", "by 'row'"):
+        point_fit("chinchilla", table[first], starts=1).bootstrap(2)
+    apart = point_fit(with_by(load_law("chinchilla"), {"E": "domain"}), table.assign(domain=table["run"]), starts=1)
+    with fails("nothing-to-resample", "each is the only one of its domain", "by 'row'"):
+        apart.bootstrap(2)
+    assert apart.bootstrap(1, by="row")["alpha"].shape == (1,)
 
 
 @pytest.mark.slow

@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.laws.card import load_law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.planning.mix import mix
-from bayeslaw.planning.mix_search import within
+from bayeslaw.planning.mix_search import Domain, Search, within
 from bayeslaw.plots.mix import plot_mix
+from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command
@@ -64,6 +66,32 @@ def test_the_best_mixture_is_that_of_a_fine_grid(fits: dict[str, Fit], weights: 
     row = found.table.set_index("mixture").loc["recommended"]
     assert mean.min() - 2e-4 <= row["loss_mean"] <= mean.min() + 1e-5
     assert sum(present(found.best).values()) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shares", [5, 20])
+def test_the_best_mixture_of_many_shares_is_found(shares: int) -> None:
+    """The weighted loss is convex: it lies above its tangents, which bound by how much a better mixture could lower it."""
+    rng, size = np.random.default_rng(shares), 200
+    names = [f"s{i}" for i in range(shares)]
+    law, t = load_law("data-mixing", shares=names), rng.normal(0, 1.5, (8, shares)) - 1.5 * np.eye(shares)[:8].sum(axis=0)
+    values = t[:, None] + 0.15 * rng.standard_normal((8, size, shares))
+    domains = [
+        Domain(f"d{i}", (LawDraws(law, {"c": np.full(size, 1.5), "k": np.full(size, 0.6)} | dict(zip(
+            (f"t_{name}" for name in names), values[i].T, strict=True))),), np.ones(size), "nats/token")
+        for i in range(8)
+    ]  # fmt: skip
+    search, every = Search(domains, np.full(8, 1 / 8), {}, 0.9, None, tuple(names), 0), np.arange(size)
+
+    def excess(x: np.ndarray, draws: np.ndarray) -> float:
+        slope = np.einsum("dsk,ds->k", values[:, draws], 0.6 * np.exp(values[:, draws] @ x)) / (8 * draws.size)
+        return float(slope @ x - slope.min())
+
+    box, even = (np.zeros(shares), np.ones(shares)), np.full((1, shares), 1 / shares)
+    best, _ = search.least(box, even, every, every)
+    assert excess(best, every) < 1e-4 < 0.01 < excess(even[0], every)
+    own, _ = search.each(box, np.vstack([even, best]), every[:5])
+    assert max(excess(x, every[i : i + 1]) for i, x in enumerate(own)) < 1e-3
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from scipy import stats
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
+from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.identifiability import (
     ALARM,
     FEW,
@@ -241,6 +242,30 @@ def test_run_effects_are_found_in_a_table(named: bool) -> None:
         checks[effect] = check
     assert (checks[0.0].passed, checks[0.03].passed) == (True, False)
     assert ("of one run" if named else "at one N, r") in checks[0.03].text
+
+
+def test_curves_of_several_runs_of_one_size_are_told_apart_by_rising_tokens(rng: np.random.Generator) -> None:
+    """Effects of four runs of each size cancel in the mean of the size; without the order of rows, nothing tells them apart."""
+    law, truth = load_law("chinchilla"), oracles.typical(load_law("chinchilla"))
+    draws = {k: np.full((2, 30), v) for k, v in truth.items()}
+    size, run = np.repeat([1e8, 3e8, 1e9], 48), np.repeat(np.arange(12), 12)
+    tokens = size * np.tile(np.geomspace(1, 20, 12), 12) * (1 + 0.01 * run)
+    expected, effect = oracles.chinchilla(truth, {"N": size, "D": tokens}), np.tile([1, -1, 1, -1], 3)[run]
+    point = 0.001 * rng.standard_normal(run.size)
+
+    def check(effect_size: float, order: NDArray[np.int64]) -> Check:
+        table = pd.DataFrame({"N": size, "D": tokens, "loss": expected * np.exp(effect_size * effect + point)}).iloc[order]
+        return present(independence_check(law, oracles.observed(law, table.reset_index(drop=True)), draws))
+
+    curve_by_curve = np.arange(run.size)
+    assert check(0.0, curve_by_curve).passed
+    found = check(0.005, curve_by_curve)
+    assert not found.passed
+    assert found.text.startswith("residuals of points at one N whose D rises from row to row correlate by")
+    for order in (rng.permutation(run.size), curve_by_curve[::-1]):
+        other = check(0.005, order)
+        assert other.passed
+        assert other.text.startswith("residuals of points at one N correlate by")
 
 
 def test_named_runs_of_one_row_each_are_not_grouped() -> None:
