@@ -147,7 +147,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    print(banner("forecasts") + "\n")
+    print("# Forecasts of measured losses: unseen stages and sizes\n\n" + banner("forecasts") + "\n")
+    print((__doc__ or "").split("\n\n", 2)[2])
     with ProcessPoolExecutor(2) as pool:
         for table in ("runs.csv", "runs-docs.csv"):
             sizes = sorted(pd.read_csv(DATA / table)["N"].unique())
