@@ -142,8 +142,8 @@ def fit(
     checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
     if note := repeats_note(runs, law):
         ways = {
-            "`--duplicates drop`": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
-            "`--where \"run != 'NAME'\"` leaves out a run": bool(same_in_other_runs(runs.frame, law)),
+            "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
+            "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(runs.frame, law)),
             f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
         }
         needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out

@@ -131,12 +131,12 @@ def _kind(frame: pd.DataFrame, name: str) -> str:
     if step is None or not unknown or any(is_other_loss(c) for c in rest):
         raise BayeslawError(
             f"{name}: no column is a validation loss by its name ({', '.join(map(repr, columns[:8]))}). Name it by --loss "
-            "COLUMN or in a mapping file, or give the kind of file by --from.",
+            "COLUMN (losses='COLUMN') or in a mapping file, or give the kind of file by --from (kind=).",
             code="no-loss",
         )
     if len(unknown) < len(rest) or any(c.lower().endswith("loss") for c in unknown):
         shown = ", ".join(map(repr, unknown[:4]))
-        message = f"{name}: columns {shown} may be runs (--from wide) or losses of several domains (--from table)."
+        message = f"{name}: columns {shown} may be runs (--from wide) or losses of several domains (--from table; in Python kind=)."
         raise BayeslawError(message, code="runs-or-domains")
     return "wide"
 

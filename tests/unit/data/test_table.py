@@ -528,7 +528,7 @@ def test_tokens_in_billions_are_found_where_a_law_describes_few_tokens() -> None
     assert not check(read_runs(table), law)
     (fault,) = check(read_runs(table.assign(D=table["D"] / 1e9)), law)
     assert fault.problem.endswith("is it in billions?")
-    assert "--column D=COLUMN:M (or :B)" in fault.suggestion
+    assert "--column D=COLUMN:M or :B (columns={'D': 'COLUMN:M'})" in fault.suggestion
 
 
 @pytest.mark.parametrize(("most", "units"), [(5.6e10, "millions or in billions"), (5.6e11, "millions")])
