@@ -85,7 +85,8 @@ def check(runs: Runs, law: Law | str | Path, *, purpose: Purpose = "fit") -> lis
         faults += tokenizer_faults(frame, law)
     for column, known in law.levels.items():
         if column in frame:
-            hint = "; --as new-group (as_='new-group') forecasts it as a new one" if purpose == "forecast" else ""
+            new = "; `bayeslaw forecast --as new-group` (forecast(as_='new-group')) forecasts it as a new one"
+            hint = new if purpose == "forecast" else ""
             faults += _check_level(frame, column, known, hint)
     of_mixture, percentages = _check_shares(frame[~base], law)
     faults += of_mixture

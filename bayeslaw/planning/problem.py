@@ -579,13 +579,20 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
     chosen = dict(given or {})
+    known = [*posterior.levels, *{fit.observed.group_column for fit, _ in posterior.selections if fit.observed.group_column}]
+    if strange := [column for column in chosen if column not in known]:
+        differ = f"they differ by {', '.join(known)}" if known else "they differ by no column"
+        problem = (
+            f"Parameters of {posterior.name} don't differ by {strange[0]!r}, of which a value is given for the {role}; {differ}."
+        )
+        raise BayeslawError(f"{problem}{nearest(strange[0], known)}", code="unknown-column")
     for column, values in posterior.levels.items():
         if own := [value for value in (name, role) if value in values]:
             chosen.setdefault(column, own[0])
         if column not in chosen:
             raise BayeslawError(
                 f"{posterior.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "
-                f"(--{role}-set {column}={values[0]}).",
+                f"(--{role}-set {column}={values[0]}, {role}_levels={{{column!r}: {values[0]!r}}}).",
                 code="missing-level",
             )
     return {k: str(v) for k, v in chosen.items()}

@@ -18,7 +18,7 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
-from bayeslaw.data.logs.log import SPLIT, Log, Meanings, meanings
+from bayeslaw.data.logs.log import BY_KIND, SPLIT, Log, Meanings, meanings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
@@ -102,7 +102,7 @@ def import_runs(
     losses = [losses] if isinstance(losses, str) else losses
     domains = [domains] if isinstance(domains, str) else domains
     given = LogMap() if map is None else mapping(map) if isinstance(map, Mapping) else read_mapping(map)
-    for name, value, known in (("from", kind, KINDS), ("resumed", resumed, RESUMED), ("nan", nan, NAN)):
+    for name, value, known in (("The kind of log", kind, KINDS), ("resumed", resumed, RESUMED), ("nan", nan, NAN)):
         if value is not None and value not in known:
             message = f"{name} is {value!r}; it must be {' or '.join(known)}.{nearest(str(value), known)}"
             raise BayeslawError(message, code="unknown-option")
@@ -155,7 +155,7 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
     states = sorted(folder.rglob("trainer_state.json"))
     if kind is None and events and states:
         both = f"{folder} has event files of TensorBoard and trainer_state.json"
-        message = f"{both}: choose one by --from tensorboard or --from trainer (kind=)."
+        message = f"{both}: choose one, tensorboard or trainer, by {BY_KIND}."
         raise BayeslawError(message, code="ambiguous-folder")
     if events and kind in (None, "tensorboard"):
         runs = [path.parent.relative_to(folder).as_posix() for path in events]

@@ -16,6 +16,8 @@ LOGGER_STEPS = ("_step",)  # the logger's count
 TIMES = re.compile(r"^(relative_time.*|wall_time|_?runtime|_?timestamp|time|created)$")
 SPREADS = re.compile(r"__(min|max|std|stddev|stderr)$", re.IGNORECASE)
 
+BY_KIND = "--from (of watch --kind, kind=)"  # what chooses the kind of a log
+
 SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
 _PLAIN = re.compile(rf"^{SPLIT}[/_.-]?(?:loss|nll|cross_entropy|ce_loss|lm_loss)$")
 _DOMAINS = (
