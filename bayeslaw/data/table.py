@@ -355,21 +355,27 @@ def _read(path: Path) -> pd.DataFrame:
         raise BayeslawError(f"There is no file {path}.", code="no-such-file")
     try:
         if suffix == ".parquet":
-            return _parquet(path)
+            return read_parquet(path)
         return _records(path) if suffix.startswith(".json") else _text_table(path, "," if suffix == ".csv" else "\t")
     except pd.errors.EmptyDataError:
         raise BayeslawError(
             f"{path.name} is empty: a table begins with the names of its columns.", code="unreadable-table"
         ) from None
-    except (ValueError, OSError, ImportError, RecursionError) as error:
+    except BayeslawError:
+        raise
+    except (ValueError, OSError, RecursionError) as error:
         message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
         raise BayeslawError(message, code="unreadable-table") from None
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def read_parquet(path: Path) -> pd.DataFrame:
+    """Read a file in Parquet; faults of its content are ValueErrors or OSErrors."""
     try:
         return pd.read_parquet(path)
-    except (ValueError, OSError, ImportError):
+    except ImportError:
+        message = f"{path.name} is written as Parquet: pip install 'bayeslaw[parquet]' to read it."
+        raise BayeslawError(message, code="missing-package") from None
+    except (ValueError, OSError):
         raise
     except Exception as error:  # metadata for pandas that lack a key, or have one of another type
         raise ValueError(f"its metadata are damaged ({type(error).__name__}: {error})") from None
