@@ -104,7 +104,7 @@ def convert(
     """Convert losses to another unit, so that those of several tokenizers can be compared."""
     from bayeslaw.core.files import write_text
     from bayeslaw.core.text import counted
-    from bayeslaw.core.units import convert_table, unit
+    from bayeslaw.core.units import RATIOS, convert_table, unit
 
     options.check_outputs("A table of runs", output, inputs=[runs])
     table, answer = bayeslaw.read_runs(runs, columns=options.columns_of(column)), Answer()
@@ -121,8 +121,8 @@ def convert(
     write_text(output, new.to_csv(index=False))
     before = table.unit if from_ is None else unit(from_)
     answer.say(f"{counted(len(new), 'loss')} from {before} to {unit(to)} written to {output}")
-    ratio = bytes_per_token if bytes_per_token in frame else "bytes_per_token"
-    if ratio in frame and frame[ratio].nunique() > 1:
+    ratio = next((c for c in (bytes_per_token, characters_per_token, *RATIOS.values()) if c in frame), None)
+    if ratio is not None and frame[ratio].nunique() > 1:
         amounts = [name for name in ("D", "U", "pretrain_tokens", "atpp", "ptpp") if name in frame]
         if amounts:
             answer.say(f"note: still in tokens of each row's own tokenizer, by which its FLOPs are counted: {', '.join(amounts)}")

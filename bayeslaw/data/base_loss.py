@@ -76,7 +76,9 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
             yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
     for row in frame.index[known & ~start & (ratio > MOST_FALL) & of_source]:
         problem = f"base_loss {base[row]:g} is {ratio[row]:.1f} times the loss after adaptation: is it a perplexity?"
-        suggestion = "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity"
+        suggestion = (
+            "give it in the unit of the losses, or with its own: --column base_loss=COLUMN:perplexity (in Python in columns)"
+        )
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "base-loss-in-another-unit")
 
 

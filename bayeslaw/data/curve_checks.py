@@ -79,7 +79,7 @@ def loss_columns(frame: pd.DataFrame, name: str, asked: Collection[str] | None) 
         hint = " train_loss is the noisy loss of single batches and is read only if losses=['train_loss'] asks for it."
         message = (
             f"{name} has no losses: it needs a column loss, or one for each domain such as source_loss; there are "
-            f"{', '.join(given)}. Name another by --column loss=COLUMN."
+            f"{', '.join(given)}. Name another by --column loss=COLUMN (columns={{'loss': 'COLUMN'}})."
         )
         raise BayeslawError(message + (hint if "train_loss" in frame else ""), code="no-loss")
     if not wide:
@@ -127,11 +127,12 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
     """Return the rows that have a run and a step, and the faults of runs, steps and rates."""
     given = [str(c) for c in frame]
     if missing := [c for c in ("step", "lr") if c not in frame]:
-        needed = f"every row needs run, step and lr; there are {', '.join(given)}. Name another column by --column"
+        needed = f"every row needs run, step and lr; there are {', '.join(given)}. Name another by"
         how = {
-            "lr": f"{needed} lr=COLUMN, or lr=COLUMN:FACTOR where that is not the rate itself: of percentages of the highest rate "
-            "a hundredth of that.",
-            "step": f"{needed} step=COLUMN; from tokens, step=COLUMN:FACTOR with all digits of 1 / tokens of a step.",
+            "lr": f"{needed} --column lr=COLUMN (columns={{'lr': 'COLUMN'}}), or lr=COLUMN:FACTOR where that is not the rate "
+            "itself: of percentages of the highest rate a hundredth of that.",
+            "step": f"{needed} --column step=COLUMN (columns={{'step': 'COLUMN'}}); from tokens, step=COLUMN:FACTOR "
+            "with all digits of 1 / tokens of a step.",
         }
         problem = "column {} is missing"
         raise TableError(
@@ -172,7 +173,10 @@ def _check_cells(frame: pd.DataFrame) -> Iterable[Fault]:
         yield from cell_faults(frame, "batch", frame["batch"] <= 0, problem, suggestion, "batch-not-positive")
     yield from cell_faults(frame, "lr", lr < 0, "lr {value} is negative", "give the learning rate of the step", "negative-rate")
     problem = "lr {value} is above 1: is it in units of 1e-4, or in percent of the highest rate?"
-    suggestion = "give the rate itself, such as 3e-4, or what it is to be multiplied by: --column lr=COLUMN:1e-4"
+    suggestion = (
+        "give the rate itself, such as 3e-4, or what it is to be multiplied by: --column lr=COLUMN:1e-4 "
+        "(columns={'lr': 'COLUMN:1e-4'})"
+    )
     yield from cell_faults(frame, "lr", lr > HIGHEST, problem, suggestion, "rate-too-large")
 
 
@@ -202,8 +206,8 @@ def _check_order(frame: pd.DataFrame) -> Iterable[Fault]:
     keys = [frame["run"], *([frame["domain"].fillna("")] if "domain" in frame else [])]
     before = frame.groupby(keys, sort=False)["step"].shift()
     suggestion = (
-        "keep one row a step (`bayeslaw import TABLE -o NEW.csv --curves --resumed last` keeps the later ones), or give a resumed "
-        "part a run of its own, with parent and parent_step"
+        "keep one row a step (`bayeslaw import TABLE -o NEW.csv --curves --resumed last`, in Python import_runs(…, curves=True, "
+        "resumed='last'), keeps the later ones), or give a resumed part a run of its own, with parent and parent_step"
     )
     bad = frame["step"] <= before
     rows = frame[bad].assign(before=before[bad])
@@ -321,7 +325,7 @@ def _joined(curve: Curve, parent: Curve, after: float | None, row: int, *, check
     spacing = float(np.median(np.diff(curve.logged_steps if curve.logged_steps.size > 1 else np.append(0, parent.logged_steps))))
     if check and not faults and begins >= step and begins > 2 * spacing:  # a log of its own would begin after a spacing
         problem = f"run {name} begins at step {begins:g}, beyond step {step:g} of {other}: do its steps go on from those?"
-        suggestion = "steps count from a run's own start: if these do, add --steps own, else --steps continued"
+        suggestion = "steps count from a run's own start: if these do, add --steps own (steps='own'), else continued"
         faults.append(Fault(row, "step", f"{begins:g}", problem, suggestion, "steps-of-the-parent"))
     return replace(curve, parent_step=int(step)), faults
 

@@ -322,7 +322,8 @@ def _schedule(curve: Curve, curves: Mapping[str, Curve], start: Point | None) ->
         )
     if rates.max() == 1:
         notes.append(
-            f"{curve.run}: its highest rate is 1; if rates are shares of the highest, give that, such as --column lr=COLUMN:3e-4"
+            f"{curve.run}: its highest rate is 1; if rates are shares of the highest, give that, such as --column lr=COLUMN:3e-4 "
+            "(columns={'lr': 'COLUMN:3e-4'})"
         )
     gaps, change = np.diff(steps), np.abs(np.diff(rates))
     wide = np.flatnonzero((gaps > 1) & (change > WIDE_GAP * rates.max()))

@@ -20,6 +20,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.files import write_text
+from bayeslaw.data.table import read_parquet
 
 HOST = "https://raw.githubusercontent.com"
 CACHE = "BAYESLAW_CACHE"  # the environment variable that names a folder for downloads
@@ -362,11 +363,7 @@ def _parquet(stem: str, note: str) -> Form:
     """Return the form of a set published as Parquet, one file for each split."""
 
     def form(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
-        try:
-            parts = [pd.read_parquet(path).assign(split=Path(name).name.split("-")[0]) for name, path in files.items()]
-        except ImportError:
-            message = "This set is published as Parquet: pip install 'bayeslaw[parquet]' to read it."
-            raise BayeslawError(message, code="missing-package") from None
+        parts = [read_parquet(path).assign(split=Path(name).name.split("-")[0]) for name, path in files.items()]
         return {stem: pd.concat(parts)}, [note]
 
     return form

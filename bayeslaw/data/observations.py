@@ -124,7 +124,9 @@ class Observations:
         if (bad := np.flatnonzero(codes < 0)).size:
             value = frame[column].iloc[bad[0]]
             known = f"is not among {', '.join(names)}, and the fit's noise differs by {column} and is known for those only"
-            message = f"Row {frame.index[bad[0]]}: {column} {value!r} {known}. Name one of them, or fit without --noise-by."
+            message = (
+                f"Row {frame.index[bad[0]]}: {column} {value!r} {known}. Name one of them, or fit without a noise by {column}."
+            )
             raise BayeslawError(message, code="unknown-group")
         return codes.astype(np.int64)
 

@@ -30,8 +30,8 @@ ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
 FIRST = 6  # rows that a notebook shows
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
-COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map)'
-THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map)"
+COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map, map=)'
+THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map, map=)"
 AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
 EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
 
@@ -355,21 +355,27 @@ def _read(path: Path) -> pd.DataFrame:
         raise BayeslawError(f"There is no file {path}.", code="no-such-file")
     try:
         if suffix == ".parquet":
-            return _parquet(path)
+            return read_parquet(path)
         return _records(path) if suffix.startswith(".json") else _text_table(path, "," if suffix == ".csv" else "\t")
     except pd.errors.EmptyDataError:
         raise BayeslawError(
             f"{path.name} is empty: a table begins with the names of its columns.", code="unreadable-table"
         ) from None
-    except (ValueError, OSError, ImportError, RecursionError) as error:
+    except BayeslawError:
+        raise
+    except (ValueError, OSError, RecursionError) as error:
         message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
         raise BayeslawError(message, code="unreadable-table") from None
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def read_parquet(path: Path) -> pd.DataFrame:
+    """Read a file in Parquet; faults of its content are ValueErrors or OSErrors."""
     try:
         return pd.read_parquet(path)
-    except (ValueError, OSError, ImportError):
+    except ImportError:
+        message = f"{path.name} is written as Parquet: pip install 'bayeslaw[parquet]' to read it."
+        raise BayeslawError(message, code="missing-package") from None
+    except (ValueError, OSError):
         raise
     except Exception as error:  # metadata for pandas that lack a key, or have one of another type
         raise ValueError(f"its metadata are damaged ({type(error).__name__}: {error})") from None
@@ -381,7 +387,7 @@ def _text_table(path: Path, separator: str) -> pd.DataFrame:
         raise ValueError("it holds NUL bytes: save it as UTF-8 text")
     header = content.partition(b"\n")[0].decode("utf-8-sig")
     if separator not in header and (other := next((s for s in SEPARATORS if s in header), "")):
-        way = f"`bayeslaw import` reads it with delimiter = {json.dumps(other)} in a file of --map"
+        way = f"`bayeslaw import` reads it with delimiter = {json.dumps(other)} in a file of --map (map=)"
         raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells; {way}")
     frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
     if not isinstance(frame.index, pd.RangeIndex):
@@ -434,7 +440,8 @@ def _renamed(
             ours, factor = column.strip(), 1.0
         if ours in sources:
             problem, choice = f"columns {sources[ours]!r} and {column!r} both mean {ours}", shlex.quote(f"{ours}={column}")
-            fault = Fault(None, column, "", problem, f"keep one, or choose it: --column {choice}", "two-columns-of-one-meaning")
+            way = f"keep one, or choose it: --column {choice} (columns={{{ours!r}: {column!r}}})"
+            fault = Fault(None, column, "", problem, way, "two-columns-of-one-meaning")
             raise TableError([fault], name)
         sources[ours] = column
         taken.add(column)
@@ -463,7 +470,7 @@ def _given(
         ours, scale = resolve(theirs, kind) or (theirs, 1.0)
         column, factor, of = named(ours, text, list(frame.columns))
         if column in given or ours in (other for other, _ in given.values()):
-            message = f"{name}: --column gives {column!r} or {ours} twice: each column has one meaning."
+            message = f"{name}: --column (columns=) gives {column!r} or {ours} twice: each column has one meaning."
             raise BayeslawError(message, code="two-meanings")
         given[column] = (ours, factor * scale)
         in_units |= {ours: of} if of else {}

@@ -31,7 +31,7 @@ def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
             why = (
                 "losses per token of different tokenizers can't be compared; bring them to one by "
                 f"{_conversion(column, unit_of(frame), 'BYTES')}, or let parameters vary by the column that tells the tokenizers "
-                "apart, such as --by E=tokenizer"
+                "apart, such as --by E=tokenizer (by={'E': 'tokenizer'})"
             )
             return [Fault(int(off.index[0]), column, f"{off.iloc[0]:g}", problem, why, "several-tokenizers")]
     return []

@@ -34,7 +34,8 @@ SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
-UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M (or :B)"
+UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
+VARY = "let parameters vary by it (--by E=domain, by={'E': 'domain'})"
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15' (in Python runs.where('loss < 15'))"
 SUM = 1e-3  # by which the shares of a mixture may miss 1
@@ -84,7 +85,8 @@ def check(runs: Runs, law: Law | str | Path, *, purpose: Purpose = "fit") -> lis
         faults += tokenizer_faults(frame, law)
     for column, known in law.levels.items():
         if column in frame:
-            hint = "; `bayeslaw forecast --as new-group` forecasts it as a new one" if purpose == "forecast" else ""
+            new = "; `bayeslaw forecast --as new-group` (forecast(as_='new-group')) forecasts it as a new one"
+            hint = new if purpose == "forecast" else ""
             faults += _check_level(frame, column, known, hint)
     of_mixture, percentages = _check_shares(frame[~base], law)
     faults += of_mixture
@@ -167,7 +169,7 @@ def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
     problem = f"{row_ranges(again.index)} repeat{'s' * (len(again) == 1)} {row_ranges(set(again))} exactly ({count})"
     suggestion = (
         "each would count as a new measurement; leave them out by --duplicates drop (in Python read_runs(…, "
-        "duplicates='drop')), or, if they are measurements, give each its own run or --duplicates keep"
+        "duplicates='drop')), or, if they are measurements, give each its own run or keep them ('keep')"
     )
     return [Fault(None, "run" if "run" in frame else law.outcome.name, "", problem, suggestion, "repeated-rows")]
 
@@ -257,7 +259,10 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     whole = {s: members for s, members in law.series.items() if not {*members} <= {*frame}}
     faults = []
     for series, members in law.series.items():
-        suggestion = f"{law.name} needs {len(members)}: `bayeslaw dynamics areas --nodes {len(members)}` computes them"
+        count = len(members)
+        suggestion = (
+            f"{law.name} needs {count}: `bayeslaw dynamics areas --nodes {count}` (Curves.runs(nodes={count})) computes them"
+        )
         nodes = [str(c) for c in frame if re.fullmatch(rf"{series}_\d+", str(c))]
         if not nodes:
             problem = f"columns {members[0]} to {members[-1]} are missing"
@@ -276,7 +281,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
         if all(name.endswith("_pt") for name in areas):
             suggestion += " An unknown pre-training has none: fit a law without them, such as cpt-dynamics-open."
     if {*law.shares} & {*missing}:
-        suggestion = f"Name the columns of your mixture's shares by --shares, such as --shares web,code. {suggestion}"
+        example = "--shares web,code (shares=['web', 'code'])"
+        suggestion = f"Name the columns of your mixture's shares, such as by {example}. {suggestion}"
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
     for c in columns:
         if c in missing:
@@ -344,7 +350,7 @@ def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
     """Find rows of checkpoints whose loss before adaptation is not known, and name the checkpoints."""
     missing = frame[frame[BASE_LOSS].isna()]
     names = [name for name in NAMED if name in frame]
-    others = "leave out these rows by --where, or " * (len(missing) < len(frame))
+    others = "leave out these rows (--where, runs.where), or " * (len(missing) < len(frame))
     suggestion = f"{MEASURE}; without it, {others}fit a law that does not need it"
     faults = list[Fault]()
     for model, rows in missing.groupby(names, dropna=False, sort=False) if names else [((), missing)]:
@@ -393,10 +399,12 @@ def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:
     total, names = shares.sum(axis=1, skipna=False), ", ".join(law.shares)
     if (abs(total / 100 - 1) <= SUM).all():
         problem = f"{names} sum to 100 in every row: are they percentages?"
-        suggestion = f"divide them by 100, or read them by --column {law.shares[0]}={law.shares[0]}:%, and so the others"
+        first = law.shares[0]
+        way = f"--column {first}={first}:% (columns={{{first!r}: '{first}:%'}})"
+        suggestion = f"divide them by 100, or read them by {way}, and so the others"
         return [Fault(None, law.shares[0], "", problem, suggestion, "shares-in-percent")], True
     off = frame.index[(abs(total - 1) > SUM) & ((shares >= 0) & (shares <= 1)).all(axis=1)]
-    suggestion = "shares of a mixture sum to one: correct them, or name all shares by --shares"
+    suggestion = "shares of a mixture sum to one: correct them, or name all shares (--shares, shares=)"
     sums = ((int(row), f"{total[row]:.6g}") for row in off)
     return [Fault(row, law.shares[0], value, f"{names} sum to {value}", suggestion, "shares-sum") for row, value in sums], False
 
@@ -431,7 +439,8 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
         problem = "losses are perplexities, and laws describe their logarithm"
-        whole = Fault(None, "unit", of, problem, f"convert them by `bayeslaw convert --to {NATS}`", "perplexities")
+        way = f"convert them by `bayeslaw convert --to {NATS}` (in Python bayeslaw.core.units.convert_table)"
+        whole = Fault(None, "unit", of, problem, way, "perplexities")
         below = "a perplexity is 1 or more: are these losses in nats/token?"
         return [whole, *cell_faults(frame, "loss", loss < 1, "perplexity {value} is below 1", below, "perplexity-below-1")]
     faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", LEAVE_OUT, "missing-loss")]
@@ -482,7 +491,8 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
     percent = wrong & (values > 1) & (values <= 100) & (high == 1)
     question = "is it in percent? Divide by 100"
     if values[finite].median() > 1:  # all of them are, it seems
-        question += f", or read it so: --column {shlex.quote(f'{name}={column or name}:%')}"
+        text = f"{column or name}:%"
+        question += f", or read it so: --column {shlex.quote(f'{name}={text}')} (columns={{{name!r}: {text!r}}})"
     faults += cell_faults(frame, name, percent, outside, question, "percent")
     faults += cell_faults(frame, name, wrong & ~percent, outside, remove, "out-of-bounds")
     if outcome.kind == "count" and outcome.items in frame and frame[outcome.items].dtype.kind in "fiu":
@@ -532,7 +542,7 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
     return pd.Series(False, index=frame.index)
 
 
-def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = "let parameters vary by it (--by E=domain)") -> str:
+def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = VARY) -> str:
     """Say why a table with losses of several validation domains can't be used with a law of one, or return ''.
 
     Parameters

@@ -241,7 +241,7 @@ def _costs(
     """Price of each run."""
     if cost == FLOPS and cost not in frame:
         if not {"N", "D"} <= set(frame):
-            problem = f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost)."
+            problem = f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost, cost=)."
             raise BayeslawError(problem, code="missing-column")
         tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
         values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
@@ -282,7 +282,7 @@ def _checkpoints(
     if checkpoint_cost is None or (checkpoint_cost == FLOPS and not {"N", "ptpp"} <= set(frame)):
         raise BayeslawError(
             f"{name}: the fit has no runs of checkpoint {missing[0]}, and there is no price for training it. Give a column "
-            "checkpoint_cost (0 where a checkpoint exists), or a price of 0 if all exist (--checkpoint-cost 0).",
+            "checkpoint_cost (0 where a checkpoint exists), or price 0 if all exist (--checkpoint-cost 0, checkpoint_cost='0').",
             code="no-checkpoint-price",
         )
     if checkpoint_cost == FLOPS:

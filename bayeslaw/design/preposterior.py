@@ -199,7 +199,7 @@ def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed
         problem = (
             "The predicted reduction of a choice can't be checked where its targets are no losses, or have a stated discrepancy."
         )
-        problem += " Leave out the check (nested, --nested) or the discrepancy."
+        problem += " Leave out the check (--nested, nested=) or the discrepancy."
         raise BayeslawError(problem, code="other-targets")
     fit = (fit.extrapolation or fit) if choice.targets.kind == "extrapolated" else fit
     shares = (1 - choice.picks["gain"].cumsum()).to_list()

@@ -420,7 +420,8 @@ def require_areas(fit: Fit) -> None:
         raise BayeslawError(
             f"{fit.law.name} has no area under the learning rate (S1 or S1_cpt), so it can't follow a schedule: give a fit of a "
             "law of training dynamics, such as annealing or cpt-dynamics. With this law, add the run's rows to the fit (`bayeslaw "
-            "update`) and forecast its last row under the same name of the run (`bayeslaw forecast --at`).",
+            "update`) and forecast its last row under the same name of the run (`bayeslaw forecast --at`; in Python update and "
+            "forecast).",
             code="no-areas",
         )
 

@@ -278,13 +278,13 @@ def direction(runs: Runs, by: str) -> pd.Series:
     """
     if by not in DIRECTIONS:
         given = shortened(repr(by))
-        hint = " Parameters vary by a column with --pool." if "=" in by else did_you_mean(by, DIRECTIONS)
+        hint = " Parameters vary by a column with --pool (options={'by': …})." if "=" in by else did_you_mean(by, DIRECTIONS)
         raise BayeslawError(f"A backtest goes along {', '.join(DIRECTIONS)}, not along {given}.{hint}", code="unknown-direction")
     frame, known = runs.frame, [str(c) for c in runs.frame]
     product = by == "compute" and "flops" not in frame
     needed = ["N", "D"] if product else ["flops"] if by == "compute" else [by]
     others = ", ".join(name for name in DIRECTIONS if name != by)
-    advice = f"add {'N and D, or flops' if product else by}, or go along another of {others} (--by)"
+    advice = f"add {'N and D, or flops' if product else by}, or go along another of {others} (--by, by=)"
     faults = []
     for name in needed:
         if name not in frame:
@@ -525,7 +525,7 @@ def _result(
     if known:
         notes.append(
             f"{known} of {len(forecasts)} forecasts are of later rows of fitted runs, with the effects learnt from these ('known "
-            "run'); --as new-run forecasts them as other runs."
+            "run'); --as new-run (as_='new-run') forecasts them as other runs."
         )
     return Backtest(name, by, forecasts, pd.DataFrame(table), tuple(notes), predicted)
 

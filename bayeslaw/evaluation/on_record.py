@@ -192,7 +192,8 @@ def record(folder: str | Path, *, key: str | Path | None = None) -> Record:
     files = sorted(path for path in place.glob("*.json") if path.is_file() and not path.name.startswith("."))
     if not files:
         raise BayeslawError(
-            f"{place} has no registered forecasts: `bayeslaw register FIT.nc --at … -o {place / 'NAME.json'}` writes one.",
+            f"{place} has no registered forecasts: `bayeslaw register FIT.nc --at … -o {place / 'NAME.json'}` writes one "
+            "(in Python bayeslaw.evaluation.register(…).save(…)).",
             code="no-predictions",
         )
     table, settled, faults, known = list[dict[str, Any]](), list[tuple[Prediction, pd.DataFrame]](), list[str](), dict[str, str]()

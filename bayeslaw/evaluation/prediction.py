@@ -274,7 +274,7 @@ def _checked(name: str, unsealed: Unsealed) -> Prediction:
     if not sound:
         raise BayeslawError(
             f"{name} is whole, but what it holds is no forecast that could be scored; its keys are described by "
-            "`bayeslaw register --schema`.",
+            "`bayeslaw register --schema` (in Python bayeslaw.evaluation.prediction_schema.prediction_schema()).",
             code="not-a-prediction",
         )
     return prediction

@@ -460,7 +460,7 @@ def sample_note(scores: pd.DataFrame, name: str) -> str:
     (row,) = scores.to_dict("records")
     if left := row["seen_rows_left_out"]:
         are, them = ("is", "it") if left == 1 else ("are", "them")
-        return f"{counted(left, 'row')} of {name} {are} in the fit and not scored (--in-sample scores {them} too)."
+        return f"{counted(left, 'row')} of {name} {are} in the fit and not scored (--in-sample, in_sample=True, scores {them} too)."
     if row["sample"] == "held-out":
         return ""
     return f"IN-SAMPLE: {row['sample']} are those of the fit, so these scores do not say how well it forecasts."

@@ -132,7 +132,7 @@ def unseal(path: Path, kind: str, what: str, key: bytes | None = None) -> Unseal
 
 def _verify(name: str, body: bytes, signature: bytes | None, key: bytes) -> None:
     if signature is None:
-        raise BayeslawError(f"{name} is not signed: read it without a key, or register with --key.", code="not-signed")
+        raise BayeslawError(f"{name} is not signed: read it without a key, or register with one (--key, key=).", code="not-signed")
     if not hmac.compare_digest(hmac.new(key, body, hashlib.sha256).hexdigest(), signature.decode()):
         raise BayeslawError(f"{name} is not signed with this key: it is of another key, or was changed.", code="wrong-signature")
 

@@ -358,7 +358,8 @@ def _fault(asked: Prediction, frame: pd.DataFrame, i: int, distance: Mapping[str
         known = [asked.rows[j] for j in np.flatnonzero(near[i]) if asked.rows[j]["as"] == WORDS[2]]
         if known and "run" in asked.settings:
             problem = f"{given} is registered for the fitted run {known[0]['settings']['run']!r} only ({numbers})"
-            return Fault(row, "run", "", problem, "name that run in a column `run`, or leave the row out by --where", "another-run")
+            way = "name that run in a column `run`, or leave the row out (--where, runs.where)"
+            return Fault(row, "run", "", problem, way, "another-run")
         problem = f"{given} was registered as {numbers} and is settled by an earlier row"
         return Fault(
             row, columns[0], "", problem, "a forecast is settled by one measurement: leave the others out", "settled-twice"
@@ -369,8 +370,8 @@ def _fault(asked: Prediction, frame: pd.DataFrame, i: int, distance: Mapping[str
     nearest = ", ".join(f"{c} = {_shown(asked.settings[c].iloc[j])}" for c in columns)
     return Fault(
         row, worst, _shown(frame[worst].iloc[i]), f"no forecast was registered for {given}",
-        f"the nearest is {nearest}; name columns and units by --column, allow a difference by --tolerance, or leave the "
-        "row out by --where",
+        f"the nearest is {nearest}; name columns and units by --column (columns=), allow a difference by --tolerance (tolerance=), "
+        "or leave the row out (--where, runs.where)",
         "no-such-setting",
     )  # fmt: skip
 

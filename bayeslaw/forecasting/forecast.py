@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,7 +40,7 @@ from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.member_draws import MemberDraws
-from bayeslaw.forecasting.outside import beyond_together, outside
+from bayeslaw.forecasting.outside import beyond_together, outside, outside_together
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
@@ -181,10 +180,20 @@ class Forecast:
         included = self.error or (DIFFER if len({member.fit.law.name for member in self.members}) > 1 else "")
         included = included if self.discrepancy is None else "the stated discrepancy"
         along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
-        texts, check = extrapolation(self.outside, {name: reach[name] for name in map(str, self.outside)}, included, along)
-        together = [*chain.from_iterable(beyond_together(m.fit, m.covariates).items() for m in self.members)]
-        beyond = [next((f"outside: {what}" for what, away in together if away[i]), "inside") for i in range(len(texts))]
-        return [other if text == "inside" else text for text, other in zip(texts, beyond, strict=True)], check
+        of_corners = self._corners(reach)
+        along = None if along is None else (*along, *map(str, of_corners))
+        where = pd.concat([self.outside, of_corners], axis=1)
+        return extrapolation(where, {name: reach[name] for name in map(str, where)}, included, along)
+
+    def _corners(self, reach: dict[str, Reach]) -> pd.DataFrame:
+        """Return how far settings inside the runs in each covariate lie outside in several together, and add the runs' reach."""
+        distances, boxed = dict[str, Array](), (self.outside == 0).all(axis=1).to_numpy()
+        for member in self.members:
+            for name, (distance, of_runs) in outside_together(member.fit, member.covariates).items():
+                if (distance := np.where(boxed, distance, 0.0)).any():
+                    distances[name] = np.maximum(distance, distances.get(name, 0.0))
+                    reach[name] = of_runs
+        return pd.DataFrame(distances, index=self.outside.index)
 
     @property
     def extrapolation(self) -> list[str]:
@@ -327,9 +336,8 @@ class Forecast:
         next run with the stated one, `discrepancy<sd>%_eti<prob>_lb` and `_ub`, or with .5% and 1% where none was stated;
         `headline`, the spread to report: 'extrapolated' outside the runs, else 'run', or the stated one;
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
-        `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances, or 'outside: N x D'
-        where only their product, compute, exceeds that of every run, and 'outside: D / N' where no run has had so many or so few
-        tokens per parameter;
+        `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances, of N x D where only
+        their product, compute, exceeds that of every run, and of D / N where no run has had so many or so few tokens per parameter;
         `checks`, which is 'passed' or 'FAILED (forced)' for the sampling; and `model`, which is 'no concerns', 'concerns' or
         'not assessed' for the fits and this forecast. With `progress` a bar on standard error shows how far it is.
         """

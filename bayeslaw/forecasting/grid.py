@@ -157,7 +157,9 @@ def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float
 def _no_number(name: str, value: object) -> BayeslawError:
     problem = f"{name}={value!r} is not a number such as 8.1B, a list such as 0.1,0.25 or a range such as 1e9:2e11:20."
     if "+-" in str(value):
-        problem += " Settings have no errors here; a plan takes that of a base loss (--base-loss 2.31+-0.02)."
+        problem += (
+            " Settings have no errors here; a plan takes that of a base loss (--base-loss 2.31+-0.02, base_loss='2.31+-0.02')."
+        )
     return BayeslawError(problem, code="not-a-number")
 
 

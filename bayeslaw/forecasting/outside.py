@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import least, powers
+from bayeslaw.noise.walk import CONTINUED, least, powers
+from bayeslaw.posterior.diagnostics import NEAR, Reach
 from bayeslaw.posterior.fit import Fit
 
 # Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
@@ -45,15 +46,23 @@ def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDAr
     They lie outside though each covariate may lie inside: no run has been as large in both, or has had so many or so few tokens
     per parameter.
     """
-    beyond = {}
+    return {name: distance > 0 for name, (distance, _) in outside_together(fit, covariates).items()}
+
+
+def outside_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, tuple[Array, Reach]]:
+    """Return how far settings (n,) lie outside the runs in each of `powers`, in e-folds, and the range of the runs in it."""
+    # Laws of continual pre-training forecast large sizes at stages of small ones as well as they do inside: never far.
+    near = math.inf if CONTINUED & {*fit.law.covariates} else NEAR[0]
+    distances = {}
     for name, of in powers(fit.law).items():
         reached, asked = (log_together(fit.law, of, at) for at in (fit.observed.covariates, covariates))
-        beyond[name] = leaves(asked, reached, below=min(of.values()) < 0)  # a product may be small, as a run of few tokens is
-    return beyond
+        below = min(of.values()) < 0  # a product may be small, as a run of few tokens is
+        distances[name] = leaves(asked, reached, below=below), Reach(float(np.ptp(reached)), near, logarithmic=True)
+    return distances
 
 
-def leaves(asked: Array, reached: Array, *, below: bool) -> NDArray[np.bool_]:
-    """Return which logarithms (n,) lie above those that runs have reached, or below them where that counts, by more than rounding.
+def leaves(asked: Array, reached: Array, *, below: bool) -> Array:
+    """Return by how much logarithms (n,) lie above those that runs have reached, or below them where that counts; 0 by rounding.
 
     Parameters
     ----------
@@ -61,8 +70,8 @@ def leaves(asked: Array, reached: Array, *, below: bool) -> NDArray[np.bool_]:
     below : bool
         Whether values below those of all runs lie outside too.
     """
-    away = np.asarray(asked > reached.max() + OUTSIDE)
-    return away | (asked < reached.min() - OUTSIDE) if below else away
+    distance = np.maximum(asked - reached.max(), reached.min() - asked if below else 0.0)
+    return np.where(distance > OUTSIDE, distance, 0.0)
 
 
 def size_and_tokens_outside(runs: Array, asked: Array) -> NDArray[np.bool_]:
@@ -77,7 +86,8 @@ def size_and_tokens_outside(runs: Array, asked: Array) -> NDArray[np.bool_]:
     """
     (n, d), (runs_n, runs_d) = np.log(asked).T, np.log(runs).T
     within = ((n, runs_n), (d, runs_d), (d - n, runs_d - runs_n))
-    return leaves(n + d, runs_n + runs_d, below=False) | np.any([leaves(*pair, below=True) for pair in within], axis=0)
+    away = [leaves(n + d, runs_n + runs_d, below=False), *(leaves(*pair, below=True) for pair in within)]
+    return np.asarray(np.any(away, axis=0))
 
 
 def sizes_and_tokens(fit: Fit | PointFit) -> Array:

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, shortened, whole_number
+from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.curves import ABOUT_AREAS
@@ -126,12 +126,14 @@ def fit(
     _check_mappings(by=by, priors=priors)
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, seed=seed, cores=cores, bins=bins)
-    law, of_noise = _with_priors(load_law(law, shares=shares), priors or {})
-    runs, law = read_runs(runs), with_by(law, by or {})
+    own, of_noise = _with_priors(load_law(law, shares=shares), priors or {})
+    runs, law = read_runs(runs), with_by(own, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
     noise = resolved(noise, law, runs, bins)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == DRIFT else "")
-    chosen = _noise_of(noise, law, observed, bins).with_priors(of_noise)
+    chosen = _noise_of(noise, law, observed, bins)
+    _check_noise_priors(of_noise, own, chosen)
+    chosen = chosen.with_priors(of_noise)
     info = _info(law, runs, observed, chosen, seed)
     compressed = compress(law, observed, bins) if chosen.compressible else None
     how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
@@ -140,8 +142,8 @@ def fit(
     checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
     if note := repeats_note(runs, law):
         ways = {
-            "`--duplicates drop`": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
-            "`--where \"run != 'NAME'\"` leaves out a run": bool(same_in_other_runs(runs.frame, law)),
+            "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
+            "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(runs.frame, law)),
             f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
         }
         needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
@@ -176,10 +178,20 @@ def _plain(value: object) -> Any:
 
 
 def _with_priors(law: Law, priors: Mapping[str, Prior | str]) -> tuple[Law, dict[str, Prior]]:
-    """Return the law with other priors, and those of the noise."""
+    """Return the law with other priors, and the priors of names that it does not have, which are the noise's."""
     stated = {name: p if isinstance(p, Prior) else Prior.parse(p) for name, p in priors.items()}
-    of_noise = {name: p for name, p in stated.items() if kind(name) in PRIORS and name not in law.parameters}
-    return law.with_priors({name: p for name, p in stated.items() if name not in of_noise}), of_noise
+    of_law = {name: p for name, p in stated.items() if name in law.parameters or name in law.by_card}
+    return law.with_priors(of_law), {name: p for name, p in stated.items() if name not in of_law}
+
+
+def _check_noise_priors(priors: Mapping[str, Prior], law: Law, noise: Noise) -> None:
+    """Refuse a prior whose name neither the law nor any noise has; `Noise.with_priors` refuses one that only this noise lacks."""
+    of_noise = dict.fromkeys(map(kind, noise.parameters))
+    for name in priors:
+        if kind(name) not in (*PRIORS, *of_noise):
+            problem = f"{name} is a parameter neither of {law.name} ({', '.join(law.parameters)}) nor of its noise"
+            known = f"({', '.join(of_noise)}).{nearest(name, [*law.parameters, *of_noise])}"
+            raise BayeslawError(f"{problem} {known}", code="unknown-parameter")
 
 
 def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations, bins: float | None) -> Noise:

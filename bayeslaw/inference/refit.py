@@ -24,7 +24,7 @@ from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
-VARY = "refit all of them with parameters that vary by it (bayeslaw fit --by E=domain)"
+VARY = "refit all of them with parameters that vary by it (bayeslaw fit --by E=domain, by={'E': 'domain'})"
 
 
 def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:

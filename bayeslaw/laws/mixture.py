@@ -154,7 +154,8 @@ def checked_shares(shares: Any) -> tuple[str, ...]:
     for name in names:
         if not name.isidentifier() or name.startswith("_") or name == SHARES:
             message = (
-                f"{name!r} can't be the name of a share: use letters, digits and _; rename the column, or `--column web=NAME`."
+                f"{name!r} can't be the name of a share: use letters, digits and _; rename the column, or give it another name by "
+                "`--column web=NAME` (in Python columns={'web': 'NAME'})."
             )
             raise CardError(message, code="invalid-name")
     if twice := [name for name in names if names.count(name) > 1]:

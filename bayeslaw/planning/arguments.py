@@ -41,7 +41,7 @@ def check_paired(sizes: Mapping[str, int], decision: str = "A mixture") -> None:
     check_pairing(
         sizes.values(),
         f"The draws of the fits are unpaired: {shown}. {decision} takes each draw of one with one of the other: fit both with the "
-        "same number of draws and chains, or both domains in one fit (--by E=domain).",
+        "same number of draws and chains, or both domains in one fit (--by E=domain, by={'E': 'domain'}).",
     )
 
 
@@ -89,7 +89,7 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
         Covariates that are given with each evaluation.
     """
     if missing := [c for c in (*law.measured, *law.levels) if c not in frame]:
-        problem = f"{name} needs {', '.join(missing)} too: give {missing[0]}=… (--set, of a mixture --at)."
+        problem = f"{name} needs {', '.join(missing)} too: give {missing[0]} among the settings (--set, of a mixture --at, at=)."
         raise BayeslawError(problem, code="missing-setting")
     if infinite := [parameter for parameter in law.parameters if not np.isfinite(draws[parameter]).all()]:
         raise FitError(

@@ -29,6 +29,7 @@ from bayeslaw.planning.arguments import as_number
 from bayeslaw.planning.domain_loss import DomainLoss
 from bayeslaw.posterior.fit import Fit
 
+EXAMPLE = "--base-loss 2.31+-0.01, base_loss='2.31+-0.01'"
 SHOWN = 4  # models with base rows that an error names
 
 
@@ -90,14 +91,17 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     stated = _stated(text, posterior.unit)[0] if text not in ("", "measured", "law") else None
     if (start := settings.get(BASE_LOSS)) is not None:
         if stated is not None and not math.isclose(stated, start, rel_tol=SAME):
-            problem = f"The base loss of {name} is given twice: {start:g} by --set {BASE_LOSS}, {stated:g} by --base-loss"
+            twice = f"{start:g} among the settings, {stated:g} by --base-loss (base_loss=)"
+            problem = f"The base loss of {name} is given twice: {twice}"
             raise BayeslawError(f"{problem}. Give it once.", code="two-base-losses")
         return {}
     if stated is not None:
         return {BASE_LOSS: stated}
     known = base_loss_of(posterior.name, [fit.observed for fit in fits], settings)
     if known is None:
-        raise unknown_base_loss(posterior.name, in_words(settings), f"--base-loss 2.31, or {BASE_LOSS}=2.31 among the settings")
+        raise unknown_base_loss(
+            posterior.name, in_words(settings), f"--base-loss 2.31, base_loss=2.31, or {BASE_LOSS}=2.31 among the settings"
+        )
     return {BASE_LOSS: known}
 
 
@@ -141,13 +145,13 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             why = f", and {domain.posterior.name} is infinite at D = 0" if not domain.finite_at_base else ""
             raise BayeslawError(
                 f"The base loss of {domain.name} is not known: no row with D = 0 is of this model ({model}){why}. "
-                f"State it, with its standard error if that is known (--base-loss 2.31+-0.01).{_models_with_base(domain)}",
+                f"State it, with its standard error if that is known ({EXAMPLE}).{_models_with_base(domain)}",
                 code="unknown-base-loss",
             )
     if not domain.finite_at_base:
         raise BayeslawError(
             f"{domain.posterior.name} is infinite at D = 0, so the base loss of {domain.name} can't be the law's: state it "
-            "(--base-loss 2.31+-0.01).",
+            f"({EXAMPLE}).",
             code="infinite-base-loss",
         )
     log = domain.at_base(np.arange(domain.size))

@@ -28,8 +28,11 @@ from bayeslaw.laws.prior import Prior
 UNITS = {"flops": "FLOPs", "hours": "device hours", "cost": "money"}  # by the name of what is limited or minimised
 RATES = ("flop", "served-flop", "hour", "served-hour")  # prices; those of serving are those of training unless given
 DEVICE = ("peak", "utilisation", "served-peak", "served-utilisation")
-EXAMPLE_DEVICE = "a peak in FLOP/s and a utilisation (--device peak=312e12 --device utilisation=0.5)"
-EXAMPLE_RATE = "such as --price flop=2e-18 or --price hour=1.5"
+EXAMPLE_DEVICE = (
+    "a peak in FLOP/s and a utilisation (--device peak=312e12 --device utilisation=0.5, "
+    "device={'peak': 312e12, 'utilisation': 0.5})"
+)
+EXAMPLE_RATE = "such as --price flop=2e-18 (prices={'flop': 2e-18}) or hour=1.5"
 FORM = "a number such as 2e12, a prior such as LogNormal(28, 0.5), or an interval such as 1e12:4e12:90%"
 
 type Amount = str | float | Sequence[float] | Array

@@ -169,7 +169,8 @@ def plan_menu(
         )
     models = [{name: setting(name, value) for name, value in model.items()} for model in models]
     if len(models) < 2 or any("N" not in m for m in models) or any(m in models[:i] for i, m in enumerate(models)):
-        raise BayeslawError("A menu has two or more checkpoints that differ, each with its N (--sizes 1e9,3e9).", code="no-menu")
+        example = "--sizes 1e9,3e9, in Python [{'N': 1e9}, {'N': 3e9}]"
+        raise BayeslawError(f"A menu has two or more checkpoints that differ, each with its N ({example}).", code="no-menu")
     bases = list(base_loss) if isinstance(base_loss, list) else [base_loss] * len(models)
     if len(bases) != len(models):
         raise BayeslawError(f"base_loss has {len(bases)} values for {len(models)} checkpoints.", code="values-of-menu")

@@ -183,7 +183,9 @@ def plan(
     budget = price.log_budget(n, max_tokens, budgets)
     box = box_of(posteriors, n, replay=replay, atpp=atpp, tokens=tokens, budget=budget)
     if minimise == "replay" and (box.listed_x is None or box.listed_x.size != 1):
-        raise BayeslawError("To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8).", code="tokens-not-fixed")
+        raise BayeslawError(
+            "To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8, tokens=1e10 or atpp=8).", code="tokens-not-fixed"
+        )
     sources = dict(zip(fits, posteriors, strict=False))
     starts = {name: start_of(name, posterior, model, base_loss) for name, posterior in sources.items()}
     target_fit = posteriors[-1] if target is not None else None

@@ -28,7 +28,7 @@ OBJECTIVES = ("tokens", "flops", "hours", "cost", "replay", "target-loss", "sour
 CHOSEN = ("D", "r", "atpp")  # by a plan
 TOKEN_PRICES = ("new-token", "replayed-token")
 PRICES = (*RATES, *TOKEN_PRICES)
-EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18)"
+EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18, prices={{'flop': 2e-18}})"
 LEAST_DRAWS = 2_000
 RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
 HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
@@ -376,7 +376,7 @@ def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -
 def _check_size(n: float, quantity: str) -> None:
     if not math.isfinite(n):
         raise BayeslawError(
-            f"{quantity} can't be had without the number of parameters: give N among the settings (--set N=8.1e9).",
+            f"{quantity} can't be had without the number of parameters: give N among the settings, such as N=8.1e9.",
             code="missing-parameter-count",
         )
 
@@ -421,7 +421,7 @@ def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior])
     for name, value in settings.items():
         if name in CHOSEN:
             raise BayeslawError(
-                f"{name} is chosen by the plan; limit it instead (--atpp 1:20, --replay 0.1:0.6 or --replay 0.25).",
+                f"{name} is chosen by the plan; limit it instead (--atpp 1:20 or --replay 0.25, atpp='1:20' or replay=0.25).",
                 code="setting-chosen-by-plan",
             )
         if name not in known | {"N"}:
@@ -447,7 +447,7 @@ def forgetting_limits(given: Any, sources: Mapping[str, Posterior]) -> dict[str,
                 code="unknown-source",
             )
     if not sources:
-        raise BayeslawError("max-forgetting is about a source domain: give its fit (--source).", code="missing-fit")
+        raise BayeslawError("max-forgetting is about a source domain: give its fit (--source, source=).", code="missing-fit")
     return {name: ForgettingLimit.of(value, sources[name].unit) for name, value in limits.items()}
 
 
@@ -465,9 +465,9 @@ def check_objective(minimise: str, sources: bool, target: bool, forgetting: bool
         raise BayeslawError(f"{minimise!r} can't be minimised; choose one of {', '.join(OBJECTIVES)}.", code="unknown-objective")
     unlimited = not forgetting and not limited and minimise not in ("target-loss", "source-loss")
     obstacles = [
-        (limited and not target, "max-loss is about the target domain: give its fit (--target).", "missing-fit"),
-        (minimise == "target-loss" and not target, "To minimise target-loss, give the target's fit (--target).", "missing-fit"),
-        (minimise == "source-loss" and not sources, "To minimise source-loss, give the source's fit (--source).", "missing-fit"),
+        (limited and not target, "max-loss is about the target domain: give its fit (--target, target=).", "missing-fit"),
+        (minimise == "target-loss" and not target, "To minimise target-loss, give the target's fit.", "missing-fit"),
+        (minimise == "source-loss" and not sources, "To minimise source-loss, give the source's fit.", "missing-fit"),
         (unlimited, "There is no constraint: give max-forgetting, max-loss, or both.", "no-constraint"),
         (minimise == "cost" and not prices.given, f"To minimise cost, give prices {EXAMPLE_PRICE}.", "missing-price"),
     ]
@@ -527,7 +527,7 @@ def box_of(
     if most_allowed < math.log(low):
         raise BayeslawError(
             f"The budget allows {math.exp(most_allowed):.3g} tokens, fewer than the least considered, {low:.3g}; lower that limit "
-            "(--atpp, --tokens).",
+            "(--atpp or --tokens, atpp= or tokens=).",
             code="budget-too-small",
         )
     x = None if listed is None else np.log(listed * unit)
@@ -579,13 +579,20 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
     chosen = dict(given or {})
+    known = [*posterior.levels, *{fit.observed.group_column for fit, _ in posterior.selections if fit.observed.group_column}]
+    if strange := [column for column in chosen if column not in known]:
+        differ = f"they differ by {', '.join(known)}" if known else "they differ by no column"
+        problem = (
+            f"Parameters of {posterior.name} don't differ by {strange[0]!r}, of which a value is given for the {role}; {differ}."
+        )
+        raise BayeslawError(f"{problem}{nearest(strange[0], known)}", code="unknown-column")
     for column, values in posterior.levels.items():
         if own := [value for value in (name, role) if value in values]:
             chosen.setdefault(column, own[0])
         if column not in chosen:
             raise BayeslawError(
                 f"{posterior.name} has parameters for each {column} ({', '.join(values)}); say which of them is the {role} "
-                f"(--{role}-set {column}={values[0]}).",
+                f"(--{role}-set {column}={values[0]}, {role}_levels={{{column!r}: {values[0]!r}}}).",
                 code="missing-level",
             )
     return {k: str(v) for k, v in chosen.items()}

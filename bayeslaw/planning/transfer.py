@@ -133,7 +133,7 @@ def transfer(
             shown = f"stages {', '.join(names)}" if names else "one stage"
             raise BayeslawError(
                 f"The law of this fit has {shown}: give a fit of a law that serves both training from scratch and continual "
-                "pre-training, the fit of the other stage beside it, or the stage's name (--stage).",
+                "pre-training, the fit of the other stage beside it, or the stage's name (--stage, stage=).",
                 code="one-stage-only",
             )
         if (continues := stage or names[0]) in others:
@@ -183,7 +183,7 @@ def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, 
 def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[str, Any]) -> pd.DataFrame:
     """N and D, one row each."""
     if "N" not in sizes or len(sizes) < 2:
-        raise BayeslawError("Give N and D of the continual pre-training (--set N=2e9 --set D=1e8:4e10:30).", code="missing-setting")
+        raise BayeslawError("Give N and D of the continual pre-training, such as N=2e9 and D=1e8:4e10:30.", code="missing-setting")
     rest = {c: str(others.get(c, values[0])) for c, values in fit.levels.items()}
     fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in fit.measured.items() if c not in ("N", "D")}
     table = grid(fit.law if isinstance(fit, PointFit) else fit, {**sizes, **fill, **rest})[["N", "D"]]

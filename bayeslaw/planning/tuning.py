@@ -192,7 +192,9 @@ def tuning(
     tuned = _tuned([law.law for law in draws])
     check_mapping({} if settings is None else settings)
     if not settings and runs is None:
-        raise BayeslawError("Say where: settings such as N and D (--set N=1e9), or runs (--runs RUNS.csv).", code="nothing-asked")
+        raise BayeslawError(
+            "Say where: settings such as N and D (--set N=1e9, {'N': 1e9}), or runs (--runs RUNS.csv, runs=).", code="nothing-asked"
+        )
     table = _table(fit, settings or {}, tuned)
     given = None if runs is None else read_runs(runs)
     at = [best_values(law, table) for law in draws] if len(table) else []

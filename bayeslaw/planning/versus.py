@@ -352,7 +352,9 @@ def versus(
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     check_choice("on", on, "unknown-spread")
     if (at is None) == (compute is None):
-        raise BayeslawError("Give either settings (at, --at, --set N=… --set D=…) or compute (--compute).", code="nothing-asked")
+        raise BayeslawError(
+            "Give either settings (--at or --set N=… --set D=…, at=) or compute (--compute, compute=).", code="nothing-asked"
+        )
     if at is not None and tokens_per_parameter is not None:
         problem = "Settings have tokens per parameter of their own (D/N): give tokens_per_parameter with compute alone."
         raise BayeslawError(problem, code="settings-not-clear")
@@ -455,14 +457,14 @@ def _own_settings(
     if one and own[0] == own[1]:
         known = f" Its columns are {_levels_in_words(a)}." if a.levels else " Its law has no column by which parameters differ."
         raise BayeslawError(
-            "One fit has nothing to compare: give a second fit, two of its levels (--levels web,code) or different settings "
-            f"(--set-a, --set-b).{known}",
+            "One fit has nothing to compare: give a second fit, two of its levels (--levels web,code, levels=['web', 'code']) or "
+            f"different settings (--set-a and --set-b, settings_a= and settings_b=).{known}",
             code="nothing-to-compare",
         )
     for fit, settings in zip((a, b), own, strict=True):
         if taken := [k for k in ("N", "D", "atpp", "loss") if k in settings]:
             raise BayeslawError(
-                f"{taken[0]} is not a setting of a recipe here: give it for both, in --at or --set, or give --compute.",
+                f"{taken[0]} is not a setting of a recipe here: give it for both (--at or --set, at=), or give compute.",
                 code="unknown-setting",
             )
         for column, values in fit.levels.items():
@@ -484,7 +486,7 @@ def _column_of(fit: Posterior, levels: Sequence[str]) -> str:
     columns = [column for column, values in fit.levels.items() if {*levels} <= {*values}]
     if len(columns) != 1:
         shown = _levels_in_words(fit) or "none"
-        several = f"several columns have both ({', '.join(columns)}): name it by --set-a COLUMN=VALUE and --set-b"
+        several = f"several columns have both ({', '.join(columns)}): give one in --set-a and --set-b (settings_a=, settings_b=)"
         wanted = several if columns else f"no column of {fit.name} has both (columns by which its parameters differ: {shown})"
         raise BayeslawError(f"Levels {levels[0]!r} and {levels[1]!r}: {wanted}.", code="unknown-level")
     return columns[0]
@@ -512,7 +514,8 @@ def _rows(at: pd.DataFrame | Runs | str | Path | Mapping[str, Any], fit: Posteri
         frame = frame[[c for c in frame if c in fit.measured]]
     if missing := [c for c in ("N", "D") if c not in frame]:
         raise BayeslawError(
-            f"The settings have no {missing[0]}; recipes are compared at N and D (--set N=… --set D=…), or along --compute.",
+            f"The settings have no {missing[0]}; recipes are compared at N and D (--set N=… --set D=…, at={{'N': …, 'D': …}}), or "
+            "along compute (--compute, compute=).",
             code="missing-covariate",
         )
     values = pd.DataFrame({c: pd.to_numeric(frame[c], errors="coerce") for c in frame})

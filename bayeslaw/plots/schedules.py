@@ -52,7 +52,8 @@ def plot_schedules(
     measured : DataFrame, optional
         Columns `run`, `step` (counted over all phases) and `loss`, drawn as points.
     spread, ci_prob : str, float
-        Kind and probability of the interval that is drawn as a band.
+        Kind and probability of the interval that is drawn as a band: 'run', or 'extrapolated' where the headline of the forecast
+        is; others that `predicted` lacks are refused ('missing-columns').
     unit : str
         Unit of the losses.
 
@@ -106,6 +107,9 @@ def _losses(
     if predicted is not None:
         rows = predicted[predicted["run"] == name].sort_values("step")
         low, high = (f"{band[0]}_{end}" for end in interval_names("eti", band[1]))
+        if missing := [c for c in ("latent_median", low, high) if c not in rows]:
+            problem = f"The predicted losses have no column {missing[0]}"
+            raise BayeslawError(f"{problem}: take the summary of a forecast that has it (spread, ci_prob).", code="missing-columns")
         ax.plot(rows["step"], rows["latent_median"], color=COLOURS[i], ls=DASHES[i], lw=1.4)
         ax.fill_between(rows["step"], rows[low], rows[high], color=COLOURS[i], alpha=0.18, lw=0)
         ax.set_title(f"latent median, {band[1] * 100:g}% equal-tailed interval ({band[0]})", fontsize=MEDIUM)

@@ -334,7 +334,7 @@ def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int, outc
 
 @dataclass(frozen=True)
 class Reach:
-    """The range of the runs in one covariate, in e-folds where it is logarithmic, else in its unit.
+    """The range of the runs in a covariate or in several together (N x D), in e-folds where it is logarithmic, else in its unit.
 
     `span` is the distance between the smallest and the largest value; distances below `near` never count as far.
     """

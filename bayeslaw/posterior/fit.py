@@ -519,7 +519,7 @@ def require_draws(fit: Fit, what: str) -> None:
     """Refuse a fit with fewer than `LEAST_DRAWS` draws or with draws that are not finite."""
     if fit.size < LEAST_DRAWS:
         raise FitError(
-            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {fit.size}: fit with more --draws.",
+            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {fit.size}: fit with more draws.",
             code="too-few-draws",
         )
     for name, values in fit.draws.items():

@@ -298,7 +298,8 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
     text = f"mean residuals from the least to the largest values of {along}"
     worst = wrong["worst"].max()
     size = f"{worst:.1%}" if observed.outcome.relative else f"{worst:.2g}"
-    advice = f"Compare other laws, or let forecasts inside the runs have an error of that size (--discrepancy {size})"
+    state = f"--discrepancy {size}, discrepancy={size!r}"
+    advice = f"Compare other laws, or let forecasts inside the runs have an error of that size ({state})"
     advice = advice if observed.outcome.kind != "count" else "Compare other laws"
     return Check("misfit", False, text, "model", frame, advice)
 

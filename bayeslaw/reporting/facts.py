@@ -248,7 +248,7 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
         if loo.unreliable:
             notes.append(
                 f"{label}: {len(loo.unreliable)} of {len(loo.table)} runs can't be left out by weights (Pareto k above "
-                f"{loo.good_k:.2f}); its density is uncertain. `bayeslaw compare --loo` fits again without them."
+                f"{loo.good_k:.2f}); its density is uncertain. `compare --loo` (loo=True) fits again without them."
             )
     runs = len(next(iter(loos.values())).table)
     marks = pd.Series({label: "passed" if fit.passed else "FAILED (forced)" for label, fit in usable.items()}, name="checks")

@@ -121,6 +121,18 @@ def test_sources_are_named_by_the_user_or_by_the_domains_of_a_fit(command: Comma
     assert "loss of code rises by at most +5%" in both.out
 
 
+def test_one_fit_of_both_domains_is_source_and_target_and_tokens_are_limited(command: Command, fits: dict[str, Fit]) -> None:
+    of_both = ("plan", "--source", "B.nc", "--target", "B.nc", "--source-set", "domain=web", "--set", "N=1e9", "--set", "ptpp=31")
+    limits = ("--max-loss", 2.2, "--base-loss", 2.35, "--confidence", 0.5, "--on", "latent", *FAST)
+    rejected(command(*of_both, *limits), "missing-level", "--target-set domain=web")
+    done = command(*of_both, "--target-set", "domain=code", *limits, "--tokens", "20B,40B", "-o", "frontier.csv")
+    assert (done.status, done.err) == (0, "")
+    assert {*pd.read_csv("frontier.csv")["tokens"].dropna().round()} <= {2e10, 4e10}
+    assert "target loss at most 2.2 nats/token" in done.out
+    two = command(*of_both, "--target-set", "domain=code", *limits, "--tokens", "2e10", "--atpp", 20)
+    rejected(two, "atpp-and-tokens", "not both")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [

@@ -85,6 +85,18 @@ def test_a_log_of_every_kind(command: Command, folder: Path, kind: str) -> None:
     assert 0 <= result["reached"] <= 1
 
 
+def test_of_a_folder_with_logs_of_two_kinds_one_is_watched(command: Command, folder: Path) -> None:
+    """In `import` the option is --from, which names a run here."""
+    write("trainer", folder)
+    events.write(folder / "now" / "events.out.tfevents.1", [events.event(100, 1.0, events.simple("eval/loss", 4.0))])
+    asked = ("watch", "now", "--fit", "F.nc", "--schedule", SCHEDULE, "--once")
+    rejected(command(*asked), "ambiguous-folder", "--kind")
+    done = command(*asked, "--kind", "trainer")
+    assert done.status == 0, done
+    assert "step 2,000 of 4,000" in done.out
+    rejected(command(*asked, "--kind", "trainers"), "unknown-option", "'trainers'", "Did you mean 'trainer'?")
+
+
 def test_one_look_writes_table_and_picture(command: Command, folder: Path) -> None:
     asked = ("watch", str(write("table", folder)), "--fit", "both.nc", "--schedule", SCHEDULE, "--once", "--target", "3.8")
     done = command(*asked, "--plot", "w.png", "-o", "w.csv")

@@ -63,6 +63,11 @@ def test_the_command_convert(command: Command, tmp_path: Path, monkeypatch: pyte
     assert read_runs("one.csv").frame["D"].tolist() == [1e10, 1e10]
     assert "note" not in command("convert", "one.csv", "--to", "bits/byte", "-o", "bytes.csv").out  # of one tokenizer
     assert not Path("x.csv").exists()
+    pd.DataFrame({"D": 1e10, "loss": [2.0, 3.0], "ratio": [4.0, 4.5]}).to_csv("text.csv", index=False)
+    done = command("convert", "text.csv", "--to", "nats/character", "--characters-per-token", "ratio", "-o", "characters.csv")
+    np.testing.assert_allclose(read_runs("characters.csv").frame["loss"], [2 / 4, 3 / 4.5])
+    assert "note: still in tokens of each row's own tokenizer, by which its FLOPs are counted: D\n" in done.out
+    rejected(command("convert", "text.csv", "--to", "bits/character", "-o", "x.csv"), "missing-ratio", "characters_per_token")
 
 
 def test_a_fit_and_its_forecasts_are_in_the_unit_of_the_runs(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
-from bayeslaw.data.logs.log import SPLIT, Log, Meanings, meanings
+from bayeslaw.data.logs.log import BY_KIND, SPLIT, Log, Meanings, meanings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
@@ -102,14 +102,14 @@ def import_runs(
     losses = [losses] if isinstance(losses, str) else losses
     domains = [domains] if isinstance(domains, str) else domains
     given = LogMap() if map is None else mapping(map) if isinstance(map, Mapping) else read_mapping(map)
-    for name, value, known in (("from", kind, KINDS), ("resumed", resumed, RESUMED), ("nan", nan, NAN)):
+    for name, value, known in (("The kind of log", kind, KINDS), ("resumed", resumed, RESUMED), ("nan", nan, NAN)):
         if value is not None and value not in known:
             message = f"{name} is {value!r}; it must be {' or '.join(known)}.{nearest(str(value), known)}"
             raise BayeslawError(message, code="unknown-option")
     if losses:
         given = replace(given, losses=dict(losses) if isinstance(losses, Mapping) else dict.fromkeys(losses))
         if None in given.losses.values() and len(given.losses) > 1:
-            message = "Several columns of losses need a domain each, such as --loss eval/web=web --loss eval/code=code."
+            message = "Several columns of losses need a domain each, such as --loss eval/web=web (losses={'eval/web': 'web', …})."
             raise BayeslawError(message, code="missing-domain")
     given = with_columns(given, columns or {})
     given = replace(given, loss_unit=given.loss_unit if loss_unit is None else unit(loss_unit))
@@ -154,7 +154,8 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
     events = sorted(p for p in folder.rglob("*") if p.is_file() and "tfevents" in p.name)
     states = sorted(folder.rglob("trainer_state.json"))
     if kind is None and events and states:
-        message = f"{folder} has event files of TensorBoard and trainer_state.json: choose --from tensorboard or --from trainer."
+        both = f"{folder} has event files of TensorBoard and trainer_state.json"
+        message = f"{both}: choose one, tensorboard or trainer, by {BY_KIND}."
         raise BayeslawError(message, code="ambiguous-folder")
     if events and kind in (None, "tensorboard"):
         runs = [path.parent.relative_to(folder).as_posix() for path in events]
@@ -250,7 +251,8 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]
     if not any(str(c).startswith(LOSS) for c in frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
         training = next((str(c) for c in raw if re.search("train.*loss", key(str(c)))), None)
-        of_batches = f" {training} has losses of training batches, which are read only if you add --loss {training}."
+        add = f"--loss {training} (losses={training!r})"
+        of_batches = f" {training} has losses of training batches, which are read only if you add {add}."
         raise BayeslawError(
             f"{names}: no column is a validation loss by its name, such as eval/loss or val_loss; there are {columns_there(raw)}. "
             f"{advice(raw, ['loss', *wanted])}{of_batches if training else ''}",
@@ -284,8 +286,8 @@ def _check_one_split(log: Log, meaning: Meanings, known: dict[str, dict[str, str
             raise BayeslawError(
                 f"{log.name}: by column {column!r}, losses of {', '.join(map(repr, meaning.losses))} are of "
                 f"{' and of '.join(splits.values())}, and a table of runs holds validation losses alone. Write [columns] domain = "
-                f'"{column}" in a mapping file and name the domain to keep (--domain {[*splits.values()][-1]}), or leave only the '
-                "rows of one in the file.",
+                f'"{column}" in a mapping file and name the domain to keep (--domain {[*splits.values()][-1]}, domains=), or leave '
+                "only the rows of one in the file.",
                 code="several-splits",
             )
         known[column] = splits
@@ -350,7 +352,9 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
         notes.append(f"{log.name}: {counted(len(other), 'column')} not used ({listed(other)})")
     if meaning.other_losses:
         shown = listed(meaning.other_losses)
-        notes.append(f"{log.name}: not used, since by their names they are no validation losses: {shown} (name them by --loss)")
+        notes.append(
+            f"{log.name}: not used, since by their names they are no validation losses: {shown} (--loss or losses= names them)"
+        )
     if meaning.by_logger:
         notes.append(f"{log.name}: steps ({meaning.step}) are the logger's own count, which need not be the trainer's")
     return notes

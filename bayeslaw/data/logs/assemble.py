@@ -57,7 +57,7 @@ def _long(entries: Entries, domains: Collection[str] | None, curves: bool) -> tu
         parts.append(rest[rates].assign(loss=np.nan))
         notes.append(f"{counted(int(rates.sum()), 'row')} kept for the learning rate alone")
     if left := int((without & ~rates).sum() if curves else without.sum()):
-        hint = "" if curves or not rates.any() else " (--curves keeps those with a learning rate)"
+        hint = "" if curves or not rates.any() else " (--curves, curves=True, keeps those with a learning rate)"
         notes.append(f"{counted(left, 'step')} without an evaluation left out{hint}")
     for column in columns if len(columns) > 1 else ():
         if missing := int((frame[column].isna() & ~without).sum()):
@@ -97,7 +97,7 @@ def _finite(frame: pd.DataFrame, drop: bool, curves: bool, notes: list[str]) -> 
             cause, code = ("the run diverged", "diverged") if i > end else ("a finite loss follows", "failed-evaluation")
             where = f" at step {frame['step'].loc[at[i]]:g}" if "step" in frame else ""
             problem = f"run {shortened(repr(str(frame['run'].loc[at[i]])))} logs a loss{where} that is not finite: {cause}"
-            faults.append(fault(frame, int(at[i]), "loss", "nan", problem, "--nan drop leaves it out", code))
+            faults.append(fault(frame, int(at[i]), "loss", "nan", problem, "--nan drop (nan='drop') leaves it out", code))
     if not drop:
         refuse(frame, faults)
     notes.append(
@@ -143,7 +143,7 @@ def _other_units(frame: pd.DataFrame, given: str) -> Iterable[Fault]:
     """Find losses for which the log names another unit than the user."""
     logged = frame["unit"].where(frame["loss"].notna()).dropna() if "unit" in frame else pd.Series(dtype=object)
     other = [value for value in logged.unique() if not _is_unit(value, given)]
-    suggestion = "leave --unit (loss_unit) out; `bayeslaw convert` converts losses to another unit"
+    suggestion = "leave --unit (loss_unit=) out; `bayeslaw convert` converts losses to another unit"
     for at in np.flatnonzero(frame["unit"].isin(other).to_numpy()).tolist() if other else ():
         value = str(frame["unit"].iloc[at])
         problem = f"the log gives the loss in {shortened(value)}, and you say {given}"
@@ -184,7 +184,9 @@ def _with_tokens(
     if rows + steps == 0:
         if not {"atpp", "N"} <= set(frame) and not (curves and batches):
             why = ", and those logged are at no step with a loss" if "D" in frame else ""
-            suggestion = "laws in D need --set tokens_per_step=… (D = step x tokens per step), or a column of them"
+            suggestion = (
+                "laws in D need --set tokens_per_step=… (tokens_per_step=; D = step x tokens per step), or a column of them"
+            )
             notes.append(f"no tokens{why}: {suggestion}")
         return frame
     if steps:

@@ -47,7 +47,9 @@ def log_curves(
     frame = log.frame
     if "step" not in frame:
         problem = f"{log.name} has no column of steps, by which losses are placed on the schedule"
-        raise BayeslawError(f"{problem}: name it, such as --column step=COLUMN.", code="missing-column")
+        raise BayeslawError(
+            f"{problem}: name it, such as --column step=COLUMN (columns={{'step': 'COLUMN'}}).", code="missing-column"
+        )
     names = list(map(str, frame["run"].unique()))
     if run is None and len(names) > 1:
         raise BayeslawError(f"{log.name} has {len(names)} runs ({listed(names)}): name one (run=…, --run).", code="several-runs")

@@ -16,6 +16,8 @@ LOGGER_STEPS = ("_step",)  # the logger's count
 TIMES = re.compile(r"^(relative_time.*|wall_time|_?runtime|_?timestamp|time|created)$")
 SPREADS = re.compile(r"__(min|max|std|stddev|stderr)$", re.IGNORECASE)
 
+BY_KIND = "--from (of watch --kind, kind=)"  # what chooses the kind of a log
+
 SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
 _PLAIN = re.compile(rf"^{SPLIT}[/_.-]?(?:loss|nll|cross_entropy|ce_loss|lm_loss)$")
 _DOMAINS = (
@@ -144,7 +146,7 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
     if domains and plain:
         raise BayeslawError(
             f"{name} has losses of no named domain ({plain[0]}) and of named ones ({', '.join(domains)}): "
-            f"choose by --loss {plain[0]!r}, or by --loss COLUMN for each that you want.",
+            f"choose by --loss {plain[0]!r} (losses={plain[0]!r}), or name each that you want.",
             code="ambiguous-losses",
         )
     if not named and bare_loss:
@@ -155,7 +157,9 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
     for pair in pairs:
         if len(pair) > 1:
             of = f" of {domains[pair[0]]}" if domains else ""
-            message = f"{name}: columns {pair[0]!r} and {pair[1]!r} both hold losses{of}. Choose by --loss COLUMN."
+            message = (
+                f"{name}: columns {pair[0]!r} and {pair[1]!r} both hold losses{of}. Choose by --loss COLUMN (losses='COLUMN')."
+            )
             raise BayeslawError(message, code="ambiguous-losses")
     return dict.fromkeys(plain) or dict(domains)
 

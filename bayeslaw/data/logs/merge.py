@@ -156,7 +156,9 @@ def _finite_before_others(frame: pd.DataFrame, keys: list[str], notes: list[str]
 
 def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:
     """Find values that a run logs for a step after another value for it."""
-    suggestion = "was it resumed? Choose --resumed last (the later log counts) or first; two runs of one name need two names"
+    suggestion = (
+        "was it resumed? Choose --resumed last (resumed='last', the later log counts) or first; two runs of one name need two names"
+    )
     for column in values:
         cells, at = frame[column], pd.Series(np.arange(len(frame)), index=frame.index, dtype=np.float64)
         first = frame.assign(_at=at.where(cells.notna())).groupby(keys, sort=False, dropna=False)["_at"].transform("first")
@@ -179,7 +181,10 @@ def _turns(frame: pd.DataFrame, keys: list[str]) -> Iterable[Fault]:
     Rows in another order don't: blocks of steps that lie apart, single entries that come late, and values that are logged again.
     """
     axis, known = keys[1], set[int]()
-    suggestion = "put its rows into the order of steps; if it was resumed, choose --resumed last (the later log counts) or first"
+    suggestion = (
+        "put its rows into the order of steps; if it was resumed, choose --resumed last (resumed='last', the later log counts) "
+        "or first"
+    )
     for column in [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]:
         some = frame[frame[column].notna()]
         for _, part in some.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False):

@@ -16,7 +16,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, resolve
-from bayeslaw.data.logs.log import SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, step_column
+from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, step_column
 
 DELIMITERS = (",", "\t", ";")
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
@@ -131,12 +131,12 @@ def _kind(frame: pd.DataFrame, name: str) -> str:
     if step is None or not unknown or any(is_other_loss(c) for c in rest):
         raise BayeslawError(
             f"{name}: no column is a validation loss by its name ({', '.join(map(repr, columns[:8]))}). Name it by --loss "
-            "COLUMN or in a mapping file, or give the kind of file by --from.",
+            f"COLUMN (losses='COLUMN') or in a mapping file, or give the kind of file by {BY_KIND}.",
             code="no-loss",
         )
     if len(unknown) < len(rest) or any(c.lower().endswith("loss") for c in unknown):
         shown = ", ".join(map(repr, unknown[:4]))
-        message = f"{name}: columns {shown} may be runs (--from wide) or losses of several domains (--from table)."
+        message = f"{name}: columns {shown} may be runs (kind wide) or losses of several domains (kind table): choose by {BY_KIND}."
         raise BayeslawError(message, code="runs-or-domains")
     return "wide"
 

@@ -440,7 +440,7 @@ def test_steps_that_seem_to_go_on_from_those_of_the_parent_are_refused() -> None
     for table in (goes_on, goes_on.assign(phase="pretrain")):
         with faults(("steps-of-the-parent", 12, "step")) as listed:
             read_curves(pd.concat([trunk, table], ignore_index=True))
-        assert "add --steps own, else --steps continued" in listed[0].suggestion
+        assert "add --steps own (steps='own'), else continued" in listed[0].suggestion
         assert len(read_curves(pd.concat([trunk, table], ignore_index=True), steps="own").frame) == 21
     own = read_curves(pd.concat([trunk, branch], ignore_index=True))
     same = read_curves(pd.concat([trunk, goes_on], ignore_index=True), steps="continued")

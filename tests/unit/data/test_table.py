@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -207,6 +208,14 @@ UNREADABLE: dict[str, tuple[str, str | bytes, str]] = {
     "text in a scaled cell": ("runs.csv", "params_b,loss\n1,3\nbig,3\n", "not-a-number"),
     "text in a column of numbers": ("runs.csv", "lr,loss\n1,3\n2,3\nx,3\n", "not-a-number"),
 }
+
+
+def test_parquet_without_its_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pd.DataFrame({"N": [1e8], "loss": [3.0]}).to_parquet(tmp_path / "runs.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    with fails("missing-package", "runs.parquet is written as Parquet: pip install 'bayeslaw[parquet]'"):
+        read_runs(tmp_path / "runs.parquet")
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
@@ -528,7 +537,7 @@ def test_tokens_in_billions_are_found_where_a_law_describes_few_tokens() -> None
     assert not check(read_runs(table), law)
     (fault,) = check(read_runs(table.assign(D=table["D"] / 1e9)), law)
     assert fault.problem.endswith("is it in billions?")
-    assert "--column D=COLUMN:M (or :B)" in fault.suggestion
+    assert "--column D=COLUMN:M or :B (columns={'D': 'COLUMN:M'})" in fault.suggestion
 
 
 @pytest.mark.parametrize(("most", "units"), [(5.6e10, "millions or in billions"), (5.6e11, "millions")])

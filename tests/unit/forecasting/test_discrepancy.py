@@ -164,8 +164,11 @@ def test_settings_beyond_the_product_of_size_and_tokens_lie_outside(sound_fit: F
     at = pd.DataFrame({"N": [1e8, 1e9], "D": [1.7e10, 1.7e10]})
     result = forecast(sound_fit, at)
     assert result.headlines == ["run", "extrapolated"]
-    assert result.summary()["extrapolation"].tolist() == ["inside", "outside: N x D"]
-    assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == ["inside", "outside: N x D"]
+    assert result.summary()["extrapolation"].tolist() == ["inside", "outside: N x D by 0.13 e-folds"]
+    assert forecast(sound_fit, at, discrepancy="none").summary()["extrapolation"].tolist() == [
+        "inside",
+        "outside: N x D by 0.13 e-folds",
+    ]
 
 
 @pytest.mark.slow
@@ -183,14 +186,14 @@ def test_settings_beyond_the_tokens_per_parameter_of_all_runs_lie_outside(sound_
     assert ratios.max() < many["D"][0] / many["N"][0]
     result = forecast(sound_fit, many)
     assert result.headlines == ["extrapolated"]
-    assert result.summary()["extrapolation"].tolist() == ["outside: D / N"]
+    assert result.summary()["extrapolation"].tolist() == ["outside: D / N by 0.061 e-folds"]
 
 
 @pytest.mark.parametrize(
     ("runs", "at", "where"),
     [
-        ([(1e7, 1e11), (1e8, 1e10), (1e9, 1e9), (1e8, 1e9)], (1e9, 1e11), "outside: N x D"),
-        ([(1e7, 1e9), (1e8, 1e10), (1e9, 1e11), (1e8, 3e9)], (1e7, 1e11), "outside: D / N"),
+        ([(1e7, 1e11), (1e8, 1e10), (1e9, 1e9), (1e8, 1e9)], (1e9, 1e11), "N x D"),
+        ([(1e7, 1e9), (1e8, 1e10), (1e9, 1e11), (1e8, 3e9)], (1e7, 1e11), "D / N"),
     ],
 )
 def test_a_law_that_has_learnt_no_error_errs_outside_the_runs_in_size_and_tokens_together(
@@ -200,10 +203,35 @@ def test_a_law_that_has_learnt_no_error_errs_outside_the_runs_in_size_and_tokens
     draws = scattered(oracles.typical(load_law("chinchilla")), 2000, 1, 0.003)
     fit = learning(posterior("chinchilla", draws, frame=pd.DataFrame(runs, columns=["N", "D"]).assign(loss=3.0)))
     result = forecast(fit, pd.DataFrame([runs[1], at], columns=["N", "D"]), force=True)
-    assert result.summary()["extrapolation"].tolist() == ["inside", where]
+    assert result.summary()["extrapolation"].tolist() == ["inside", f"FAR outside: {where} by 4.6 e-folds"]
+    check = result.checks[-1]
+    assert not check.passed
+    assert check.text.startswith(f"1 of 2 settings lie far outside the runs: {where} up to 4.6 e-folds (the runs span ")
+    assert check.text.endswith("is counted there")
     run, extrapolated = (np.log(result.draws[s].values).std(axis=0) for s in ("run", "extrapolated"))
     np.testing.assert_allclose(extrapolated[0], run[0], rtol=1e-12)
     assert extrapolated[1] > 2 * run[1]
+
+
+@pytest.mark.parametrize(
+    ("law", "at", "text"),
+    [
+        ("chinchilla", {"D": 2e12}, "FAR outside: D by"),  # what lies outside along a covariate is described by that
+        ("chinchilla", {"N": 2e8, "D": 1e11}, "outside: N x D by 0.69 e-folds"),  # that is less than half the runs' span
+        ("plateau-target", {"N": 1e9, "ptpp": 100.0}, "outside: N x ptpp by 4.6 e-folds"),
+    ],
+)
+def test_corners_are_far_from_half_a_span_on_and_never_in_continual_pretraining(law: str, at: dict[str, float], text: str) -> None:
+    """The last law forecasts large sizes at late stages of small ones as well as it does inside."""
+    runs = pd.DataFrame(
+        {"N": [1e7, 1e8, 1e9, 1e8], "D": [1e11, 1e10, 1e9, 1e9], "ptpp": [100.0, 10.0, 1.0, 1.0], "r": 0.1, "loss": 3.0}
+    )
+    runs = runs if law == "plateau-target" else runs[["N", "D", "loss"]].assign(D=[1e11, 5e10, 1e10, 1e9])
+    fit = learning(posterior(law, scattered(oracles.typical(load_law(law)), 400, 1, 0.003), frame=runs))
+    setting = runs.drop(columns="loss").iloc[[1]].assign(**at)
+    result = forecast(fit, setting, force=True)
+    assert result.extrapolation[0].startswith(text)
+    assert result.checks[-1].passed == (not text.startswith("FAR"))
 
 
 @pytest.mark.parametrize(("law", "third"), [("repeated-epochs", "U"), ("precision", "bits_w"), ("lr-batch", "lr")])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytensor.tensor as pt
 import pytest
 
 import bayeslaw
@@ -29,6 +30,28 @@ from tests.errors import fails
 def test_arguments_as_the_command_line_has_them_are_refused_in_words(given: dict[str, Any], code: str, named: str) -> None:
     with fails(code, named):
         bayeslaw.fit("chinchilla", pd.DataFrame({"N": [1e8], "D": [1e9], "loss": [3.0]}), **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"), [("sigma_runs", "Did you mean 'sigma_run'?"), ("alfa", "Did you mean 'alpha'?"), ("Z", "sigma_point")]
+)
+def test_a_prior_of_an_unknown_name_names_the_parameters_of_law_and_noise(name: str, suggested: str) -> None:
+    table = oracles.table(bayeslaw.load_law("chinchilla")).assign(run=lambda rows: rows["N"])
+    with fails("unknown-parameter", f"{name} is", "E, A, alpha, B, beta", "sigma_point", suggested):
+        bayeslaw.fit("chinchilla", table, priors={name: "HalfNormal(.01)"}, progress=False)
+
+
+def test_a_noise_of_ones_own_can_be_given_other_priors() -> None:
+    """As a refit gives them; they were taken for the law's."""
+
+    def own(error: Any, width: Any = "HalfNormal(0.1)") -> Any:
+        return -0.5 * (error / width) ** 2 - pt.log(width)
+
+    table = oracles.table(bayeslaw.load_law("chinchilla"))
+    with fails("wrong-support", "width"):
+        bayeslaw.fit("chinchilla", table, noise=own, priors={"width": "Normal(0, 1)"}, progress=False)
+    with fails("unknown-parameter", "width", "widht"):
+        bayeslaw.fit("chinchilla", table, noise=own, priors={"widht": "HalfNormal(1)"}, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_settings_out_of_range_are_refused(case: str) -> None:
 
 
 def test_unusable_priors_are_refused() -> None:
-    for prior, named in ({"E": "Normal(1"}, "Normal(1"), ({"e": "Normal(1, 1)"}, "e is not"):
+    for prior, named in ({"E": "Normal(1"}, "Normal(1"), ({"e": "Normal(1, 1)"}, "Did you mean 'E'?"):
         with pytest.raises(BayeslawError, match=re.escape(named)):
             fit(LAW, TABLE, priors=prior, progress=False)
 

@@ -271,7 +271,7 @@ def test_the_law_errs_where_its_best_tokens_per_parameter_leave_the_runs(chinchi
     runs = pd.DataFrame(sizes, columns=["N", "D"]).assign(loss=3.0)
     fit = learning(posterior(chinchilla.law, {k: chinchilla.draws[k] for k in chinchilla.law.parameters}, frame=runs))
     forecast = fit.forecast({"N": n, "D": d}, force=True).summary()
-    assert forecast[["headline", "extrapolation"]].iloc[0].tolist() == ["extrapolated", "outside: D / N"]
+    assert forecast[["headline", "extrapolation"]].iloc[0].tolist() == ["extrapolated", "FAR outside: D / N by 1.1 e-folds"]
     wide = allocate(fit, 1e20)
     assert wide.extrapolated
     assert np.std(wide.loss) > np.std(exact.loss)

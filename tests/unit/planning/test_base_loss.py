@@ -159,7 +159,7 @@ def test_a_base_loss_of_zero_is_no_missing_one() -> None:
 def test_two_base_losses_of_one_checkpoint_are_refused() -> None:
     with fails("several-base-losses", "2.5 to 3", "base_loss"):
         start_of("source", starting(2.5, 3.0), START, None)
-    with fails("two-base-losses", "2.6 by --set base_loss", "2.7 by --base-loss"):
+    with fails("two-base-losses", "2.6 among the settings, 2.7 by --base-loss (base_loss=)"):
         start_of("source", starting(2.9), START | {"base_loss": 2.6}, 2.7)
 
 

@@ -244,8 +244,10 @@ def test_the_domains_of_a_joint_fit_are_named_by_levels() -> None:
     values |= {"E_spread": np.full(SIZE, 0.1), "E_web": values["E"], "E_code": values["E"]}
     joint = posterior(law, values, frame=frame, by={"E": "domain"})
     problem: dict[str, Any] = PROBLEM | {"max_loss": 2.2, "max_forgetting": "5%", "base_loss": 2.35, "confidence": 0.5}
-    with fails("missing-level", "web, code", "--source-set domain=web"):
+    with fails("missing-level", "web, code", "--source-set domain=web, source_levels={'domain': 'web'}"):
         plan(joint, joint, SMALL, **problem)
+    with fails("unknown-column", "'domains'", "for the target", "Did you mean 'domain'?"):
+        plan(joint, joint, SMALL, **problem, source_levels={"domain": "web"}, target_levels={"domain": "code", "domains": "code"})
     with fails("unknown-level", "'cod'", "web, code"):
         plan(joint, joint, SMALL, **problem, source_levels={"domain": "cod"})
     result = plan(joint, joint, SMALL, **problem, source_levels={"domain": "web"}, target_levels={"domain": "code"})

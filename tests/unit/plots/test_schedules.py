@@ -39,6 +39,12 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
         "loss (nats/token)",
     ]
     assert axes[3].get_title() == "latent median, 90% equal-tailed interval (run)"
+    wider = predicted.assign(extrapolated_eti90_lb=2.0, extrapolated_eti90_ub=4.0)
+    drawn_wide = plot_schedules(whole, Figure().subplots(4), predicted=wider, spread="extrapolated")[3]
+    assert drawn_wide.get_title() == "latent median, 90% equal-tailed interval (extrapolated)"
+    assert drawn_wide.collections[0].get_paths()[0].get_extents().intervaly.tolist() == [2.0, 4.0]
+    with fails("missing-columns", "extrapolated_eti90_lb", "spread"):
+        plot_schedules(whole, Figure().subplots(4), predicted=predicted, spread="extrapolated")
     assert len(plot_schedules({"one": constant(10, 1e-3)}, Figure().subplots())) == 1
     with fails("wrong-number-of-axes", 1, 4):
         plot_schedules({"one": constant(10, 1e-3)}, Figure().subplots(), measured=measured)

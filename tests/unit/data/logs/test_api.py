@@ -139,7 +139,7 @@ def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
     with faults(("failed-evaluation", 4, "loss")) as listed:
         import_runs(path)
     problem = "run 'run-7' logs a loss at step 200 that is not finite: a finite loss follows"
-    assert str(listed[0]) == f"{problem}: --nan drop leaves it out (row 4, column loss)"
+    assert str(listed[0]) == f"{problem}: --nan drop (nan='drop') leaves it out (row 4, column loss)"
     imported = import_runs(path, nan="drop")
     assert cells(imported, "run", "step", "loss", "lr") == [["run-7", 100, 3.4, 3e-4], ["run-7", 300, 3.2, 1e-4]]
     assert noted(imported, "1 loss", "1 with finite ones", "0 at the end")

@@ -191,7 +191,7 @@ def test_a_folder_must_hold_logs_of_one_kind(tmp_path: Path) -> None:
         import_runs(tmp_path / "none")
     state(tmp_path / "both", range(1, 3))
     events.write(tmp_path / "both" / "x.tfevents", [events.event(1, 1.0, events.simple("eval/loss", 3.0))])
-    with fails("ambiguous-folder", "--from tensorboard", "--from trainer"):
+    with fails("ambiguous-folder", "tensorboard or trainer", "--from (of watch --kind, kind=)"):
         import_runs(tmp_path / "both")
     assert len(import_runs(tmp_path / "both", kind="tensorboard").runs) == 1
     path = written(tmp_path, "run,step,eval_loss\na,1,3.0\n")

@@ -31,7 +31,7 @@ def test_a_wide_table_has_one_column_for_each_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_columns_that_may_be_runs_or_domains_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "step,web_loss,code_loss\n100,3.0,2.0\n")
-    with fails("runs-or-domains", "'web_loss', 'code_loss'", "--from wide", "--from table"):
+    with fails("runs-or-domains", "'web_loss', 'code_loss'", "(kind wide)", "(kind table)", "kind="):
         import_runs(path)
     assert cells(import_runs(path, kind="table"), "run", "domain", "loss") == [["log", "web", 3.0], ["log", "code", 2.0]]
     assert cells(import_runs(path, kind="wide"), "run", "loss") == [["web_loss", 3.0], ["code_loss", 2.0]]
