@@ -1,136 +1,148 @@
-"""Runs bought on tinycpt: from PTPP {15, 31} to the largest size at PTPP 279, on measured losses.
+"""Runs bought on every measured sweep of small models: from two stages to the largest size at a later one, on measured losses.
 
     python benchmarks/purchases.py    # prints the table kept in benchmarks/results/purchases.md
 
-transfer-target is fitted to PTPP {15, 31} of data/tinycpt/runs.csv, target domain. The target is the loss of the largest size at
-PTPP 279, settled rows (from 2 tokens per parameter on). The candidates are all other measured runs at PTPP 62, 124 and 279 (any
-seed), priced by the FLOPs of the adaptation; checkpoints exist. The paper's design is the smallest size at PTPP 279, one run per
-replay share, and its price is B0. At 5 x B0 it has the other seeds of these runs and then the smallest size at the other stages.
-Random designs are candidates in random order within the budget. Measured losses of bought runs are looked up; every design is
-fitted and scored.
+The recommended laws of each domain (LAWS of benchmarks/cpt.py) are fitted to the two earliest stages of a table. Targets are the
+losses of the largest size at each of its last two stages, from 2 tokens per parameter on. The candidates are all other measured
+runs of later stages up to that one, priced by the FLOPs of the adaptation; checkpoints exist. B0 is the price of the smallest size
+at the target's stage, one run per replay share: the design of Goffinet et al. 2025, which goes on with the smallest size at the
+other stages. Random designs are candidates in random order within the budget. Measured losses of bought runs are looked up, the
+laws are fitted again, and forecasts are scored as `bayeslaw.forecast` reports them: with the usual error of laws outside the runs.
+
+- chosen: `bayeslaw.anchors` at its defaults, which counts that error.
+- chosen, exact: the same with `discrepancy="none"`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from cpt import COLUMNS, LAWS, SETTLED, scores, shown, together, toys
 from tables import banner, markdown_table
-from truths import failing
 
 import bayeslaw
-from bayeslaw.design.anchors import anchors
+from bayeslaw.forecasting.stack import Posterior
 
-LAW = "transfer-target"
-DATA = Path(__file__).parents[1] / "data" / "tinycpt" / "runs.csv"
-BUDGETS = (1, 5)
-RANDOM = 50
-SETTLED = 2.0  # tokens per parameter
-
-
-def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Fitted rows, candidates, and target rows with their losses."""
-    rows = bayeslaw.read_runs(DATA, "domain == 'target'").frame
-    largest, late = rows["N"] == rows["N"].max(), rows["ptpp"] > 31
-    wanted = rows[largest & (rows["ptpp"] == 279) & (rows["D"] >= SETTLED * rows["N"])]
-    pool = rows[late & ~(largest & (rows["ptpp"] == 279)) & (rows["D"] > 0)]
-    return rows[~late], pool.drop(columns="flops"), wanted
+BUDGETS = (1, 5)  # times B0
+RANDOM = 3  # designs of a case and budget
+LAST = 2  # stages of a table that are targets in turn
+NOTHING, CHOSEN, EXACT, SMALLEST, AT_RANDOM = "nothing bought", "chosen", "chosen, exact", "smallest size", "random"
+DESIGNS = (NOTHING, CHOSEN, EXACT, SMALLEST, AT_RANDOM)
+MEANS = ("error", "50%", "90%", "width", "crps", "score")
 
 
-def price(frame: pd.DataFrame) -> float:
-    return float((6 * frame["N"] * frame["D"]).groupby(frame["run"]).max().sum())
+class Case(NamedTuple):
+    """Fitted rows, candidates and target rows with their losses, of one table, domain and stage."""
+
+    title: str
+    domain: str
+    seen: pd.DataFrame
+    pool: pd.DataFrame
+    wanted: pd.DataFrame
 
 
-def papers(pool: pd.DataFrame) -> list[str]:
-    """The runs of the smallest size: PTPP 279 and seed 0 first, then its other seeds, then other stages."""
-    small = pool[pool["N"] == pool["N"].min()].drop_duplicates("run")
-    order = small.assign(stage=-small["ptpp"]).sort_values(["stage", "seed", "r"], kind="stable")
-    return [str(run) for run in order["run"]]
+def cases() -> Iterator[Case]:
+    """Every table and domain, and each of its last stages; of stages with fewer than three sizes none."""
+    for _, name, table in toys():
+        for domain, rows in table[table["D"] > 0].groupby("domain"):
+            stages = np.sort(rows["ptpp"].unique())
+            late = rows["ptpp"] > stages[1]
+            for stage in stages[2:][-LAST:]:
+                sizes = rows.loc[rows["ptpp"] == stage, "N"]
+                if sizes.nunique() > 2:
+                    goal = (rows["ptpp"] == stage) & (rows["N"] == sizes.max())
+                    parts = (~late, late & (rows["ptpp"] <= stage) & ~goal, goal & (rows["D"] >= SETTLED * rows["N"]))
+                    yield Case(f"{name} {domain}, {stage:g}", str(domain), *(rows.loc[part, COLUMNS] for part in parts))
 
 
-def designs() -> tuple[float, dict[tuple[int, str], list[str]], dict[int, tuple[float, float]]]:
-    """B0, the runs of every design, and the interval widths before and as predicted after the chosen one."""
-    seen, pool, wanted = tables()
-    fit = bayeslaw.fit(LAW, bayeslaw.read_runs(seen), progress=False)
-    cost = {str(run): price(group) for run, group in pool.groupby("run")}
-    paper = papers(pool)
-    budget, designs_by_name, predicted = (
-        sum(cost[run] for run in paper[:4]),
-        dict[tuple[int, str], list[str]](),
-        dict[int, tuple[float, float]](),
-    )
+def prices(pool: pd.DataFrame) -> dict[str, float]:
+    """FLOPs of each run's adaptation."""
+    return {str(run): float((6 * rows["N"] * rows["D"]).max()) for run, rows in pool.groupby("run")}
+
+
+def smallest(pool: pd.DataFrame) -> tuple[list[str], int]:
+    """The runs of the smallest size, those of the last stage first, and how many these are."""
+    rows = pool[pool["N"] == pool["N"].min()].drop_duplicates("run").sort_values(["ptpp", "r"], ascending=[False, True])
+    return [str(run) for run in rows["run"]], int((rows["ptpp"] == rows["ptpp"].max()).sum())
+
+
+def fitted(domain: str, rows: pd.DataFrame) -> Posterior:
+    return together({name: bayeslaw.fit(name, rows, progress=False, cores=1) for name in LAWS[domain][0]})
+
+
+def designs(case: Case, before: Posterior) -> dict[tuple[int, str], list[list[str]]]:
+    """The runs of every design, by budget and name."""
+    cost, (small, first) = prices(case.pool), smallest(case.pool)
+    candidates, targets = (rows.drop(columns="loss") for rows in (case.pool, case.wanted))
+    found: dict[tuple[int, str], list[list[str]]] = {(0, NOTHING): [[]]}
     for times in BUDGETS:
-        choice = anchors(fit, pool, wanted.drop(columns="flops"), budget=times * budget, checkpoint_cost="0", force=True)
-        designs_by_name[times, "chosen"] = [choice.candidates.names[run] for run in choice.bought]
-        designs_by_name[times, "paper's"] = paper[
-            : int(np.searchsorted(np.cumsum([cost[run] for run in paper]), times * budget * (1 + 1e-9)))
-        ]
-        for i, picks in enumerate(choice.random_designs(RANDOM)):
-            designs_by_name[times, f"random {i}"] = [choice.candidates.names[run] for run in picks]
-        predicted[times] = (choice.width([]), choice.width(choice.bought))
-    designs_by_name[0, "nothing"] = []
-    return budget, designs_by_name, predicted
+        budget = times * sum(cost[run] for run in small[:first])
+        for name, discrepancy in ((CHOSEN, None), (EXACT, "none")):
+            options: dict[str, Any] = {"budget": budget, "checkpoint_cost": "0", "discrepancy": discrepancy, "force": True}
+            choice = bayeslaw.anchors(before, candidates, targets, **options)
+            found[times, name] = [[choice.candidates.names[run] for run in choice.bought]]
+        count = int(np.searchsorted(np.cumsum([cost[run] for run in small]), budget * (1 + 1e-9), side="right"))
+        found[times, SMALLEST] = [small[:count]]
+        found[times, AT_RANDOM] = [[choice.candidates.names[run] for run in picks] for picks in choice.random_designs(RANDOM)]
+    return found
 
 
-def work(runs: list[str]) -> dict[str, Any]:
-    """Buy, fit and score one design."""
-    seen, pool, wanted = tables()
-    bought = pool[pool["run"].isin(runs)]
-    fit = bayeslaw.fit(LAW, bayeslaw.read_runs(pd.concat([seen, bought], ignore_index=True)), progress=False, cores=1)
-    predicted, loss = fit.forecast(wanted, discrepancy="none", force=True), wanted["loss"].to_numpy(dtype=np.float64)
-    latent, run = predicted.draws["latent"].to_numpy(), predicted.draws["run"].to_numpy()
-    low, middle, high = np.quantile(run, [0.05, 0.5, 0.95], axis=0)
-    ends = np.quantile(latent, [0.05, 0.95], axis=0)
+def work(case: Case) -> list[dict[str, Any]]:
+    """Scores of every design of a case, bought and fitted; the same runs are fitted once."""
+    before, cost, (small, first) = fitted(case.domain, case.seen), prices(case.pool), smallest(case.pool)
+    unit, known, rows = sum(cost[run] for run in small[:first]), dict[frozenset[str], dict[str, Any]](), list[dict[str, Any]]()
+    for (times, name), several in designs(case, before).items():
+        for runs in several:
+            if frozenset(runs) not in known:
+                bought = case.pool[case.pool["run"].isin(runs)]
+                posterior = fitted(case.domain, pd.concat([case.seen, bought])) if runs else before
+                draws = posterior.forecast(case.wanted.drop(columns="loss"), force=True).predictive
+                known[frozenset(runs)] = {"passed": posterior.passed} | scores(case.wanted["loss"].to_numpy(), draws)
+            head = {"case": case.title, "domain": case.domain, "times": times, "design": name, "runs": len(runs)}
+            rows.append(head | {"spent": sum(cost[run] for run in runs) / unit} | known[frozenset(runs)])
+    return rows
+
+
+def means(rows: pd.DataFrame) -> dict[str, str]:
+    """Scores of some designs, means over cases and then over designs of a case; of CRPS and interval scores geometric ones."""
+    of_cases = rows.groupby("case")[[*MEANS, "runs", "spent"]].mean()
+    logs = np.exp(np.log(of_cases[["crps", "score"]]).mean())
+    plain = of_cases.mean()
     return {
-        "runs": len(runs), "spent": price(bought) if runs else 0.0, "variance": float(np.log(latent).var(axis=0, ddof=1).mean()),
-        "latent": float((ends[1] - ends[0]).mean()), "width": float((high - low).mean()),
-        "covered": float(((low <= loss) & (loss <= high)).mean()), "error": float(np.abs(middle / loss - 1).mean()),
-        "failed": failing(fit),
-    }  # fmt: skip
-
-
-def row(name: str, scores: list[dict[str, Any]], budget: float) -> dict[str, str]:
-    """One line of the table: medians over designs, with the middle 90% in brackets if there are many."""
-
-    def shown(key: str, form: str, scale: float = 1.0) -> str:
-        values = np.array([f[key] for f in scores]) / scale
-        if len(scores) == 1:
-            return format(values[0], form)
-        return f"{np.median(values):{form}} ({np.quantile(values, 0.05):{form}} to {np.quantile(values, 0.95):{form}})"
-
-    failed = sum(bool(f["failed"]) for f in scores)
-    return {
-        "design": name, "runs": shown("runs", ".0f"), "spent / B0": shown("spent", ".2f", budget),
-        "variance of log loss, 1e-6": shown("variance", ".1f", 1e-6), "latent eti90 width, nats": shown("latent", ".4f"),
-        "run eti90 width, nats": shown("width", ".4f"), "measured losses in run eti90": shown("covered", ".0%"),
-        "error": shown("error", ".2%"), "checks failed": f"{failed} of {len(scores)}",
+        "runs": f"{plain['runs']:.1f}", "spent / B0": f"{plain['spent']:.2f}", "error": f"{plain['error']:.2%}",
+        "in 50%": f"{plain['50%']:.0%}", "in 90%": f"{plain['90%']:.0%}", "width": f"{plain['width']:.1%}",
+        "CRPS": f"{logs['crps']:.2%}", "interval score": f"{logs['score']:.1%}",
+        "checks failed": f"{int((~rows['passed']).sum())} of {len(rows)}",
     }  # fmt: skip
 
 
 def main() -> None:
-    budget, bought, predicted = designs()
+    every = list(cases())
     with ProcessPoolExecutor(2) as pool:
-        scored = dict(zip(bought, pool.map(work, bought.values()), strict=True))
-    print(f"# Runs bought on tinycpt, measured losses\n\n{banner('purchases')}\n")
-    print(f"B0 = {budget:.3g} FLOPs; see the head of the script. Random designs: median (middle 90%) of {RANDOM}.\n")
-    print(markdown_table([row("nothing bought", [scored[0, "nothing"]], budget)]) + "\n")
-    for times in BUDGETS:
-        rows = [row(name, [scored[times, name]], budget) for name in ("chosen", "paper's")]
-        random = [scored[times, f"random {i}"] for i in range(RANDOM)]
-        chosen = scored[times, "chosen"]["variance"]
-        beaten = np.mean([chosen < f["variance"] for f in random])
-        print(f"## {times} x B0\n")
-        print(markdown_table([*rows, row("random", random, budget)]) + "\n")
-        ratio = chosen / np.exp(np.mean(np.log([f["variance"] for f in random])))
-        other = chosen / scored[times, "paper's"]["variance"]
-        print(
-            f"Variance of the chosen design over that of the paper's {other:.2f}, over that of random ones (geometric mean) "
-            f"{ratio:.2f}; it is below {beaten:.0%} of the random ones. Latent width predicted {predicted[times][1]:.4f}, now "
-            f"{scored[times, 'chosen']['latent']:.4f} nats. Chosen: {', '.join(bought[times, 'chosen'])}.\n"
-        )
+        rows = pd.DataFrame([row for made in pool.map(work, every) for row in made])
+    print("# Runs bought on the sweeps of small models, measured losses\n\n" + banner("purchases") + "\n")
+    print((__doc__ or "").split("\n\n", 2)[2])
+    body = list[dict[str, Any]]()
+    for domain in ("source", "target"):
+        for times in (0, *BUDGETS):
+            for name in DESIGNS:
+                some = rows[(rows["domain"] == domain) & (rows["times"] == times) & (rows["design"] == name)]
+                if len(some):
+                    body.append({"domain": domain, "budget / B0": times, "design": name} | means(some))
+    laws = "; ".join(f"{domain}: {shown(LAWS[domain][0])}" for domain in ("source", "target"))
+    print(f"{laws}. Means over {len(every) // 2} cases of a domain; CRPS and interval scores (of 90%) are geometric means, all")
+    print("relative to the loss. Laws and errors were chosen on these sweeps (cpt.md), designs on nothing.\n")
+    print(markdown_table(body) + "\n\n## By case\n\nError, and losses in 90% intervals, at the larger budget.\n")
+    largest = rows[rows["times"].isin([0, BUDGETS[-1]])]
+    body = list[dict[str, Any]]()
+    for title, some in largest.groupby("case", sort=False):
+        each = {name: some[some["design"] == name] for name in DESIGNS}
+        body.append({"case": str(title)} | {name: f"{of['error'].mean():.1%}, {of['90%'].mean():.0%}" for name, of in each.items()})
+    print(markdown_table(body))
 
 
 if __name__ == "__main__":
