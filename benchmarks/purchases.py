@@ -7,7 +7,8 @@ losses of the largest size at each of its last two stages, from 2 tokens per par
 runs of later stages up to that one, priced by the FLOPs of the adaptation; checkpoints exist. B0 is the price of the smallest size
 at the target's stage, one run per replay share: the design of Goffinet et al. 2025, which goes on with the smallest size at the
 other stages. Random designs are candidates in random order within the budget. Measured losses of bought runs are looked up, the
-laws are fitted again, and forecasts are scored as `bayeslaw.forecast` reports them: with the usual error of laws outside the runs.
+laws are fitted again, and forecasts are scored as `bayeslaw.forecast` reports them: with the usual error of laws outside the runs,
+here at an N x PTPP that no run has had; and with laws taken for exact (the last columns).
 
 - chosen: `bayeslaw.anchors` at its defaults, which counts that error.
 - chosen, exact: the same with `discrepancy="none"`.
@@ -32,7 +33,7 @@ RANDOM = 3  # designs of a case and budget
 LAST = 2  # stages of a table that are targets in turn
 NOTHING, CHOSEN, EXACT, SMALLEST, AT_RANDOM = "nothing bought", "chosen", "chosen, exact", "smallest size", "random"
 DESIGNS = (NOTHING, CHOSEN, EXACT, SMALLEST, AT_RANDOM)
-MEANS = ("error", "50%", "90%", "width", "crps", "score")
+MEANS = ("error", "50%", "90%", "width", "crps", "score", "exact 90%", "exact width")
 
 
 class Case(NamedTuple):
@@ -100,11 +101,18 @@ def work(case: Case) -> list[dict[str, Any]]:
             if frozenset(runs) not in known:
                 bought = case.pool[case.pool["run"].isin(runs)]
                 posterior = fitted(case.domain, pd.concat([case.seen, bought])) if runs else before
-                draws = posterior.forecast(case.wanted.drop(columns="loss"), force=True).predictive
-                known[frozenset(runs)] = {"passed": posterior.passed} | scores(case.wanted["loss"].to_numpy(), draws)
+                known[frozenset(runs)] = {"passed": posterior.passed} | forecast_scores(posterior, case.wanted)
             head = {"case": case.title, "domain": case.domain, "times": times, "design": name, "runs": len(runs)}
             rows.append(head | {"spent": sum(cost[run] for run in runs) / unit} | known[frozenset(runs)])
     return rows
+
+
+def forecast_scores(posterior: Posterior, wanted: pd.DataFrame) -> dict[str, float]:
+    """Scores of the forecast of target rows, and the coverage and width of 90% intervals of laws taken for exact."""
+    loss, at = wanted["loss"].to_numpy(), wanted.drop(columns="loss")
+    exact = scores(loss, posterior.forecast(at, discrepancy="none", force=True).predictive)
+    found = scores(loss, posterior.forecast(at, force=True).predictive)
+    return found | {"exact 90%": exact["90%"], "exact width": exact["width"]}
 
 
 def means(rows: pd.DataFrame) -> dict[str, str]:
@@ -116,6 +124,7 @@ def means(rows: pd.DataFrame) -> dict[str, str]:
         "runs": f"{plain['runs']:.1f}", "spent / B0": f"{plain['spent']:.2f}", "error": f"{plain['error']:.2%}",
         "in 50%": f"{plain['50%']:.0%}", "in 90%": f"{plain['90%']:.0%}", "width": f"{plain['width']:.1%}",
         "CRPS": f"{logs['crps']:.2%}", "interval score": f"{logs['score']:.1%}",
+        "in 90%, exact": f"{plain['exact 90%']:.0%}", "width, exact": f"{plain['exact width']:.1%}",
         "checks failed": f"{int((~rows['passed']).sum())} of {len(rows)}",
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import CONTINUED, least, powers
+from bayeslaw.noise.walk import least, powers
 from bayeslaw.posterior.diagnostics import NEAR, Reach
 from bayeslaw.posterior.fit import Fit
 
@@ -51,13 +51,11 @@ def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDAr
 
 def outside_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, tuple[Array, Reach]]:
     """Return how far settings (n,) lie outside the runs in each of `powers`, in e-folds, and the range of the runs in it."""
-    # Laws of continual pre-training forecast large sizes at stages of small ones as well as they do inside: never far.
-    near = math.inf if CONTINUED & {*fit.law.covariates} else NEAR[0]
     distances = {}
     for name, of in powers(fit.law).items():
         reached, asked = (log_together(fit.law, of, at) for at in (fit.observed.covariates, covariates))
         below = min(of.values()) < 0  # a product may be small, as a run of few tokens is
-        distances[name] = leaves(asked, reached, below=below), Reach(float(np.ptp(reached)), near, logarithmic=True)
+        distances[name] = leaves(asked, reached, below=below), Reach(float(np.ptp(reached)), NEAR[0], logarithmic=True)
     return distances
 
 

@@ -106,12 +106,7 @@ class Corner:
 
     @classmethod
     def all_of(cls, law: Law, x: Array) -> tuple[Corner, ...]:
-        """The corners of runs at `x` (n, axes), e-folds from the largest: of each combination of `powers`, and of its inverse.
-
-        Laws of continual pre-training have none: they forecast large sizes at stages of small ones as well as they do inside.
-        """
-        if CONTINUED & {*law.covariates}:
-            return ()
+        """The corners of runs at `x` (n, axes), e-folds from the largest: of each combination of `powers`, and of its inverse."""
         corners = list[Corner]()
         for of in powers(law).values():
             signs = np.array([float(of.get(name, 0)) for name in directions(law)])

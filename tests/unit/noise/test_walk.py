@@ -130,7 +130,7 @@ def test_where_none_is_learnt_the_error_begins_beyond_the_runs() -> None:
     [
         ("chinchilla", [(0, 4), (2, 2), (4, 0)], [(3, 3), (4, 2), (4, 4)], [2, 2, 4]),  # more compute than any run
         ("chinchilla", [(0, 0), (2, 2), (4, 4)], [(1, 4), (4, 1)], [3, 3]),  # more tokens per parameter, and fewer
-        ("transfer-target", [(0, 4), (4, 0)], [(3, 3)], [0]),  # a law of continual pre-training
+        ("transfer-target", [(0, 4), (4, 0)], [(3, 3), (4, 4)], [2, 4]),  # large sizes at stages of small ones
         ("chinchilla", [(0, 4), (4, 0), (2, 2)], [(1, 1), (2, 2), (0, 4)], [0, 0, 0]),  # barely trained models are none of those
         ("chinchilla", [(0, 0), (0, 4), (4, 0), (4, 4)], [(3, 3), (1, 4), (4, 4)], [0, 0, 0]),  # no corner is left out
     ],
@@ -139,7 +139,8 @@ def test_where_none_is_learnt_the_law_errs_in_corners_that_the_runs_leave_out(
     law: str, runs: list[tuple[float, float]], at: list[tuple[float, float]], way: list[float]
 ) -> None:
     """As if the way beyond the runs, e-folds of a product or ratio, were shared by two axes so that the error is least."""
-    size, extra, second = 40_000, 0.01, "ptpp" if law == "transfer-target" else "D"
+    size, extra = 40_000, 0.01
+    second, weights = ("ptpp", (1.25, 0.75)) if law == "transfer-target" else ("D", (1.0, 1.0))
     places = (1e6 * np.exp(np.array(of, dtype=np.float64)) for of in (runs, at, [(5, 2)]))
     seen, asked, beyond = ({"N": of[:, 0], second: of[:, 1]} for of in places)
     made = Walk.of(load_law(law), seen)
@@ -148,7 +149,7 @@ def test_where_none_is_learnt_the_law_errs_in_corners_that_the_runs_leave_out(
     drawn = walk.complete(np.zeros((size, 0)), np.zeros(size), (1, 2))
     apart = Axis.of(-4.0).features(np.ones(1))[0, Axis.of(-4.0).inside.size :]  # an e-fold beyond, given 0 inside
     first = np.linspace(0, 1, 1001)
-    least = np.linalg.norm(apart) * np.hypot(first**ROUGHNESS, (1 - first) ** ROUGHNESS).min()
+    least = np.linalg.norm(apart) * np.hypot(weights[0] * first**ROUGHNESS, weights[1] * (1 - first) ** ROUGHNESS).min()
     expected = extra * least * np.array(way) ** ROUGHNESS
     np.testing.assert_allclose((walk.features(asked) @ drawn).std(axis=1), expected, rtol=0.02, atol=1e-9)
     without = replace(walk, corners=())
