@@ -123,9 +123,14 @@ class Follower:
         return replace(watched, failed=self._failed)
 
     def _keep(self, watched: Watch) -> None:
-        """Keep what was stated of each loss before it came, the first time that it is known."""
+        """Keep what was stated of each loss before it came, the first time that it is known.
+
+        Of a log with many losses others may be used now among those that were known before: they were not judged, and stay so.
+        """
+        last = max(self._stated, default=-1)
         for step, loss, pit in watched.stated.itertuples(index=False):
-            self._stated.setdefault(int(step), (float(loss), float(pit)))
+            if step > last:
+                self._stated[int(step)] = (float(loss), float(pit))
 
     def _may_refit(self, curves: Curves) -> bool:
         """Whether a refit is allowed now: none is going on or has failed, and the run has grown since the last."""

@@ -385,8 +385,10 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
     rows = rows[~early]
     if len(rows) > MOST_ROWS:
-        notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses, evenly spaced, are used")
-        rows = rows.iloc[evenly(len(rows), MOST_ROWS)]
+        # All of the last: neighbours that are forecast without one another miss together, and would count as two misses.
+        late, before = MOST_ROWS // 2, len(rows) - MOST_ROWS // 2
+        notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses are used: the last {late:,}, and evenly spaced ones before these")
+        rows = rows.iloc[np.append(evenly(before, MOST_ROWS - late), np.arange(before, len(rows)))]
     return rows, notes
 
 
