@@ -69,6 +69,17 @@ def test_a_log_that_goes_back_begins_anew() -> None:
     assert back.stated["loss"].iloc[0] == pytest.approx(table().query("run == 'now'")["loss"].iloc[0] * 1.001)
 
 
+@pytest.mark.parametrize("end", [1200, 1400])
+def test_a_log_with_other_losses_than_before_begins_anew(end: int) -> None:
+    """A run that was resumed may have logged its last step again, or be further on, when one looks the next time."""
+    follower = Follower(without()[0], "now", WHOLE, refit="never")
+    follower.update(so_far(1200))
+    resumed = follower.update(so_far(end, 1.001))
+    anew = Follower(without()[0], "now", WHOLE, refit="never").update(so_far(end, 1.001))
+    assert any("step 200: it was replaced, or the run was resumed" in note for note in resumed.notes)
+    pd.testing.assert_frame_equal(resumed.stated, anew.stated)
+
+
 def test_a_fit_whose_draws_can_not_be_weighted_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Task] = []
 
