@@ -323,9 +323,9 @@ def _not_weighted(fit: Fit, run: str) -> BayeslawError:
 
 
 def kept(schedule: Schedule, step: int) -> Schedule:
-    """Return a schedule whose rate stays as it is at a step."""
+    """Return a schedule whose rate stays as it is at a step, and before the first step as it is there."""
     rates = schedule.rates.copy()
-    rates[step:] = rates[step - 1]
+    rates[step:] = rates[max(step, 1) - 1]
     return replace(schedule, rates=rates)
 
 

@@ -16,7 +16,7 @@ from bayeslaw.core.streams import Stream
 from bayeslaw.data.curves import Curves, read_curves
 from bayeslaw.dynamics.change_errors import LEARNT
 from bayeslaw.dynamics.follow import Follower
-from bayeslaw.dynamics.monitor import Watch, watch
+from bayeslaw.dynamics.monitor import Watch, kept, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
 from bayeslaw.posterior.fit import Fit
@@ -125,6 +125,13 @@ def test_the_law_errs_by_shares_of_the_changes_that_it_forecasts() -> None:
     assert shares[:, -1].std() > 0.001
     with fails("unknown-option", "'some'", "learned or none"):
         watched(discrepancy="some")
+
+
+def test_a_rate_is_kept_as_it_is_now() -> None:
+    """Also before the first step of an adaptation, whose base loss may be all that is logged: there it was the last rate."""
+    falling = Schedule(np.array([3e-4, 2e-4, 1e-4]), "falling")
+    kept_from = [kept(falling, step).rates.tolist() for step in range(4)]
+    assert kept_from == [[3e-4] * 3, [3e-4] * 3, [3e-4, 2e-4, 2e-4], [3e-4, 2e-4, 1e-4]]
 
 
 @pytest.mark.slow
