@@ -15,6 +15,7 @@ from bayeslaw.plots.training import plot_optimum
 from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
 from tests.errors import fails
+from tests.values import present
 
 PRETRAIN = "wsd:steps=8000,peak=2e-4,warmup=200,final=0.5"
 RECIPE = Recipe(PRETRAIN, "cosine:steps=2000,peak=2e-4,warmup=100")
@@ -144,3 +145,12 @@ def test_options_of_schedule_texts_are_replaced_or_added() -> None:
     )
     with fails("several-phases", "constant:steps=1"):
         with_option("constant:steps=1,peak=1+wsd:steps=10,peak=1", "peak", 0.5)
+
+
+@pytest.mark.parametrize("first", ["", "constant:steps=100,peak=4e-4 + "])
+def test_a_loss_potential_is_the_last_rate_over_the_highest_of_the_whole_pre_training(first: str) -> None:
+    recipe = Recipe(first + "linear:steps=50,peak=2e-4,warmup=10", "cosine:steps=100,peak=2e-4")
+    varied = recipe.varied(potential=np.float64(0.25), peak=np.float64(1e-4))
+    end = varied.point
+    assert present(end.pretrain).rate / end.peak == pytest.approx(0.25)
+    assert varied.schedule.peak == pytest.approx(1e-4, rel=1e-3)
