@@ -384,6 +384,7 @@ def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd
     losses, draws = [], []
     for run in map(str, loo.table.index):
         _, left = split_run(work.table, run)
+        left = replace(left, frame=left.frame[~base_rows(left.frame, fit.law)])
         selections = refits[run].selections if run in refits else ((fit, loo.resampled(run)),)
         losses.append(left.frame[fit.law.outcome.name].to_numpy(dtype=np.float64))
         # The fit has seen the run: effects that it learnt from the run's own losses would make the forecast one in sample.
