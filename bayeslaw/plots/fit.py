@@ -249,8 +249,8 @@ def plot_coverage(
         Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
     ax : as in `plot_forecast`
     runs : int, optional
-        Number of runs that the losses are from. The grey band then counts each run once, because the points of a run share its
-        run effect; otherwise it counts each loss.
+        As how many independent runs the losses count (`bayeslaw.evaluation.backtest.independent_runs`), because points of a
+        run share its run effect. Without it the grey band counts each loss.
     outcome : Outcome
         What was scored.
 

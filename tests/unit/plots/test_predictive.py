@@ -59,6 +59,15 @@ def test_evenly_spread_ranks_lie_on_the_line_of_a_calibrated_fit(ax: Axes) -> No
     assert note(ax).startswith("200 losses of 20 runs; each run was left out as a whole")
 
 
+def test_the_band_counts_fewer_runs_where_a_few_have_most_of_the_losses(ax: Axes) -> None:
+    """Six runs of 30 losses and ten of two are as many as 7 runs: 200^2 / 5,440."""
+    check = check_of(200, 20)
+    names = np.repeat([f"r{i}" for i in range(16)], [30] * 6 + [2] * 10)
+    plot_loo_pit(replace(check, rows=check.rows.assign(run=names)), ax)
+    (band,) = ax.collections
+    assert band.get_label() == "90% band for 7 independent runs"
+
+
 def test_few_runs_have_no_band_and_failures_are_marked(ax: Axes) -> None:
     plot_loo_pit(replace(check_of(9, 3), failed=True), ax)
     assert not ax.collections
