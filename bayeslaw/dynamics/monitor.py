@@ -198,7 +198,8 @@ def watch(
     Raises
     ------
     BayeslawError
-        If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), draws can't be weighted
+        If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), a law of all changes of the
+        rate does not know those of earlier phases ('no-earlier-rates'), draws can't be weighted
         under the fit's noise ('not-weighted'), areas have another memory or power than the fit's, or count steps otherwise
         ('other-memory', 'other-power', 'other-batch'), the law is not one of training dynamics ('no-areas'), or checks failed
         ('failed-checks').
@@ -352,7 +353,15 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
 def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFrame:
     """Return the rows of a run's losses, with nodes of the rate's changes if the law has them."""
     curves.logged(run, domain)  # which refuses a run without losses
-    frame = curves.runs(domain, nodes=number_of_nodes(fit.measured)).frame
+    number = number_of_nodes(fit.measured)
+    if number and curves.start(run) is not None and curves.curve(run).parent is None:
+        raise BayeslawError(
+            f"{fit.law.name} sums over all changes of the learning rate, and of what came before {run} only the areas are known. "
+            "Give the curves of both phases in Python (read_curves, with the run's parent, and watch), or a fit of a law of areas "
+            "alone, such as annealing.",
+            code="no-earlier-rates",
+        )
+    frame = curves.runs(domain, nodes=number).frame
     rows = frame[frame["run"] == run]
     require_one_domain(rows, run, fit.law)
     return rows

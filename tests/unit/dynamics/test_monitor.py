@@ -14,12 +14,15 @@ from matplotlib.figure import Figure
 from bayeslaw.core.errors import FitError
 from bayeslaw.core.streams import Stream
 from bayeslaw.data.curves import Curves, read_curves
+from bayeslaw.data.logs.curves import log_curves
+from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.change_errors import LEARNT
 from bayeslaw.dynamics.follow import Follower
 from bayeslaw.dynamics.monitor import Watch, kept, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.schedule import Schedule, constant
 from tests.dynamics import spread_draws
 from tests.errors import fails
@@ -125,6 +128,16 @@ def test_the_law_errs_by_shares_of_the_changes_that_it_forecasts() -> None:
     assert shares[:, -1].std() > 0.001
     with fails("unknown-option", "'some'", "learned or none"):
         watched(discrepancy="some")
+
+
+def test_a_law_of_all_changes_needs_those_of_earlier_phases() -> None:
+    """From a point of the training, of which areas are known, it took the adaptation's changes for all."""
+    _, start = trace(WHOLE, np.zeros(0, dtype=np.int64))
+    log = Runs(pd.DataFrame({"run": "now", "step": [1000.0], "loss": [3.0]}), "log")
+    with fails("no-earlier-rates", "multi-power", "now", "annealing"):
+        watch(typical_fit("multi-power"), log_curves(log, WHOLE, start, phase="adapt"), "now", WHOLE)
+    new = watch(typical_fit("multi-power"), log_curves(log, WHOLE), "now", WHOLE, force=True, check=False)
+    assert new.step == 1000
 
 
 def test_a_rate_is_kept_as_it_is_now() -> None:
