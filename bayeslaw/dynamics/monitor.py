@@ -287,7 +287,8 @@ def _conditioned(
         time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
         residual = np.log(rows["loss"].to_numpy(np.float64)) - np.log(past)
         ahead = time[count : count + steps]
-        return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD))
+        errors = (rows["loss_se"] / rows["loss"]).fillna(0.0).to_numpy(np.float64) if "loss_se" in rows else np.zeros(count)
+        return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD), errors**2)
     if new.any():
         raise _not_weighted(fit, rows["run"].iloc[0])
     effect = member.learnt.at(np.arange(count, count + steps)).T
@@ -345,7 +346,7 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
     """
     rows, _ = _usable(fit, _logged(fit, curves, run, domain))
     rows = rows[~_fitted(fit, run, rows)]
-    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss") if c in rows]
+    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss", "loss_se") if c in rows]
     unit = {} if fit.unit == NATS else {"unit": fit.unit}
     return Runs(rows[wanted].assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
 

@@ -18,7 +18,7 @@ from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.change_errors import LEARNT
 from bayeslaw.dynamics.follow import Follower
-from bayeslaw.dynamics.monitor import Watch, kept, watch
+from bayeslaw.dynamics.monitor import Watch, kept, rows_for, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
 from bayeslaw.posterior.fit import Fit
@@ -298,6 +298,17 @@ def test_a_run_that_leaves_the_law_is_said_to_and_its_weights_are_not_relied_on(
     assert f"LEFT ITS BAND by step {gone.left:,}" in text
     assert "fit the law again" in text
     assert watch(fit, curves, "now", WHOLE).left is None
+
+
+@pytest.mark.slow
+def test_known_errors_of_the_runs_losses_count() -> None:
+    """Of losses whose errors are far larger than all else, half lie below what was stated, and nothing is learnt of the run."""
+    fit, curves = without()
+    vague = read_curves(table().assign(loss_se=10.0), warmup=100)
+    known = watch(fit, vague, "now", WHOLE, discrepancy="none")
+    np.testing.assert_allclose(known.stated["pit"], 0.5, atol=0.01)
+    assert known.loss[:, 0].std() > 2 * watch(fit, curves, "now", WHOLE, discrepancy="none").loss[:, 0].std()
+    assert rows_for(fit, vague, "now", WHOLE).frame["loss_se"].eq(10.0).all()
 
 
 @pytest.mark.slow
