@@ -62,6 +62,18 @@ def test_the_best_peak_is_that_of_brute_force(balances: list[Balance]) -> None:
     np.testing.assert_allclose(np.quantile(own, [0.05, 0.5, 0.95]), np.quantile(exact, [0.05, 0.5, 0.95]), rtol=0.08)
 
 
+@pytest.mark.slow
+def test_the_regret_of_several_choices_is_that_of_brute_force() -> None:
+    """The best potential of each draw is 1, on an edge of the square."""
+    best = balance(*fits(), RECIPE, PEAKS | {"potential": (0.0, 1.0)}, weight=0.4)
+    own = best.landscape.changes(np.stack([np.linspace(0, 1, 101), np.ones(101)], axis=1))
+    at = best.landscape.changes(best.landscape.space.point(best.choice)[None])
+    least, reached = (best.objective.combine(*changes).min(axis=0) for changes in (own, at))
+    assert best.choice["potential"] == pytest.approx(1.0, abs=1e-3)
+    assert best.regret == pytest.approx((reached - least).mean(), rel=0.02)
+    assert np.quantile(best.own[:, 1], 0.1) == 1.0
+
+
 def test_the_best_recipe_has_less_regret_than_the_plug_in_recipe(balances: list[Balance]) -> None:
     assert 0 <= balances[0].regret <= balances[0].plug_in_regret + 1e-5
 
