@@ -72,7 +72,13 @@ class Conditioned:
 
 
 def condition(
-    residual: Array, time: Array, new: NDArray[np.bool_], scales: Scales, at: Array, rng: np.random.Generator
+    residual: Array,
+    time: Array,
+    new: NDArray[np.bool_],
+    scales: Scales,
+    at: Array,
+    rng: np.random.Generator,
+    known: Array | float = 0.0,
 ) -> Conditioned:
     """Condition the draws of a fit on a run.
 
@@ -87,11 +93,13 @@ def condition(
         Moments on the clock at which the effect is asked for.
     rng : Generator
         Of the effect.
+    known : array (k,)
+        Known variances of the rows, beside those of points.
     """
-    size = scales.point.size
+    size, known = scales.point.size, np.broadcast_to(known, time.shape)
     good = min(1 - 1 / math.log10(size), 0.7)
     point, run = scales.point**2, scales.run**2
-    added, variance = ou.innovations(residual, np.broadcast_to(point[:, None], residual.shape), time, run, scales.length)
+    added, variance = ou.innovations(residual, point[:, None] + known, time, run, scales.length)
     chosen, pit, k, share = np.arange(size), np.empty(0), -math.inf, 1.0
     if new.any():
         added, variance = added[:, new], variance[:, new]
@@ -102,9 +110,7 @@ def condition(
         pit = (weights * ndtr(added)).sum(axis=0) / weights.sum(axis=0)
         chosen, k = smoothed(shares[-1] * likelihood[:, -1])
         share = float(shares[-1])
-    effect = ou.sample_effect(
-        residual[chosen], point[chosen], np.zeros(time.size), time, run[chosen], scales.length[chosen], at, rng
-    )
+    effect = ou.sample_effect(residual[chosen], point[chosen], known, time, run[chosen], scales.length[chosen], at, rng)
     return Conditioned(chosen, effect.T, np.asarray(pit), share, k, good)
 
 

@@ -87,14 +87,19 @@ class Follower:
     def update(self, curves: Curves) -> Watch:
         """Return the forecast by curves in which the run's log has grown.
 
-        A log that ends at an earlier step than before was replaced, or its run was resumed there: everything starts anew.
+        A log that ends at an earlier step than before, or has other losses at steps that it had before, was replaced, or its run
+        was resumed at an earlier step: everything starts anew.
         """
-        notes = list[str]()
-        step = int(curves.logged(self.run, self.domain)["step"].max())
-        if step < self._step:
+        notes, logged = list[str](), curves.logged(self.run, self.domain)
+        step, losses = int(logged["step"].max()), {*zip(logged["step"], logged["loss"], strict=True)}
+        changed = [at for at, (loss, _) in sorted(self._stated.items()) if (at, loss) not in losses]
+        if changed or step < self._step:
+            what = f"ends at step {step:,} and has been at step {self._step:,}"
+            if step >= self._step:
+                what = f"no longer has the loss that it had at step {changed[0]:,}"
             notes.append(
-                f"the log ends at step {step:,} and has been at step {self._step:,}: it was replaced, or the run was resumed from "
-                "an earlier step; everything before counts as not seen"
+                f"the log {what}: it was replaced, or the run was resumed from an earlier step; everything before counts as "
+                "not seen"
             )
             self._begin()
         self._step = step
@@ -123,9 +128,14 @@ class Follower:
         return replace(watched, failed=self._failed)
 
     def _keep(self, watched: Watch) -> None:
-        """Keep what was stated of each loss before it came, the first time that it is known."""
+        """Keep what was stated of each loss before it came, the first time that it is known.
+
+        Of a log with many losses others may be used now among those that were known before: they were not judged, and stay so.
+        """
+        last = max(self._stated, default=-1)
         for step, loss, pit in watched.stated.itertuples(index=False):
-            self._stated.setdefault(int(step), (float(loss), float(pit)))
+            if step > last:
+                self._stated[int(step)] = (float(loss), float(pit))
 
     def _may_refit(self, curves: Curves) -> bool:
         """Whether a refit is allowed now: none is going on or has failed, and the run has grown since the last."""

@@ -198,7 +198,8 @@ def watch(
     Raises
     ------
     BayeslawError
-        If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), draws can't be weighted
+        If there is no such run ('unknown-run'), nothing of the schedule lies ahead ('nothing-ahead'), a law of all changes of the
+        rate does not know those of earlier phases ('no-earlier-rates'), draws can't be weighted
         under the fit's noise ('not-weighted'), areas have another memory or power than the fit's, or count steps otherwise
         ('other-memory', 'other-power', 'other-batch'), the law is not one of training dynamics ('no-areas'), or checks failed
         ('failed-checks').
@@ -286,7 +287,8 @@ def _conditioned(
         time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
         residual = np.log(rows["loss"].to_numpy(np.float64)) - np.log(past)
         ahead = time[count : count + steps]
-        return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD))
+        errors = (rows["loss_se"] / rows["loss"]).fillna(0.0).to_numpy(np.float64) if "loss_se" in rows else np.zeros(count)
+        return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD), errors**2)
     if new.any():
         raise _not_weighted(fit, rows["run"].iloc[0])
     effect = member.learnt.at(np.arange(count, count + steps)).T
@@ -323,9 +325,9 @@ def _not_weighted(fit: Fit, run: str) -> BayeslawError:
 
 
 def kept(schedule: Schedule, step: int) -> Schedule:
-    """Return a schedule whose rate stays as it is at a step."""
+    """Return a schedule whose rate stays as it is at a step, and before the first step as it is there."""
     rates = schedule.rates.copy()
-    rates[step:] = rates[step - 1]
+    rates[step:] = rates[max(step, 1) - 1]
     return replace(schedule, rates=rates)
 
 
@@ -344,7 +346,7 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
     """
     rows, _ = _usable(fit, _logged(fit, curves, run, domain))
     rows = rows[~_fitted(fit, run, rows)]
-    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss") if c in rows]
+    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss", "loss_se") if c in rows]
     unit = {} if fit.unit == NATS else {"unit": fit.unit}
     return Runs(rows[wanted].assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
 
@@ -352,7 +354,15 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
 def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFrame:
     """Return the rows of a run's losses, with nodes of the rate's changes if the law has them."""
     curves.logged(run, domain)  # which refuses a run without losses
-    frame = curves.runs(domain, nodes=number_of_nodes(fit.measured)).frame
+    number = number_of_nodes(fit.measured)
+    if number and curves.start(run) is not None and curves.curve(run).parent is None:
+        raise BayeslawError(
+            f"{fit.law.name} sums over all changes of the learning rate, and of what came before {run} only the areas are known. "
+            "Give the curves of both phases in Python (read_curves, with the run's parent, and watch), or a fit of a law of areas "
+            "alone, such as annealing.",
+            code="no-earlier-rates",
+        )
+    frame = curves.runs(domain, nodes=number).frame
     rows = frame[frame["run"] == run]
     require_one_domain(rows, run, fit.law)
     return rows
@@ -385,8 +395,10 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
     rows = rows[~early]
     if len(rows) > MOST_ROWS:
-        notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses, evenly spaced, are used")
-        rows = rows.iloc[evenly(len(rows), MOST_ROWS)]
+        # All of the last: neighbours that are forecast without one another miss together, and would count as two misses.
+        late, before = MOST_ROWS // 2, len(rows) - MOST_ROWS // 2
+        notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses are used: the last {late:,}, and evenly spaced ones before these")
+        rows = rows.iloc[np.append(evenly(before, MOST_ROWS - late), np.arange(before, len(rows)))]
     return rows, notes
 
 

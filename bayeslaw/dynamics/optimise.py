@@ -338,6 +338,23 @@ class Landscape:
         result = minimize(value, start, method="Nelder-Mead", bounds=[(0.0, 1.0)] * k, options=options)
         return np.asarray(np.clip(result.x, 0, 1) if result.fun < values.min() else start)
 
+    def along(self, point: Array) -> Landscape:
+        """Return the landscape with recipes along each choice as well, the others as at a point (k,).
+
+        Few of the first recipes lie on the faces of the cube, where the best ones of draws often are.
+        """
+        lines = np.tile(point, (self.space.size, GRID[1], 1))
+        for i, line in enumerate(lines):
+            line[:, i] = np.linspace(0, 1, GRID[1])
+        points = lines.reshape(-1, self.space.size)
+        dsource, dtarget = self.changes(points)
+        return replace(
+            self,
+            at=np.concatenate([self.at, points]),
+            dsource=np.concatenate([self.dsource, dsource]),
+            dtarget=np.concatenate([self.dtarget, dtarget]),
+        )
+
     def central(self) -> Landscape:
         """Return the landscape of the central draw alone, whose losses lie nearest to the means over draws at all recipes."""
         both = np.concatenate([self.dsource, self.dtarget])
@@ -385,12 +402,13 @@ def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Spac
 def _choose(landscape: Landscape, objective: Objective, seed: int, *, force: bool) -> Balance:
     """Return the best recipe of a landscape, compared with the plug-in recipe and with each draw's own best."""
     space = landscape.space
-    choice = space.choices(landscape.best(objective))
+    best = landscape.best(objective)
+    choice, near = space.choices(best), landscape.along(best) if space.size > 1 else landscape
     plug_in = space.choices(landscape.central().best(Objective(objective.weight)))
     all_draws = np.arange(landscape.base_losses[0].shape[1])
     source, target = landscape.changes(np.stack([space.point(choice), space.point(plug_in)]), all_draws)
     combined = objective.combine(source, target)
-    grid = objective.combine(landscape.dsource, landscape.dtarget)
+    grid = objective.combine(near.dsource, near.dtarget)
     least = np.minimum(grid.min(axis=0), combined[:, landscape.draws].min(axis=0))
     regret, plug_in_regret = (float((row[landscape.draws] - least).mean()) for row in combined)
     edges = [
@@ -401,7 +419,7 @@ def _choose(landscape: Landscape, objective: Objective, seed: int, *, force: boo
     checks, notes = _forecast_checks(landscape, space.point(choice), seed, force=force)
     return Balance(
         landscape, objective, choice, plug_in, (source[0], target[0]), float(objective(combined[0])), float(objective(combined[1])),
-        landscape.at[grid.argmin(axis=0)], regret, plug_in_regret, checks, (*edges, *notes),
+        near.at[grid.argmin(axis=0)], regret, plug_in_regret, checks, (*edges, *notes),
     )  # fmt: skip
 
 

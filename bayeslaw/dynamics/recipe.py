@@ -75,11 +75,11 @@ class Recipe:
                 case "r":
                     recipe = replace(recipe, settings={**recipe.settings, "r": float(value)})
                 case "potential":
-                    recipe = replace(recipe, start=with_option(recipe._planned("loss potential"), "final", value))
+                    recipe = replace(recipe, start=_with_potential(recipe._planned("loss potential"), float(value)))
                 case "steps":
                     recipe = replace(recipe, adapt=with_option(recipe.adapt, "steps", round(value)))
                 case "peak":
-                    recipe = replace(recipe, adapt=with_option(recipe.adapt, "peak", value))
+                    recipe = replace(recipe, adapt=with_option(recipe.adapt, "peak", float(value)))
         return recipe
 
     def with_pretraining(self, steps: int) -> Recipe:
@@ -159,6 +159,13 @@ def with_option(text: str, name: str, value: float) -> str:
     if not count:
         changed = f"{last}{',' if ':' in last else ':'}{name}={value!r}"
     return before + plus + changed
+
+
+def _with_potential(text: str, value: float) -> str:
+    """Return the text of a schedule whose last rate is this share of its highest, which an earlier phase may have."""
+    _, plus, last = text.rpartition("+")
+    share = parse_schedule(text).peak / parse_schedule(last).peak if plus else 1.0
+    return with_option(text, "final", value * share)
 
 
 def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] | None = None) -> Array:

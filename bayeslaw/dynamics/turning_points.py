@@ -36,6 +36,7 @@ from bayeslaw.schedules.schedule import MOST_STEPS
 
 LENGTHS = 81  # evaluated lengths of the adaptation, evenly spaced in their logarithm
 CRITICAL = 41  # evaluated lengths of the pre-training
+ENDLESS = 1e100  # forward area: at the end of its support, 1e6, a seventh of the shift is left where its exponent is .12
 MOST = 3_000_000  # steps of the longest of them, if the recipe's own is not longer
 
 
@@ -226,12 +227,11 @@ def _weighted(terms: list[tuple[float, Posterior]], table: pd.DataFrame) -> Arra
 
 
 def _limit_setting(row: pd.DataFrame, terms: list[tuple[float, Posterior]]) -> pd.DataFrame:
-    """Return the setting that an endless adaptation tends to: the largest forward area, the annealing of the longest adaptation."""
-    support = [p.measured["S1_cpt"].support[1] for _, p in terms if "S1_cpt" in p.measured]
-    if not support:
+    """Return the setting that an endless adaptation tends to: an endless forward area, the annealing of the longest adaptation."""
+    if not any("S1_cpt" in p.measured for _, p in terms):
         message = "No law here has the forward area S1_cpt, so the loss has no limit: fit a cpt-dynamics law."
         raise BayeslawError(message, code="no-adaptation-area")
-    return row.assign(**{c: min(support) for c in ("S1_cpt", "S1") if c in row})
+    return row.assign(**{c: ENDLESS for c in ("S1_cpt", "S1") if c in row})
 
 
 def _turning_lengths(steps: NDArray[np.int64], margin: Array) -> Array:

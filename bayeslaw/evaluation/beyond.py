@@ -63,7 +63,7 @@ def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) 
     work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
     rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, asked.by)))
     runs = held.relative.groupby([rows["held_out"], rows["run"]], sort=False).mean()
-    comparison = comparison_of(work, table, {str(name): runs[name] for name in runs}, stack)
+    comparison = comparison_of(work, table, {str(name): runs[name] for name in runs}, stack, rows[["held_out", "run"]])
     return replace(comparison, by=asked.by)
 
 

@@ -325,7 +325,13 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Calla
         work.notes.append(EXACT)
     first = folds[0]
     work.notes.append(DIAGNOSTIC.format(by=by) if by else HELD_OUT.format(rows=len(first.held), name=first.name))
-    return comparison_of(work, table, densities, Stack.of(whole, weights))
+    return comparison_of(work, table, densities, Stack.of(whole, weights), pd.concat(map(_rows, folds), ignore_index=True))
+
+
+def _rows(fold: _Fold) -> pd.DataFrame:
+    """Return the part and the run of each held-out row."""
+    code, names = run_codes(fold.held.frame)
+    return pd.DataFrame({"held_out": fold.name, "run": np.array(names)[code]})
 
 
 def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) -> _Pointed:
@@ -360,7 +366,9 @@ def _left_out_singly(work: Work) -> Comparison:
         for name, loo in loos.items()
     }
     work.notes.append(NO_POINTS)
-    return comparison_of(work, table.join(pd.DataFrame(more).T), densities, Stack.of(fits, weights))
+    counts = next(iter(loos.values())).table["rows"]
+    rows = pd.DataFrame({"held_out": "each run", "run": counts.index.repeat(counts)})
+    return comparison_of(work, table.join(pd.DataFrame(more).T), densities, Stack.of(fits, weights), rows)
 
 
 def _refits(work: Work, fits: Mapping[str, Fit], loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
@@ -384,6 +392,7 @@ def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd
     losses, draws = [], []
     for run in map(str, loo.table.index):
         _, left = split_run(work.table, run)
+        left = replace(left, frame=left.frame[~base_rows(left.frame, fit.law)])
         selections = refits[run].selections if run in refits else ((fit, loo.resampled(run)),)
         losses.append(left.frame[fit.law.outcome.name].to_numpy(dtype=np.float64))
         # The fit has seen the run: effects that it learnt from the run's own losses would make the forecast one in sample.

@@ -47,6 +47,8 @@ class Comparison:
         loss for every cut and run.
     by : str
         The direction of the cuts, such as 'compute'; empty where laws were not judged by forecasts beyond cuts.
+    rows : DataFrame
+        One row for each forecast that was scored: its part (held_out) and its run.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Comparison:
     notes: tuple[str, ...]
     stack: Stack
     by: str = ""
+    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __repr__(self) -> str:
         ranked = ", ".join(f"{name} ({weight:.3g})" for name, weight in self.weights["weight"].items())
@@ -150,7 +153,9 @@ def mark(passed: bool, forced: bool) -> str:
     return checks_label(not passed) if passed or forced else UNSCORED
 
 
-def comparison_of(work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack) -> Comparison:
+def comparison_of(
+    work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack, rows: pd.DataFrame
+) -> Comparison:
     """Return the result of a comparison.
 
     Parameters
@@ -161,10 +166,12 @@ def comparison_of(work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.
     densities : mapping of name to Series
         As `Comparison.runs` has them.
     stack : Stack
+    rows : DataFrame
+        Of `Comparison`.
     """
     scores = pd.concat(work.scores, ignore_index=True)
     scores = scores[[*(c for c in HEAD if c in scores), *(c for c in scores if c not in HEAD)]]
-    return Comparison(scores, weights, pd.DataFrame(densities), (*work.notes, *_narrow_stack(scores)), stack)
+    return Comparison(scores, weights, pd.DataFrame(densities), (*work.notes, *_narrow_stack(scores)), stack, rows=rows)
 
 
 def _narrow_stack(scores: pd.DataFrame) -> list[str]:

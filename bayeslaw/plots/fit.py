@@ -16,6 +16,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
+from bayeslaw.evaluation.backtest import independent_runs
 from bayeslaw.evaluation.comparison import Comparison
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.plots.style import (
@@ -249,8 +250,8 @@ def plot_coverage(
         Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
     ax : as in `plot_forecast`
     runs : int, optional
-        Number of runs that the losses are from. The grey band then counts each run once, because the points of a run share its
-        run effect; otherwise it counts each loss.
+        As how many independent runs the losses count (`bayeslaw.evaluation.backtest.independent_runs`), because points of a
+        run share its run effect. Without it the grey band counts each loss.
     outcome : Outcome
         What was scored.
 
@@ -384,7 +385,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
     ax : as in `plot_forecast`
     of : str
         A column of the scores, such as crps, mae_rel or cover_eti90; 'unknown-column' for others. Coverages have intervals of
-        the share, as if every left-out run were one independent loss (`share_interval`).
+        the share (`share_interval`), of losses that count as `bayeslaw.evaluation.backtest.independent_runs` of the left-out ones.
 
     Examples
     --------
@@ -417,14 +418,14 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
         style: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 6, "color": COLOURS[i], "mec": "white", "zorder": 3}
         ax.plot(values, at, label=f"held out: {part}", **style)
         if share:
-            size = _runs_of(comparison.runs, part)
+            size = _runs_of(comparison, part)
             low, high = share_interval(values / 100, size)
             ax.hlines(at, 100 * low, 100 * high, color=COLOURS[i], lw=1.4, alpha=0.7)
     notes = []
     if share:
         nominal = float(of.removeprefix("cover_eti"))
         ax.axvline(nominal, color="0.4", lw=1, ls=":")
-        notes.append(f"dotted: {nominal:g}%, as it should be; bars: {SHARES} where each left-out run counts once")
+        notes.append(f"dotted: {nominal:g}%, as it should be; bars: {SHARES} where left-out runs count, not rows")
     if len(parts) > MOST_LINES:
         notes.append(f"{len(parts) - MOST_LINES} held-out parts are not shown")
     if unscored := len(scores) - len(scored):
@@ -439,8 +440,8 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
     return finish(ax, x, "", "scores of laws on rows that were held out" + failure(marked), notes)
 
 
-def _runs_of(runs: pd.DataFrame, part: str) -> int:
-    """Return the number of runs in a held-out part of a comparison."""
-    if "held_out" in runs.index.names and part in (parts := runs.index.get_level_values("held_out")):
-        runs = runs[parts == part]
-    return int(runs.index.get_level_values("run").nunique())
+def _runs_of(comparison: Comparison, part: str) -> int:
+    """Return as how many independent runs the rows of a held-out part count; of a comparison without rows each run is one."""
+    rows = comparison.rows if len(comparison.rows) else comparison.runs.reset_index()
+    own = rows[rows["held_out"] == part] if "held_out" in rows else rows
+    return independent_runs(own if len(own) else rows)

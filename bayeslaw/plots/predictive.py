@@ -8,6 +8,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import evenly
 from bayeslaw.core.intervals import interval_names
+from bayeslaw.evaluation.backtest import independent_runs
 from bayeslaw.evaluation.predictive import PredictiveCheck
 from bayeslaw.plots.style import COLOURS, expect, failure, finish, keep_within, new_axes
 
@@ -18,7 +19,7 @@ MADE_BY = "bayeslaw.evaluation.predictive_check(fit)"
 SHOWN = 300  # losses that are drawn
 BAND = 0.9  # probability of the band of calibrated fits
 SIMULATED = 1_000  # curves from which the band comes
-FEWEST = 5  # runs for which there is a band
+FEWEST = 5  # independent runs for which there is a band
 
 
 def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
@@ -77,9 +78,10 @@ def _inside(check: PredictiveCheck, rows: Any) -> Any:
 def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     """Draw the cumulative share of LOO-PIT minus that of a calibrated fit: losses predicted from the other runs.
 
-    The line stays in the grey band, with a probability of 90%, if the fit is calibrated and every run counts as one independent
-    loss (Säilynoja et al. 2022; by ArviZ). A slope up in the middle means too wide intervals, slopes up at both ends too narrow
-    ones, and a line below 0 that predicted losses are too low.
+    The line stays in the grey band, with a probability of 90%, if the fit is calibrated and the losses count as some independent
+    runs (Säilynoja et al. 2022; by ArviZ): as all of them where each has as many losses, as fewer where a few runs have most of the
+    losses (`independent_runs`). Both are drawn at multiples of the share of one run, for which the band is. A slope up in the
+    middle means too wide intervals, slopes up at both ends too narrow ones, and a line below 0 that predicted losses are too low.
 
     Parameters
     ----------
@@ -94,21 +96,23 @@ def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     'share of losses minus expected (%)'
     """
     expect(check, PredictiveCheck, MADE_BY)
-    pit, runs = np.sort(check.rows["loo_pit"].to_numpy(dtype=np.float64)), check.runs
+    pit, runs = np.sort(check.rows["loo_pit"].to_numpy(dtype=np.float64)), independent_runs(check.rows)
     name, plural = check.outcome.name, check.outcome.plural
     ax = ax or new_axes()
+    ax.axhline(0, color="0.5", lw=0.9, ls=":")
     if runs >= FEWEST:
         from arviz_stats.ecdf_utils import ecdf_pit
 
         at, _, low, high = ecdf_pit(np.linspace(0, 1, runs), BAND, SIMULATED, rng=np.random.default_rng(0))
         label = f"{BAND:.0%} band for {runs} independent runs"
         ax.fill_between(100 * at, 100 * (low - at), 100 * (high - at), color="0.87", lw=0, label=label, zorder=0)
-    ax.axhline(0, color="0.5", lw=0.9, ls=":")
-    share = np.arange(1, pit.size + 1) / pit.size
-    x, y = np.concatenate([[0], np.repeat(pit, 2), [1]]), np.concatenate([[0], [0], np.repeat(share, 2)])
+        x, y = at, np.concatenate([[0], np.searchsorted(pit, at[1:], side="right") / pit.size])
+    else:
+        share = np.arange(1, pit.size + 1) / pit.size
+        x, y = np.concatenate([[0], np.repeat(pit, 2), [1]]), np.concatenate([[0], [0], np.repeat(share, 2)])
     ax.plot(100 * x, 100 * (y - x), color=COLOURS[0], lw=1.5, label=f"{plural} without their run (LOO-PIT)")
     ax.set_xlim(0, 100)
     title = f"{check.name}: calibration on left-out runs (LOO-PIT)" + failure(check.failed)
-    notes = list(check.notes) if runs >= FEWEST else [*check.notes, f"fewer than {FEWEST} runs: no band"]
+    notes = list(check.notes) if runs >= FEWEST else [*check.notes, f"{plural} that count as fewer than {FEWEST} runs: no band"]
     x_label, y_label = f"share of the prediction below the {name} (%)", f"share of {plural} minus expected (%)"
     return finish(ax, x_label, y_label, title, notes)

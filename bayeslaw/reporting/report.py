@@ -18,6 +18,7 @@ from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import counted, once, short_lines
 from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.evaluation.backtest import independent_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
@@ -310,14 +311,16 @@ def _comparison(
 def measured_transforms(
     fits: Mapping[str, Posterior], measured: Runs, scored: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], int] | None:
-    """Return the probability integral transforms of the measured outcomes under every scored fit, and the number of runs.
+    """Return the probability integral transforms of the measured outcomes under every scored fit, and as how many runs they count.
+
+    These are the fewest `independent_runs` of a fit, each of which is scored on rows that it has not seen.
 
     Parameters
     ----------
     fits, measured, scored, options
         Fits by label, the outcomes, the labels of the fits that have scores, and discrepancy, seed and `in_sample` of the scores.
     """
-    by_label, runs = {}, 0
+    by_label, runs = {}, list[int]()
     sd, learned = read_choice(options["discrepancy"])
     for label, posterior in fits.items():
         if label not in scored:
@@ -330,8 +333,8 @@ def measured_transforms(
         by_label[label if posterior.passed else f"{label} (FAILED)"] = transforms(
             held.frame[result.outcome.name].to_numpy(dtype="float64"), result.predictive
         )
-        runs = held.frame["run"].nunique() if "run" in held.frame else len(held)
-    return (by_label, runs) if by_label else None
+        runs.append(independent_runs(held.frame) if "run" in held.frame else len(held))
+    return (by_label, min(runs)) if by_label else None
 
 
 def labels_of(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[str]:

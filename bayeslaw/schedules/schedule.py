@@ -268,7 +268,8 @@ def multistep(
         message = f"at is {list(at)}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
         _check_range(all(0 < place < 1 for place in at) and list(at) == sorted(at), message)
         _check_range(0 < factor <= 1, f"factor is {factor:g}; it must lie in (0, 1].")
-        passed = np.searchsorted(np.asarray(at) * steps, np.arange(warmup + 1, warmup + share.size + 1), side="left")
+        places = np.round(np.asarray(at) * steps, 6)  # .7 of 90 steps would be 62.99999999999999
+        passed = np.searchsorted(places, np.arange(warmup + 1, warmup + share.size + 1), side="left")
         return np.asarray(factor ** passed.astype(np.float64))
 
     return _shaped("multistep", falls, steps, peak, warmup, start)

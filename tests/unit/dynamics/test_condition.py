@@ -61,6 +61,22 @@ def test_what_was_stated_before_a_loss_is_its_distribution_given_the_earlier_one
 
 
 @pytest.mark.slow
+def test_known_errors_of_losses_add_to_the_noise_of_points() -> None:
+    level, new, errors = levels(), np.ones(TIME.size, dtype=bool), np.array([0.0, 0.04, 0.01, 0.03])
+    known = condition(LOGGED - level[:, None], TIME, new, scales(level.size), AHEAD, np.random.default_rng(1), errors**2)
+    whole = kernel(TIME, TIME) + np.diag(POINT**2 + errors**2) + 0.02**2
+    for i in range(TIME.size):
+        given = np.linalg.solve(whole[:i, :i], whole[:i, i]) if i else np.empty(0)
+        mean, variance = given @ LOGGED[:i], whole[i, i] - given @ whole[:i, i]
+        assert known.pit[i] == pytest.approx(norm.cdf(LOGGED[i], mean, math.sqrt(variance)), abs=0.01)
+    total = level[known.chosen, None] + known.effect
+    cross = kernel(AHEAD, TIME) + 0.02**2
+    np.testing.assert_allclose(total.mean(axis=0), cross @ np.linalg.solve(whole, LOGGED), atol=6e-4)
+    covariance = kernel(AHEAD, AHEAD) + 0.02**2 - cross @ np.linalg.solve(whole, cross.T)
+    np.testing.assert_allclose(np.cov(total.T), covariance, rtol=0.08)
+
+
+@pytest.mark.slow
 def test_rows_that_the_draws_know_do_not_weigh_them_again_and_still_tell_the_effect() -> None:
     level = levels(2_000)
     none = condition(LOGGED - level[:, None], TIME, np.zeros(4, dtype=bool), scales(2_000), AHEAD, np.random.default_rng(1))

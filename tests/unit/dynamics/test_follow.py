@@ -45,6 +45,20 @@ def test_what_was_stated_of_a_loss_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_array_equal(first.stated["pit"], second.stated["pit"][:9])
 
 
+def test_of_many_losses_each_is_stated_with_those_just_before_it_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else neighbours miss together, and far more than one run of twenty would leave its band by chance."""
+    whole = Follower(without()[0], "now", WHOLE, refit="never").update(so_far(2000)).stated
+    monkeypatch.setattr("bayeslaw.dynamics.monitor.MOST_ROWS", 8)
+    follower = Follower(without()[0], "now", WHOLE, refit="never")
+    first = follower.update(so_far(1700)).stated
+    assert first["step"].tolist() == [200, 600, 900, 1300, 1400, 1500, 1600, 1700]
+    for step in (1800, 1900, 2000):
+        later = follower.update(so_far(step)).stated
+    assert later["step"].tolist() == [*first["step"], 1800, 1900, 2000]  # none of those that were passed over
+    np.testing.assert_array_equal(later["pit"][:8], first["pit"])
+    np.testing.assert_allclose(later["pit"][8:], whole["pit"][-3:], atol=1e-3)
+
+
 def test_a_log_that_goes_back_begins_anew() -> None:
     follower = Follower(without()[0], "now", WHOLE, refit="never")
     follower.update(so_far(1200))
@@ -53,6 +67,17 @@ def test_a_log_that_goes_back_begins_anew() -> None:
     assert any("was replaced, or the run was resumed" in note for note in back.notes)
     assert back.stated["step"].max() == 800
     assert back.stated["loss"].iloc[0] == pytest.approx(table().query("run == 'now'")["loss"].iloc[0] * 1.001)
+
+
+@pytest.mark.parametrize("end", [1200, 1400])
+def test_a_log_with_other_losses_than_before_begins_anew(end: int) -> None:
+    """A run that was resumed may have logged its last step again, or be further on, when one looks the next time."""
+    follower = Follower(without()[0], "now", WHOLE, refit="never")
+    follower.update(so_far(1200))
+    resumed = follower.update(so_far(end, 1.001))
+    anew = Follower(without()[0], "now", WHOLE, refit="never").update(so_far(end, 1.001))
+    assert any("step 200: it was replaced, or the run was resumed" in note for note in resumed.notes)
+    pd.testing.assert_frame_equal(resumed.stated, anew.stated)
 
 
 def test_a_fit_whose_draws_can_not_be_weighted_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,15 @@ from matplotlib.figure import Figure
 from bayeslaw.core.errors import FitError
 from bayeslaw.core.streams import Stream
 from bayeslaw.data.curves import Curves, read_curves
+from bayeslaw.data.logs.curves import log_curves
+from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.change_errors import LEARNT
 from bayeslaw.dynamics.follow import Follower
-from bayeslaw.dynamics.monitor import Watch, watch
+from bayeslaw.dynamics.monitor import Watch, kept, rows_for, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.schedule import Schedule, constant
 from tests.dynamics import spread_draws
 from tests.errors import fails
@@ -125,6 +128,23 @@ def test_the_law_errs_by_shares_of_the_changes_that_it_forecasts() -> None:
     assert shares[:, -1].std() > 0.001
     with fails("unknown-option", "'some'", "learned or none"):
         watched(discrepancy="some")
+
+
+def test_a_law_of_all_changes_needs_those_of_earlier_phases() -> None:
+    """From a point of the training, of which areas are known, it took the adaptation's changes for all."""
+    _, start = trace(WHOLE, np.zeros(0, dtype=np.int64))
+    log = Runs(pd.DataFrame({"run": "now", "step": [1000.0], "loss": [3.0]}), "log")
+    with fails("no-earlier-rates", "multi-power", "now", "annealing"):
+        watch(typical_fit("multi-power"), log_curves(log, WHOLE, start, phase="adapt"), "now", WHOLE)
+    new = watch(typical_fit("multi-power"), log_curves(log, WHOLE), "now", WHOLE, force=True, check=False)
+    assert new.step == 1000
+
+
+def test_a_rate_is_kept_as_it_is_now() -> None:
+    """Also before the first step of an adaptation, whose base loss may be all that is logged: there it was the last rate."""
+    falling = Schedule(np.array([3e-4, 2e-4, 1e-4]), "falling")
+    kept_from = [kept(falling, step).rates.tolist() for step in range(4)]
+    assert kept_from == [[3e-4] * 3, [3e-4] * 3, [3e-4, 2e-4, 2e-4], [3e-4, 2e-4, 1e-4]]
 
 
 @pytest.mark.slow
@@ -278,6 +298,17 @@ def test_a_run_that_leaves_the_law_is_said_to_and_its_weights_are_not_relied_on(
     assert f"LEFT ITS BAND by step {gone.left:,}" in text
     assert "fit the law again" in text
     assert watch(fit, curves, "now", WHOLE).left is None
+
+
+@pytest.mark.slow
+def test_known_errors_of_the_runs_losses_count() -> None:
+    """Of losses whose errors are far larger than all else, half lie below what was stated, and nothing is learnt of the run."""
+    fit, curves = without()
+    vague = read_curves(table().assign(loss_se=10.0), warmup=100)
+    known = watch(fit, vague, "now", WHOLE, discrepancy="none")
+    np.testing.assert_allclose(known.stated["pit"], 0.5, atol=0.01)
+    assert known.loss[:, 0].std() > 2 * watch(fit, curves, "now", WHOLE, discrepancy="none").loss[:, 0].std()
+    assert rows_for(fit, vague, "now", WHOLE).frame["loss_se"].eq(10.0).all()
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from bayeslaw.plots.training import plot_optimum
 from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
 from tests.errors import fails
+from tests.values import present
 
 PRETRAIN = "wsd:steps=8000,peak=2e-4,warmup=200,final=0.5"
 RECIPE = Recipe(PRETRAIN, "cosine:steps=2000,peak=2e-4,warmup=100")
@@ -59,6 +60,18 @@ def test_the_best_peak_is_that_of_brute_force(balances: list[Balance]) -> None:
     own = np.exp(np.interp(balances[0].own[:, 0], [0, 1], np.log([1e-5, 1e-3])))
     exact = peaks[values.argmin(axis=0)][balances[0].landscape.draws]
     np.testing.assert_allclose(np.quantile(own, [0.05, 0.5, 0.95]), np.quantile(exact, [0.05, 0.5, 0.95]), rtol=0.08)
+
+
+@pytest.mark.slow
+def test_the_regret_of_several_choices_is_that_of_brute_force() -> None:
+    """The best potential of each draw is 1, on an edge of the square."""
+    best = balance(*fits(), RECIPE, PEAKS | {"potential": (0.0, 1.0)}, weight=0.4)
+    own = best.landscape.changes(np.stack([np.linspace(0, 1, 101), np.ones(101)], axis=1))
+    at = best.landscape.changes(best.landscape.space.point(best.choice)[None])
+    least, reached = (best.objective.combine(*changes).min(axis=0) for changes in (own, at))
+    assert best.choice["potential"] == pytest.approx(1.0, abs=1e-3)
+    assert best.regret == pytest.approx((reached - least).mean(), rel=0.02)
+    assert np.quantile(best.own[:, 1], 0.1) == 1.0
 
 
 def test_the_best_recipe_has_less_regret_than_the_plug_in_recipe(balances: list[Balance]) -> None:
@@ -144,3 +157,12 @@ def test_options_of_schedule_texts_are_replaced_or_added() -> None:
     )
     with fails("several-phases", "constant:steps=1"):
         with_option("constant:steps=1,peak=1+wsd:steps=10,peak=1", "peak", 0.5)
+
+
+@pytest.mark.parametrize("first", ["", "constant:steps=100,peak=4e-4 + "])
+def test_a_loss_potential_is_the_last_rate_over_the_highest_of_the_whole_pre_training(first: str) -> None:
+    recipe = Recipe(first + "linear:steps=50,peak=2e-4,warmup=10", "cosine:steps=100,peak=2e-4")
+    varied = recipe.varied(potential=np.float64(0.25), peak=np.float64(1e-4))
+    end = varied.point
+    assert present(end.pretrain).rate / end.peak == pytest.approx(0.25)
+    assert varied.schedule.peak == pytest.approx(1e-4, rel=1e-3)

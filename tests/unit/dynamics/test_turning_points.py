@@ -63,9 +63,7 @@ def test_turning_lengths_are_roots_of_the_formula(fit: Fit) -> None:
 @pytest.mark.slow
 def test_the_limit_decides_whether_the_base_is_ever_regained(fit: Fit) -> None:
     turning = turning_point(fit, DONE, longest=4000)
-    d, far = fit.draws, 1e6  # where S1_cpt ends
-    limit = d["L0"] + d["A"] * far ** -d["alpha"] + d["B"] * (1 - (1 + d["E"] * far) ** -d["beta"])
-    np.testing.assert_allclose(turning.limit, limit, rtol=1e-5)
+    np.testing.assert_allclose(turning.limit, fit.draws["L0"] + fit.draws["B"], rtol=1e-9)
     base = fit.draws["L0"] + fit.draws["A"] * (RATE * 2000) ** -fit.draws["alpha"]
     np.testing.assert_allclose(turning.base, base, rtol=1e-9)
     assert turning.ever == pytest.approx((turning.limit <= base).mean(), abs=1e-9)
@@ -79,8 +77,7 @@ def test_critical_points_are_where_the_base_is_the_limit(fit: Fit, turning: Turn
     exact = (fit.draws["A"] / fit.draws["B"]) ** (1 / fit.draws["alpha"]) / RATE
     inside = (exact > 10) & (exact < 150_000)
     assert inside.mean() > 0.9
-    # The limit is evaluated at the end of the support of S1_cpt, not at infinity.
-    np.testing.assert_allclose(np.log(present(turning.critical)[inside]), np.log(exact[inside]), atol=0.12)
+    np.testing.assert_allclose(np.log(present(turning.critical)[inside]), np.log(exact[inside]), atol=0.02)
 
 
 @pytest.mark.slow

@@ -8,16 +8,19 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bayeslaw.evaluation.compare import compare
 from bayeslaw.evaluation.comparison import comparison_of
 from bayeslaw.forecasting.stack import Stack
-from tests.fixed import line_fit
+from bayeslaw.laws.card import load_law
+from tests import oracles
+from tests.fixed import line_fit, without_sampling
 
 
 def notes(first: float, second: float, stack: float) -> tuple[str, ...]:
     """Of a comparison whose laws' and whose stack's 90% intervals hold these shares."""
     scores = pd.DataFrame({"fit": ["posterior", "posterior", "stack"], "cover_eti90": [first, second, stack]})
     work: Any = SimpleNamespace(scores=[scores], notes=["another note"])
-    return comparison_of(work, pd.DataFrame(), {}, Stack.of({"a": line_fit(size=400)}, {"a": 1.0})).notes
+    return comparison_of(work, pd.DataFrame(), {}, Stack.of({"a": line_fit(size=400)}, {"a": 1.0}), pd.DataFrame()).notes
 
 
 def test_a_stack_that_holds_less_than_every_one_of_its_laws_is_noted() -> None:
@@ -30,3 +33,31 @@ def test_a_stack_that_holds_less_than_every_one_of_its_laws_is_noted() -> None:
 @pytest.mark.parametrize("shares", [(0.89, 0.96, 0.86), (0.6, 0.96, 0.7), (0.89, 0.96, float("nan"))])
 def test_other_stacks_are_not(shares: tuple[float, float, float]) -> None:
     assert notes(*shares) == ("another note",)
+
+
+@pytest.mark.slow
+def test_runs_with_base_checkpoints_that_no_law_describes_are_scored_without_these() -> None:
+    table = oracles.table(load_law("chinchilla"))
+    base = table.drop_duplicates("run").assign(D=0.0, loss=9.0)
+    options: dict[str, Any] = {"loo": True, "noise": "normal", "options": {"chains": 2, "draws": 500}, "progress": False}
+    with without_sampling():
+        with_base, alone = (compare(rows, "chinchilla", force=True, **options) for rows in (pd.concat([base, table]), table))
+    assert with_base.scores["rows"].item() == len(table)
+    for one, other in ((with_base.scores, alone.scores), (with_base.runs, alone.runs)):
+        pd.testing.assert_frame_equal(one.drop(columns="checks", errors="ignore"), other.drop(columns="checks", errors="ignore"))
+    assert with_base.rows["run"].value_counts().to_dict() == table["run"].value_counts().to_dict()
+    assert set(with_base.rows["held_out"]) == set(with_base.scores["held_out"]) == {"each run"}
+    assert with_base.notes[0].startswith(f"{len(base)} base-checkpoint rows (D = 0) are left out for every law")
+
+
+@pytest.mark.slow
+def test_rows_are_those_that_were_held_out() -> None:
+    table = oracles.table(load_law("chinchilla"))
+    with without_sampling():
+        result = compare(
+            table, "chinchilla", holdout="N > 2e8 or D > 2e10", options={"chains": 2, "draws": 500}, starts=2, force=True,
+            progress=False,
+        )  # fmt: skip
+    held = table.query("N > 2e8 or D > 2e10")
+    assert result.rows["run"].value_counts().to_dict() == held["run"].value_counts().to_dict()
+    assert set(result.rows["held_out"]) == set(result.scores["held_out"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -224,3 +225,11 @@ def test_scores_of_laws_are_drawn_and_missing_ones_counted(ax: Axes) -> None:
     assert "1 of 3 rows have no such score" in note(ax)
     with fails("unknown-column", "'crp'"):
         plot_scores(made, ax, of="crp")
+
+
+def test_bars_of_coverage_count_fewer_runs_where_a_few_have_most_of_the_rows(ax: Axes) -> None:
+    rows = pd.DataFrame({"held_out": "each run", "run": np.repeat([*"abcdefgh"], [20] * 3 + [1] * 5)})
+    plot_scores(replace(comparison(a=[0.01, 0.01], b=[0.02, 0.04]), rows=rows), ax)
+    (bars,) = ax.collections
+    low, high = share_interval([0.9, 0.5], 3)  # 65^2 / 1,205 runs
+    np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))  # type: ignore[attr-defined]

@@ -59,6 +59,31 @@ def test_evenly_spread_ranks_lie_on_the_line_of_a_calibrated_fit(ax: Axes) -> No
     assert note(ax).startswith("200 losses of 20 runs; each run was left out as a whole")
 
 
+@pytest.mark.slow
+def test_the_line_of_a_calibrated_fit_stays_in_the_band_as_often_as_stated() -> None:
+    rng, held, tries = np.random.default_rng(0), 0, 100
+    for _ in range(tries):
+        check = check_of(20, 20)
+        ax = plot_loo_pit(replace(check, rows=check.rows.assign(loo_pit=rng.uniform(size=20))), Figure().subplots())
+        line = next(np.asarray(line.get_xydata(), dtype=float) for line in ax.lines if line.get_linestyle() == "-")
+        (band,) = ax.collections
+        path = np.asarray(band.get_paths()[0].vertices)
+        x = np.unique(path[:, 0])
+        low, high = (np.array([end(path[path[:, 0] == at, 1]) for at in x]) for end in (np.min, np.max))
+        inside = (line[:, 1] >= np.interp(line[:, 0], x, low) - 1e-9) & (line[:, 1] <= np.interp(line[:, 0], x, high) + 1e-9)
+        held += bool(inside.all())
+    assert held / tries == pytest.approx(0.9, abs=3 * np.sqrt(0.9 * 0.1 / tries))
+
+
+def test_the_band_counts_fewer_runs_where_a_few_have_most_of_the_losses(ax: Axes) -> None:
+    """Six runs of 30 losses and ten of two are as many as 7 runs: 200^2 / 5,440."""
+    check = check_of(200, 20)
+    names = np.repeat([f"r{i}" for i in range(16)], [30] * 6 + [2] * 10)
+    plot_loo_pit(replace(check, rows=check.rows.assign(run=names)), ax)
+    (band,) = ax.collections
+    assert band.get_label() == "90% band for 7 independent runs"
+
+
 def test_few_runs_have_no_band_and_failures_are_marked(ax: Axes) -> None:
     plot_loo_pit(replace(check_of(9, 3), failed=True), ax)
     assert not ax.collections

@@ -318,6 +318,14 @@ def test_fitted_rows_among_the_measured_losses_are_left_out_or_marked(sound_fit:
 
 
 @pytest.mark.slow
+def test_calibration_counts_fewer_runs_where_a_few_have_most_of_the_losses() -> None:
+    table = measured(line_fit(), 0.1, 65).assign(run=np.repeat([f"n{i}" for i in range(8)], [20] * 3 + [1] * 5))
+    found = measured_transforms({"line": line_fit()}, Runs(table, "held.csv"), ["line"], {"discrepancy": None, "seed": 0})
+    assert found is not None
+    assert found[1] == 65**2 // (3 * 20**2 + 5) == 3
+
+
+@pytest.mark.slow
 def test_calibration_counts_the_known_errors_of_losses() -> None:
     fit = line_fit(point=1e-3, run=1e-3)
     table, options = measured(fit, 0.1, 200), {"discrepancy": None, "seed": 0}

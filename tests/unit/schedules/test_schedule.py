@@ -63,6 +63,7 @@ def double_sum(eta: Array, memory: float, power: float = 0.0) -> Array:
         (wsd(5, 1.0, decay=0.4, final=0.5, warmup=2, start=0.2), [0.6, 1, 1, 0.75, 0.5]),
         (multistep(10, 1.0, at=(0.5, 0.8), factor=0.1), [1] * 5 + [0.1] * 3 + [0.01] * 2),
         (multistep(10, 1.0, at=(0.5,), factor=0.5, warmup=2), [0.5, 1, 1, 1, 1] + [0.5] * 5),
+        (multistep(90, 1.0, at=(0.7,), factor=0.5), [1.0] * 63 + [0.5] * 27),
         (inverse_sqrt(9, 1.0, warmup=1), [1, *(math.sqrt(1 / n) for n in range(2, 10))]),
         (joined(constant(2, 0.5), linear(2, 0.4)), [0.5, 0.5, 0.2, 0.0]),
         (logged([2, 4], [0.2, 0.4]), [0.2, 0.2, 0.3, 0.4]),
