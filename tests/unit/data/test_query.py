@@ -73,6 +73,10 @@ BAD = {
     "N % 2 == 1": "not-allowed",
     "domain + 'x' == 'sourcex'": "not-comparable",
     "N * True == 1e6": "not-comparable",
+    "N != '1e6'": "not-comparable",
+    "N not in ('1e6', 2e6)": "not-comparable",
+    "domain != N": "not-comparable",
+    "flag != 'True'": "not-comparable",
     "N + [1] == 1": "not-comparable",
     "1 / 0 == N": "not-comparable",
     f"N * 1{'0' * 400} > 1": "not-comparable",
@@ -108,7 +112,7 @@ BAD = {
     "domian == 'target'": "unknown-column",
     "ptpp == 30": "no-row-meets",
     "domain == 'Target'": "no-row-meets",
-    "N == 'a'": "no-row-meets",
+    "N == 'a'": "not-comparable",
     "1 == 2": "no-row-meets",
 }
 
