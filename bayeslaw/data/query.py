@@ -64,7 +64,7 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
 
 def _parsed(text: str, columns: list[str]) -> ast.expr:
     """Return a condition as a tree in which a column such as val/loss or config.N is one name, where it is written exactly so."""
-    odd = sorted((c for c in columns if re.search(r"[^\W\d]", c) and not _is_name(c)), key=len, reverse=True)
+    odd = sorted((c for c in columns if re.search(r"[^\W\d]", c) and not _is_name(c) and not _is_number(c)), key=len, reverse=True)
     held: dict[str, str] = {}
 
     def hold(match: re.Match[str]) -> str:
@@ -84,6 +84,15 @@ def _parsed(text: str, columns: list[str]) -> ast.expr:
 
 def _is_name(column: str) -> bool:
     return column.isidentifier() and (column in _WORDS or not keyword.iskeyword(column))
+
+
+def _is_number(column: str) -> bool:
+    """Whether a name, such as 1e9 of a table with a column for each size, would be read as a number."""
+    try:
+        float(column)
+    except ValueError:
+        return False
+    return True
 
 
 def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:

@@ -197,3 +197,9 @@ def test_runs_named_by_numbers_are_compared_with_numbers() -> None:
     tagged = runs.frame.assign(tags=pd.Series([["a"], ["b"], ["a"], ["a"]], index=runs.frame.index))
     with fails("no-row-meets", "tags is one of"):
         where(tagged, "tags == 'a'")
+
+
+def test_a_number_is_never_a_column() -> None:
+    wide = TABLE.assign(**{"1e9": [0.0, 9e9, 0.0, 9e9], "3e6": 0.0})
+    assert list(where(wide, "N < 1e9").index) == [1, 2, 3, 4]
+    assert list(where(wide, "N >= 3e6").index) == [3, 4]
