@@ -39,6 +39,7 @@ from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fit
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, directions, least, logarithms, powers
+from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
@@ -151,6 +152,7 @@ def explore(
     facts = {
         "title": f"Explorer of {', '.join(fits)}", "bayeslaw": version("bayeslaw"), "command": command, "seed": seed,
         "draws": size, "fits": [_facts(p, label) for label, p in posteriors.items()],
+        "of_compute": sparse_notes([fit.law for fit in members]),
     }  # fmt: skip
     return Explorer(data, facts, tuple(laws))
 
