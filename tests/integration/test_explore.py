@@ -37,6 +37,7 @@ from tests.values import present
 
 pytestmark = needs_browser
 SETTINGS, DRAWS = 200, 60
+SIDES = ("source", "target")
 CLOSE = 1e-9
 
 
@@ -292,6 +293,23 @@ def test_a_plan_says_with_what_probability_limits_hold(browser: Browser, tmp_pat
         page.fill("#limit-1", "")
         page.wait_for_selector(READY)
         assert page.inner_text("#feasible").startswith("Give a limit")
+
+
+def test_next_runs_of_two_fits_have_noise_and_errors_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    """Fits have one seed unless others are given; of one random number for both, both limits would hold or neither."""
+    fits = {
+        name: stand_in_fit(f"transfer-{name}", oracles.table(load_law(f"transfer-{name}"), runs=12), draws=500) for name in SIDES
+    }
+    assert len({fit.info["seed"] for fit in fits.values()}) == 1
+    made = explore(fits, draws=400)
+    seen = fits["source"].observed.covariates
+    inside = {name: float(values[0]) for name, values in seen.items()}
+    with opened(browser, saved(made, tmp_path)) as page:
+        for row in (inside, inside | {"ptpp": 5000.0}):
+            script = "([row, i]) => { const o = bayeslaw.outcomes(i, row); return [Array.from(o.latent), Array.from(o.next)]; }"
+            latent, logged = np.array([page.evaluate(script, [row, i]) for i in range(2)]).swapaxes(0, 1)
+            errors = np.log(logged) - np.log(latent)
+            assert abs(np.corrcoef(errors)[0, 1]) < 4 / np.sqrt(400)
 
 
 # --- a person's way through the page ------------------------------------------------------------------------------------
