@@ -200,6 +200,7 @@ def test_runs_named_by_numbers_are_compared_with_numbers() -> None:
 
 
 def test_a_number_is_never_a_column() -> None:
-    wide = TABLE.assign(**{"1e9": [0.0, 9e9, 0.0, 9e9], "3e6": 0.0})
+    wide = TABLE.copy()
+    wide["1e9"], wide["3e6"] = [0.0, 9e9, 0.0, 9e9], 0.0
     assert list(where(wide, "N < 1e9").index) == [1, 2, 3, 4]
     assert list(where(wide, "N >= 3e6").index) == [3, 4]
