@@ -38,6 +38,8 @@ class Stream(IntEnum):
     """Parameters of groups that no fitted row has."""
     EXPLORED_ERROR = 20
     """The learnt error of a law in the explorer's page."""
+    EXPLORED_FIT = 30
+    """The second fit of the explorer's page: this number plus its place, as for the third."""
     NEXT_RUN_ERROR = 21
     """The learnt error of a law for a planned run."""
     PLANNED = 70

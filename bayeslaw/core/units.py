@@ -162,7 +162,12 @@ def convert_table(
         of_reference: dict[str, Array | None] = {"bytes_per_token": np.full(len(frame), float(reference))}
         steps = [(frm, "nats/byte", ratios), ("nats/byte", to, of_reference)]
         own, characters = ratios["bytes_per_token"], _column(frame, "characters_per_token", characters_per_token, name)
-        if own is not None and characters is not None:
+        if characters is not None:
+            if own is None:
+                problem = (
+                    "has characters_per_token of each row's own tokenizer, and no bytes_per_token to bring them to the reference"
+                )
+                raise BayeslawError(f"{name} {problem}: give these, or drop the column.", code="missing-ratio")
             of_reference |= {"characters_per_token": characters * reference / own}
         ratios = ratios | of_reference
     slope = np.ones(len(frame))

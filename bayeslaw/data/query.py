@@ -64,7 +64,7 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
 
 def _parsed(text: str, columns: list[str]) -> ast.expr:
     """Return a condition as a tree in which a column such as val/loss or config.N is one name, where it is written exactly so."""
-    odd = sorted((c for c in columns if re.search(r"[^\W\d]", c) and not _is_name(c)), key=len, reverse=True)
+    odd = sorted((c for c in columns if re.search(r"[^\W\d]", c) and not _is_name(c) and not _is_number(c)), key=len, reverse=True)
     held: dict[str, str] = {}
 
     def hold(match: re.Match[str]) -> str:
@@ -84,6 +84,15 @@ def _parsed(text: str, columns: list[str]) -> ast.expr:
 
 def _is_name(column: str) -> bool:
     return column.isidentifier() and (column in _WORDS or not keyword.iskeyword(column))
+
+
+def _is_number(column: str) -> bool:
+    """Whether a name, such as 1e9 of a table with a column for each size, would be read as a number."""
+    try:
+        float(column)
+    except ValueError:
+        return False
+    return True
 
 
 def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
@@ -106,6 +115,7 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
     try:
         if isinstance(op, (ast.In, ast.NotIn, ast.Eq, ast.NotEq)):
             left, right = _as_names(left, right), _as_names(right, left)
+            _check_kinds(left, right, text)
         if isinstance(op, (ast.In, ast.NotIn)):
             options = right if isinstance(right, list) else [right]
             if isinstance(left, list) or any(isinstance(option, (list, pd.Series)) for option in options):
@@ -117,13 +127,30 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
         if isinstance(left, bool) or isinstance(right, bool):
             left, right = (_flags(side) if isinstance(side, pd.Series) else side for side in (left, right))
         return np.broadcast_to(np.asarray(_COMPARE[type(op)](left, right), dtype=bool), rows)
-    except (TypeError, KeyError, ValueError, OverflowError):
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        if isinstance(error, BayeslawError):
+            raise
         raise BayeslawError(f"{text!r} compares values that can't be compared; {_HELP}.", code="not-comparable") from None
+
+
+def _check_kinds(left: Any, right: Any, text: str) -> None:
+    """Refuse columns of numbers beside texts: they differ in every row, so that != would keep all and say nothing."""
+    sides = [left, *right] if isinstance(right, list) else [left, right]
+    columns = [side for side in sides if isinstance(side, pd.Series)]
+    texts = [side for side in sides if isinstance(side, str) or (isinstance(side, pd.Series) and _holds_texts(side))]
+    if texts and any(column.dtype.kind in "fiub" for column in columns):
+        quoted = (f"the text {side!r}: write numbers without quotes" for side in texts if isinstance(side, str))
+        what = next(quoted, "a column of texts, which has none")
+        raise BayeslawError(f"{text!r} compares a column of numbers with {what}.", code="not-comparable")
+
+
+def _holds_texts(column: pd.Series) -> bool:
+    return column.dtype.kind == "O" and bool(column.map(lambda cell: isinstance(cell, str)).any())
 
 
 def _as_names(value: Any, other: Any) -> Any:
     """Return numbers as names where they are compared with a column of texts: runs are named by text, '3' by 3."""
-    if not (isinstance(other, pd.Series) and other.dtype.kind == "O" and other.map(lambda cell: isinstance(cell, str)).any()):
+    if not (isinstance(other, pd.Series) and _holds_texts(other)):
         return value
     if isinstance(value, list):
         return [_as_names(part, other) for part in value]

@@ -20,7 +20,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.core.text import label_text, short_lines
+from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, named, numeric, resolve
@@ -28,6 +28,7 @@ from bayeslaw.data.query import where
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
+MOST_APART = 0.02  # relative difference of what two columns say of one amount, which may be rounded
 FIRST = 6  # rows that a notebook shows
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
 COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map, map=)'
@@ -310,13 +311,24 @@ def read_table(
             )
     unit_of(frame, name)
     originals = {their: _numbers(raw[their]) if frame[ours].dtype.kind in "fiu" else frame[ours] for ours, their in renamed.items()}
-    if "D" not in frame and {"atpp", "N"} <= set(frame):
-        frame = frame.assign(D=frame["atpp"] * frame["N"])
-        conversions.append("D = atpp x N")
-    if "ptpp" not in frame and {"pretrain_tokens", "N"} <= set(frame):
-        frame = frame.assign(ptpp=frame["pretrain_tokens"] / frame["N"].where(frame["N"] > 0))
-        conversions.append("ptpp = pretrain_tokens / N")
+    for ours, text, computed in _computed(frame):
+        if ours not in frame:
+            frame = frame.assign(**{ours: computed})
+            conversions.append(f"{ours} = {text}")
+        elif (off := (frame[ours] - computed).abs() > MOST_APART * computed).any():
+            at = int(off.to_numpy().argmax())
+            values = f"{computed.iloc[at]:g} where {ours} is {frame[ours].iloc[at]:g} (row {frame.index[at]})"
+            conversions.append(f"{ours} as given; {text} differs in {counted(int(off.sum()), 'row')}, such as {values}")
     return Runs(frame, name, tuple(conversions), tuple(unread), originals=originals)
+
+
+def _computed(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
+    """Yield what others of a table's columns make of a column: its name, from what it is computed, and its values."""
+    known = {c for c in ("D", "N", "atpp", "ptpp", "pretrain_tokens") if c in frame and frame[c].dtype.kind in "fiu"}
+    if {"atpp", "N"} <= known and ("D" not in frame or "D" in known):
+        yield "D", "atpp x N", frame["atpp"] * frame["N"]
+    if {"pretrain_tokens", "N"} <= known and ("ptpp" not in frame or "ptpp" in known):
+        yield "ptpp", "pretrain_tokens / N", frame["pretrain_tokens"] / frame["N"].where(frame["N"] > 0)
 
 
 def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:

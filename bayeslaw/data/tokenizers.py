@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, row_ranges
-from bayeslaw.core.units import RATIOS, per, unit_of
+from bayeslaw.core.units import RATIOS, check_unit, per, unit_of
 from bayeslaw.laws.law import Law
 
-REFERENCE = "--reference"
+LOSS, REFERENCE = "loss", "--reference"
 SAME = 0.01  # relative difference up to which two ratios are one that was measured on other texts
 
 
@@ -44,6 +44,30 @@ def token_length(frame: pd.DataFrame, law: Law) -> dict[str, float]:
     if ratios.empty or ratios.max() / ratios.min() - 1 > SAME:
         return {}
     return {column: float(ratios.iloc[0])}
+
+
+def loss_unit(frame: pd.DataFrame, law: Law) -> str:
+    """Return the unit of the losses on which another outcome depends, such as an accuracy, '' for other laws.
+
+    It is that of the table where that has one, otherwise that of the law.
+    """
+    if law.outcome.is_loss or LOSS not in law.measured:
+        return ""
+    return unit_of(frame) if "unit" in frame else law.measured[LOSS].unit
+
+
+def check_loss_unit(fitted: str, frame: pd.DataFrame, law: Law, name: str) -> None:
+    """Refuse settings whose losses are in another unit than those on which the fitted outcomes depend.
+
+    Parameters
+    ----------
+    fitted : str
+        The `loss_unit` of the fitted table.
+    frame, law, name : DataFrame, Law, str
+        As for `check_tokenizer`.
+    """
+    if fitted and LOSS in law.measured and "unit" in frame:
+        check_unit(fitted, frame, name, "fit takes them")
 
 
 def differ(one: dict[str, float], other: dict[str, float], unit: str) -> tuple[str, str] | None:
@@ -91,7 +115,7 @@ def _conversion(column: str, unit: str, reference: str) -> str:
 
 def _column(frame: pd.DataFrame, law: Law) -> str:
     """Return the column that says how long the tokens of losses per token are, '' where there is none or it makes no difference."""
-    if not law.outcome.is_loss or "loss" not in frame or per(unit_of(frame)) != "token":
+    if not (law.outcome.is_loss or LOSS in law.measured) or LOSS not in frame or per(unit_of(frame)) != "token":
         return ""
     numbers = (c for c in RATIOS.values() if c in frame and c not in law.covariates and frame[c].dtype.kind in "fiu")
     return next((c for c in numbers if frame[c].notna().any() and (frame[c].dropna() > 0).all()), "")

@@ -18,7 +18,7 @@ from bayeslaw.core.text import counted, significant
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.tokenizers import check_tokenizer
+from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
 from bayeslaw.data.validate import base_rows, check, complete, other_domain, without_repeats
 from bayeslaw.forecasting.average import average
 from bayeslaw.forecasting.base_losses import with_known_base_losses
@@ -393,6 +393,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
         if other := other_domain(runs.frame, member.law, fitted):
             raise BayeslawError(f"{runs.name}: {other}.", code="other-domain")
         if not isinstance(member, PointFit):
+            check_loss_unit(member.info.get("loss_unit", ""), runs.frame, member.law, runs.name)
             check_tokenizer(member.info.get("token_length", {}), runs.frame, member.law, runs.name)
     base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
     frame, outcome = runs.frame[~base], laws[0].outcome

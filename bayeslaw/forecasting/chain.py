@@ -20,7 +20,9 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, TableError, whole_number
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, short_lines
+from bayeslaw.core.units import CONVERT
 from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.tokenizers import LOSS, differ
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average
 from bayeslaw.forecasting.facts import with_facts
@@ -214,9 +216,16 @@ def _link(first: Posterior, second: Posterior) -> str:
             "second depends on.",
             code="no-link",
         )
-    of, unit = second.measured[link].unit, first.unit
-    if of and unit and of != unit:
-        raise BayeslawError(f"{first.name} forecasts {link} in {unit}, and {second.name} takes it in {of}.", code="another-unit")
+    for fit, _ in second.selections:
+        of, unit = (fit.info.get("loss_unit") if link == LOSS else "") or second.measured[link].unit, first.unit
+        if of and unit and of != unit:
+            problem = f"{first.name} forecasts {link} in {unit}, and {second.name} takes it in {of}"
+            way = f": bring both tables to one unit by {CONVERT}, and fit again" if link == LOSS else ""
+            raise BayeslawError(f"{problem}{way}.", code="another-unit")
+        for member, _ in first.selections:
+            if other := differ(fit.info.get("token_length", {}), member.info.get("token_length", {}), unit):
+                problem = f"{first.name} forecasts losses per token of another tokenizer than those of {second.name} ({other[0]})"
+                raise BayeslawError(f"{problem}: bring both tables to one by {other[1]}, and fit again.", code="other-tokenizer")
     return link
 
 

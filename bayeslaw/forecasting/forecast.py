@@ -33,6 +33,7 @@ from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.tokenizers import check_loss_unit
 from bayeslaw.data.validate import base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
@@ -448,6 +449,7 @@ def forecast(
     selections = fit.selections
     runs = replace(runs, frame=with_known_base_losses(fit.name, [member.observed for member, _ in selections], runs.frame))
     for member, _ in selections:
+        check_loss_unit(member.info.get("loss_unit", ""), runs.frame, member.law, runs.name)
         runs = with_facts(member, runs)
     if as_ == "new-group":
         selections, as_ = tuple((with_new_groups(f, runs.frame, seed), chosen) for f, chosen in selections), "new-checkpoint"

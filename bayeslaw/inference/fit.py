@@ -22,7 +22,7 @@ from bayeslaw.data.columns import RUNS
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.tokenizers import token_length
+from bayeslaw.data.tokenizers import loss_unit, token_length
 from bayeslaw.data.validate import SWAPPED, of_two_outcomes, one_domain, repeats, repeats_note, same_in_other_runs, swapped_note
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
@@ -229,6 +229,7 @@ def _info(law: Law, runs: Runs, observed: Observations, noise: Noise, seed: int)
         "domain": one_domain(runs.frame, law),
         "unit": observed.unit,
         "token_length": token_length(runs.frame, law),
+        "loss_unit": loss_unit(runs.frame, law),
         "at": observed.at,
         "clock": {"column": observed.clock_column, "span": observed.span},
         "seed": seed,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import exact
-from bayeslaw.core.units import NATS, check_unit
+from bayeslaw.core.units import NATS, UNITS, check_unit
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
-from bayeslaw.data.tokenizers import check_tokenizer
+from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
 from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain, repeat_faults, repeats
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
@@ -57,8 +57,9 @@ def rows_of(fit: Fit) -> Runs:
     columns |= {name: _labels(fit, name) for name in fit.law.levels}
     outcome = fit.law.outcome
     columns[outcome.name] = seen.outcomes
-    if outcome.is_loss and seen.unit != NATS:
-        columns["unit"] = np.full(seen.outcomes.size, seen.unit, dtype=object)
+    of_losses = seen.unit if outcome.is_loss else fit.info.get("loss_unit")
+    if of_losses in UNITS and (of_losses != NATS or not outcome.is_loss):
+        columns["unit"] = np.full(seen.outcomes.size, of_losses, dtype=object)
     if seen.clock_column:
         columns[seen.clock_column] = seen.clock
     if seen.se.size:
@@ -95,7 +96,8 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     outcome = fit.law.outcome
     if outcome.is_loss:
         check_unit(fit.observed.unit, new.frame, new.name)
-        check_tokenizer(fit.info.get("token_length", {}), new.frame, fit.law, new.name)
+    check_loss_unit(fit.info.get("loss_unit", ""), new.frame, fit.law, new.name)
+    check_tokenizer(fit.info.get("token_length", {}), new.frame, fit.law, new.name)
     if outcome.error not in new.frame and fit.observed.se.size:
         raise BayeslawError(
             f"{new.name} has no column {outcome.error}, and the fit has standard errors: give those of the new rows, or 0.",

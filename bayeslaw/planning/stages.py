@@ -16,6 +16,7 @@ from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
 SCRATCH = "scratch"
+ACTIVE = "active"  # share of the parameters of a mixture of experts that a token uses
 
 
 def stages(
@@ -72,16 +73,27 @@ def stage_names(law: Law) -> list[str]:
 
 
 def stage_notes(laws: Sequence[Law], stage: str | None, settings: Mapping[str, Any]) -> list[str]:
-    """Say that losses are those of training from scratch, where a law has another stage and nothing chooses one; and that compute
-    is that of D alone, where a law has tokens of a pre-training besides.
+    """Say that losses are those of training from scratch, where a law has another stage and nothing chooses one; that compute is
+    that of D alone, where a law has tokens of a pre-training besides; and whose parameters it is (`sparse_notes`).
 
     Parameters
     ----------
     laws, stage, settings
         As in `allocate`, of every law that it uses.
     """
+    notes = sparse_notes(laws)
     if stage is None and (known := [name for law in laws for name in stage_names(law) if name not in settings]):
-        return [f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}"]
+        return [*notes, f"for training from scratch ({known[0]} = 0); the other stage is {known[0]!r}"]
     if any("ptpp" in law.covariates for law in laws):
-        return ["compute is that of the D tokens of the adaptation; pre-training each N on ptpp x N tokens is not counted"]
-    return []
+        notes.append("compute is that of the D tokens of the adaptation; pre-training each N on ptpp x N tokens is not counted")
+    return notes
+
+
+def sparse_notes(laws: Sequence[Law]) -> list[str]:
+    """Say that compute counts all parameters, where a law has the share of them that a token uses."""
+    if not any(ACTIVE in law.covariates for law in laws):
+        return []
+    return [
+        f"compute is 6 N D with all N parameters, and a token uses the share `{ACTIVE}` of them alone: what costs C FLOPs is at a "
+        f"compute of C / {ACTIVE} here, and two values of {ACTIVE} compare at the same C"
+    ]

@@ -41,6 +41,7 @@ from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, logged, outside_note, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
+from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import checks_label
 
 RISING = 0.05  # share of draws and settings at which a loss rises with compute from which a note says so
@@ -601,7 +602,7 @@ def _notes(
     first: Posterior, second: Posterior, paths: tuple[ComputePath, ComputePath], shared: float, erring: bool, times: Array
 ) -> tuple[str, ...]:
     """Return what to keep in mind about a comparison."""
-    notes = []
+    notes = sparse_notes([fit.law for posterior in (first, second) for fit, _ in posterior.selections])
     if first is not second:
         tables = [
             " and ".join(

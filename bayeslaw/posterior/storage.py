@@ -113,6 +113,8 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     lengths = info.get("token_length", {})
     if not isinstance(lengths, dict) or not all(isinstance(length, float) and length > 0 for length in lengths.values()):
         raise FitError("the lengths of its tokens are no positive numbers.", code="damaged-settings")
+    if not isinstance(info.get("loss_unit", ""), str):
+        raise FitError("the unit of the losses on which its outcomes depend is no text.", code="damaged-settings")
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]

@@ -39,6 +39,7 @@ from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fit
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, directions, least, logarithms, powers
+from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
@@ -139,7 +140,7 @@ def explore(
     posteriors = dict(zip(fits, paired(fits.values()), strict=True))
     size = min(draws, *(p.size for p in posteriors.values()))
     laws: dict[str, int] = {}
-    parts = [_posterior(p, label, size, seed, laws) for label, p in posteriors.items()]
+    parts = [_posterior(p, label, size, seed, laws, place) for place, (label, p) in enumerate(posteriors.items())]
     members = [fit for p in posteriors.values() for fit in fits_of(p).values()]
     data = {
         "draws": size,
@@ -151,6 +152,7 @@ def explore(
     facts = {
         "title": f"Explorer of {', '.join(fits)}", "bayeslaw": version("bayeslaw"), "command": command, "seed": seed,
         "draws": size, "fits": [_facts(p, label) for label, p in posteriors.items()],
+        "of_compute": sparse_notes([fit.law for fit in members]),
     }  # fmt: skip
     return Explorer(data, facts, tuple(laws))
 
@@ -174,11 +176,15 @@ def thinned(selections: Sequence[tuple[Fit, Index]], size: int) -> list[tuple[Fi
     return [(fit, chosen) for fit, chosen in kept if chosen.size]
 
 
-def _posterior(posterior: Posterior, label: str, size: int, seed: int, laws: dict[str, int]) -> dict[str, Any]:
-    """Return what the script computes with, of one fit or stack; `laws` has the functions of laws and gets those of this one."""
+def _posterior(posterior: Posterior, label: str, size: int, seed: int, laws: dict[str, int], place: int) -> dict[str, Any]:
+    """Return what the script computes with, of one fit or stack; `laws` has the functions of laws and gets those of this one.
+
+    Fits mostly have one seed. Those behind the first have random numbers of their own, since the page counts in how many draws the
+    next runs of all keep their limits.
+    """
     selections, members = thinned(posterior.selections, size), []
     for number, (fit, chosen) in enumerate(selections):
-        entropy = member_entropy(fit, seed, number, len(selections))
+        entropy = (*member_entropy(fit, seed, number, len(selections)), *([Stream.EXPLORED_FIT + place] if place else []))
         members.append(_member(fit, chosen, entropy, laws) | {"beyond": None})
         away = with_error(fit, selections)
         if away is not None:

@@ -82,7 +82,9 @@ def tabular(table: Mapping[str, Any], hidden: tuple[str, ...] = (), symbols: boo
             ends = [values, frame[highs[name]], *([frame[medians[name]]] if name in medians else [])]
             columns.append([interval(*row) for row in zip(*ends, strict=False)])
         else:
-            columns.append([f"${v}$" for v in frame["latex"]] if symbols and name == names[0] else [cell(v) for v in values])
+            columns.append(
+                [f"${v}$" for v in frame["latex"][:MOST_ROWS]] if symbols and name == names[0] else [cell(v) for v in values]
+            )
         heads.append(latex_text((f"{header(medians[name])}, " if name in medians else "") + header(name)))
         long = any(isinstance(v, str) and len(v) > LONG for v in values)
         align += f"p{{{WIDTH}}}" if long else "r" if any(isinstance(v, (int, float)) for v in values) else "l"

@@ -138,7 +138,7 @@ def test_a_file_without_an_attribute_is_refused(name: str, unsealed: Path, comma
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("memory", 1.0), ("power", "high"), ("reference_batch", float("inf")), ("token_length", 4.2),
+        ("memory", 1.0), ("power", "high"), ("reference_batch", float("inf")), ("token_length", 4.2), ("loss_unit", 1.0),
         ("token_length", {"bytes_per_token": "long"}), ("token_length", {"bytes_per_token": 0.0}),
     ],
 )  # fmt: skip

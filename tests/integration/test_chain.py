@@ -15,7 +15,9 @@ import bayeslaw
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.observations import Observations
+from bayeslaw.data.tokenizers import loss_unit
 from bayeslaw.forecasting.average import average
+from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -136,6 +138,40 @@ def test_a_chain_says_what_it_carries_and_how_far_outside_it_lies() -> None:
     assert table["run_eti90_lb"].min() >= 0
     assert table["run_eti90_ub"].max() <= 1
     assert all("chinchilla FAR outside: N" in text for text in table["extrapolation"])
+
+
+def test_losses_in_other_units_or_of_other_tokenizers_are_no_link() -> None:
+    """By what the table of the second fit says of its losses, else by its law."""
+
+    def of(fit: Fit, **info: object) -> Fit:
+        return replace(fit, info={**fit.info, **info})
+
+    loss, accuracy = losses(), accuracies()
+    short, long = ({"bytes_per_token": length} for length in (3.0, 4.5))
+    with fails("another-unit", "forecasts loss in nats/token", "takes it in bits/byte"):
+        bayeslaw.chain(loss, of(accuracy, loss_unit="bits/byte"), AT)
+    in_bits = replace(loss, observed=replace(loss.observed, unit="bits/byte"))
+    with fails("another-unit", "forecasts loss in bits/byte", "takes it in nats/token"):
+        bayeslaw.chain(in_bits, accuracy, AT)
+    with fails("other-tokenizer", "4.5 and 3 bytes per token"):
+        bayeslaw.chain(of(loss, token_length=long), of(accuracy, token_length=short), AT)
+    same = of(in_bits, token_length=short), of(accuracy, token_length=short, loss_unit="bits/byte")
+    assert bayeslaw.chain(*same, AT).link == "loss"
+
+
+def test_measured_accuracies_have_losses_in_the_unit_of_the_fit() -> None:
+    table, law = accuracy_table(), load_law("task-sigmoid")
+    in_bits = table.assign(unit="bits/byte")
+    assert [loss_unit(frame, law) for frame in (table, in_bits)] == ["nats/token", "bits/byte"]
+    assert loss_unit(in_bits, losses().law) == ""
+    fit = accuracies()
+    fit = replace(fit, info={**fit.info, "loss_unit": "nats/token", "token_length": {"bytes_per_token": 3.0}})
+    for call in (bayeslaw.forecast, bayeslaw.score):
+        with fails("another-unit", "losses in bits/byte", "takes them in nats/token"):
+            call(fit, in_bits.assign(run="new", loss=in_bits["loss"] * 0.99))
+    with fails("other-tokenizer", "3 bytes per token"):
+        bayeslaw.score(fit, table.assign(run="new", loss=table["loss"] * 0.99, bytes_per_token=4.5))
+    assert set(rows_of(fit).frame["unit"]) == {"nats/token"}
 
 
 def test_fits_without_a_link_are_refused() -> None:

@@ -37,6 +37,7 @@ from tests.values import present
 
 pytestmark = needs_browser
 SETTINGS, DRAWS = 200, 60
+SIDES = ("source", "target")
 CLOSE = 1e-9
 
 
@@ -294,6 +295,23 @@ def test_a_plan_says_with_what_probability_limits_hold(browser: Browser, tmp_pat
         assert page.inner_text("#feasible").startswith("Give a limit")
 
 
+def test_next_runs_of_two_fits_have_noise_and_errors_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    """Fits have one seed unless others are given; of one random number for both, both limits would hold or neither."""
+    fits = {
+        name: stand_in_fit(f"transfer-{name}", oracles.table(load_law(f"transfer-{name}"), runs=12), draws=500) for name in SIDES
+    }
+    assert len({fit.info["seed"] for fit in fits.values()}) == 1
+    made = explore(fits, draws=400)
+    seen = fits["source"].observed.covariates
+    inside = {name: float(values[0]) for name, values in seen.items()}
+    with opened(browser, saved(made, tmp_path)) as page:
+        for row in (inside, inside | {"ptpp": 5000.0}):
+            script = "([row, i]) => { const o = bayeslaw.outcomes(i, row); return [Array.from(o.latent), Array.from(o.next)]; }"
+            latent, logged = np.array([page.evaluate(script, [row, i]) for i in range(2)]).swapaxes(0, 1)
+            errors = np.log(logged) - np.log(latent)
+            assert abs(np.corrcoef(errors)[0, 1]) < 4 / np.sqrt(400)
+
+
 # --- a person's way through the page ------------------------------------------------------------------------------------
 
 
@@ -469,6 +487,55 @@ def test_shares_keep_their_sum(browser: Browser, tmp_path: Path) -> None:
             page.wait_for_selector(READY)
             at = dict(pair.split("=") for pair in page.url.partition("#")[2].split("&") if not pair.startswith("_"))
             assert sum(float(at[name]) for name in law.shares) == pytest.approx(1, abs=1e-12)
+
+
+def test_a_slice_over_two_shares_has_the_mixtures_on_its_axes(browser: Browser, tmp_path: Path) -> None:
+    law = load_law("data-mixing")
+    fit = given_fit(law)
+    ((_, chosen),) = thinned(fit.selections, DRAWS)
+    draws, cells = {name: values[chosen] for name, values in fit.draws.items()}, (np.arange(36) + 0.5) / 36
+    first, second, third = law.shares
+    x, y = (values.ravel() for values in np.meshgrid(cells, cells))
+    kept = x + y <= 1 + 1e-9
+    at = {first: x[kept], second: y[kept], third: 1 - x[kept] - y[kept]}
+    medians = np.median(law.predict(draws, at), axis=0)
+    with opened(browser, saved(explore({"mixture": fit}, draws=DRAWS), tmp_path), drawn=True) as page:
+        assert [page.input_value(f"#{axis}") for axis in ("x", "y")] == [first, second]
+        label = page.get_attribute("#maps svg", "aria-label") or ""
+        found = re.search(r"from (\S+) to (\S+); stronger", label)
+        assert found is not None
+        assert [float(found[1]), float(found[2])] == pytest.approx([medians.min(), medians.max()], rel=1e-3)
+        assert 0 < page.locator("#maps path.heat").count() <= kept.sum()
+        limit = float(np.quantile(medians, 0.3))
+        page.fill("#limit-0", repr(limit))
+        page.wait_for_selector(READY)
+        holds = np.where(kept, 0.0, np.nan)
+        holds[kept] = np.mean(law.predict(draws, at) <= limit, axis=0)
+        cell = int(np.flatnonzero(holds >= 0.9)[0])
+        assert f"or more from {second} = {y[cell]:.3g} on, at {first} = {x[cell]:.3g}." in page.inner_text("#feasible")
+        place, edge = present(page.locator("#maps svg").bounding_box()), {"left": 62, "right": 14, "top": 10, "bottom": 42}
+
+        def click(a: float, b: float) -> dict[str, float]:
+            """The shares after a click where the first is a and the second b."""
+            width, height = place["width"] - edge["left"] - edge["right"], place["height"] - edge["top"] - edge["bottom"]
+            page.click("#maps svg", position={"x": edge["left"] + a * width, "y": edge["top"] + (1 - b) * height})
+            page.wait_for_selector(READY)
+            words = dict(pair.split("=") for pair in page.url.partition("#")[2].split("&") if not pair.startswith("_"))
+            return {name: float(words[name]) for name in law.shares}
+
+        there = click(0.2, 0.6)
+        assert there == pytest.approx({first: 0.2, second: 0.6, third: 0.2}, abs=0.01)
+        assert click(0.8, 0.7) == there  # no mixture has these
+
+
+def test_of_two_shares_one_is_an_axis(browser: Browser, tmp_path: Path) -> None:
+    law, web = load_law("data-mixing", shares="web,code"), np.linspace(0.1, 0.9, 8)
+    runs = pd.DataFrame({"run": [f"run {i}" for i in range(8)], "web": web, "code": 1 - web, "loss": 3 - web})
+    draws = {name: np.full(240, 0.5) for name in (*law.parameters, "sigma_point")}
+    fit = fixed_fit(law, runs, draws, noise="normal")
+    with opened(browser, saved(explore({"mixture": fit}, draws=DRAWS), tmp_path), drawn=True) as page:
+        assert page.eval_on_selector_all("#along option", "(all) => all.map((one) => one.value)") == ["web"]
+        assert not page.is_visible("#slice")
 
 
 def test_a_run_can_be_gone_to(browser: Browser, tmp_path: Path) -> None:

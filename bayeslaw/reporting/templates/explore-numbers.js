@@ -265,7 +265,8 @@ const where = (here) =>
 // --- the setting, and the address that holds it ------------------------------------------------------------------------
 
 const START = new Map(DATA.sliders.map((slider) => [slider.name, slider.start]));
-const AXES = DATA.sliders.filter((s) => !s.series && !s.binary && s.high > s.low && !s.idle);
+const isRest = ({ name }) => DATA.mixtures.some((shares) => shares.length === 2 && shares[1] === name); // one minus the other share
+const AXES = DATA.sliders.filter((s) => !s.series && !s.binary && s.high > s.low && !s.idle && !isRest(s));
 const byRange = [...AXES].sort((a, b) => Number(b.log) - Number(a.log));
 const preferred = ["N", "D"].map((n) => AXES.find((s) => s.name === n)).filter(Boolean);
 const PAIR = [...new Set([...preferred, ...byRange])].slice(0, 2).map((s) => s.name);

@@ -134,7 +134,7 @@ function pointsAlong(fit, i, x) {
     points = [];
   for (let k = 0; k <= POINTS; k++) {
     const value = x.at(k, POINTS);
-    moveOne(at, state.along, value);
+    move(at, { [state.along]: value });
     const here = outcomesAt(fit, at, state.levels),
       next = here.next && quantiles(here.next, [0.05, 0.95]);
     points.push({ value, px: x.pixel(value), latent: quantiles(here.latent, PROBS), next, away: here.away, spread: here.spread });
@@ -220,12 +220,12 @@ function curve(fit, i) {
 
 // A grid of settings over the two axes of the slice, computed a few cells at a time so that the page stays responsive.
 function* grid(x, y) {
-  const made = FITS.map(() => ({ median: new Float64Array(CELLS * CELLS), width: new Float64Array(CELLS * CELLS) })),
-    chance = new Float64Array(CELLS * CELLS),
-    at = new Map(state.at);
+  const empty = () => new Float64Array(CELLS * CELLS).fill(NaN),
+    made = FITS.map(() => ({ median: empty(), width: empty() })),
+    chance = empty();
   for (let cell = 0; cell < CELLS * CELLS; cell++) {
-    moveOne(at, x.name, x.at((cell % CELLS) + 0.5, CELLS));
-    moveOne(at, y.name, y.at(Math.floor(cell / CELLS) + 0.5, CELLS));
+    const at = new Map(state.at);
+    if (!move(at, { [x.name]: x.at((cell % CELLS) + 0.5, CELLS), [y.name]: y.at(Math.floor(cell / CELLS) + 0.5, CELLS) })) continue;
     const each = FITS.map((fit) => outcomesAt(fit, at, state.levels, state.on === "next"));
     chance[cell] = holds(each);
     each.forEach((here, i) => {
@@ -356,7 +356,7 @@ function slices(result, x, y, width, height) {
 function region(result, x, y, width, height) {
   const any = state.limits.some((l) => Number.isFinite(l.value)),
     values = result.chance,
-    best = Math.max(...values);
+    best = Math.max(...values.filter(Number.isFinite));
   const parts = [
     any ? heat(values, x, y, (v) => 0.7 * v, "chance") : "",
     axes(x, y, labelOf(x.name), labelOf(y.name), height, false),

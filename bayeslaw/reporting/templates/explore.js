@@ -138,15 +138,19 @@ const valueAt = (s, place) => {
   return place === 0 ? s.low : place === STEPS ? s.high : Number(value.toPrecision(4));
 };
 
-// Set one covariate; shares of a mixture keep their sum at one, the others in proportion.
-function moveOne(at, name, value) {
-  at.set(name, value);
-  const shares = DATA.mixtures.find((names) => names.includes(name));
-  if (!shares) return;
-  const others = shares.filter((n) => n !== name),
-    rest = others.reduce((sum, n) => sum + at.get(n), 0),
-    left = 1 - value;
-  others.forEach((n) => at.set(n, rest > 0 ? (at.get(n) / rest) * left : left / others.length));
+// Set covariates by their names; shares of a mixture keep their sum at one, the others in proportion. Whether there is such a setting:
+// two shares may be more than one together.
+function move(at, values) {
+  const moved = Object.keys(values);
+  moved.forEach((name) => at.set(name, values[name]));
+  return DATA.mixtures.every((shares) => {
+    const [given, others] = [shares.filter((n) => moved.includes(n)), shares.filter((n) => !moved.includes(n))],
+      rest = others.reduce((sum, n) => sum + at.get(n), 0),
+      left = given.reduce((whole, n) => whole - at.get(n), 1);
+    if (!given.length) return true;
+    others.forEach((n) => at.set(n, Math.max(rest > 0 ? (at.get(n) / rest) * left : left / others.length, 0)));
+    return left > -1e-9;
+  });
 }
 
 function show(name, but = null) {
@@ -165,9 +169,12 @@ function show(name, but = null) {
   range?.setAttribute("aria-valuetext", `${short4(value, s.log)} ${s.unit}${outside ? `, ${outside} the runs` : ""}`);
 }
 
-function set(name, value, but) {
-  moveOne(state.at, name, value);
-  for (const one of DATA.mixtures.find((names) => names.includes(name)) ?? [name]) show(one, one === name ? but : null);
+function set(values, but) {
+  const next = new Map(state.at);
+  if (!move(next, values)) return;
+  const changed = [...inputs.keys()].filter((name) => Object.hasOwn(values, name) || next.get(name) !== state.at.get(name));
+  state.at = next;
+  for (const name of changed) show(name, Object.hasOwn(values, name) ? but : null);
   change();
 }
 
@@ -179,7 +186,7 @@ function slider(s) {
   if (s.binary) {
     box.innerHTML = `<div class="head"><label for="${id}">${escaped(s.name)}</label><select id="${id}"><option>0</option><option>1</option></select></div><span class="unit">${unit}</span>`;
     const field = box.querySelector("select");
-    field.addEventListener("change", () => set(s.name, Number(field.value), field));
+    field.addEventListener("change", () => set({ [s.name]: Number(field.value) }, field));
     inputs.set(s.name, { field });
     return box;
   }
@@ -195,18 +202,18 @@ function slider(s) {
   ];
   run.style.left = `${a}%`;
   run.style.width = `${b - a}%`;
-  range.addEventListener("input", () => set(s.name, valueAt(s, Number(range.value)), range));
+  range.addEventListener("input", () => set({ [s.name]: valueAt(s, Number(range.value)) }, range));
   range.addEventListener("keydown", (event) => {
     const step = { PageUp: 10, PageDown: -10 }[event.key];
     if (!step) return;
     event.preventDefault();
     range.value = Number(range.value) + step;
-    set(s.name, valueAt(s, Number(range.value)), range);
+    set({ [s.name]: valueAt(s, Number(range.value)) }, range);
   });
   field.addEventListener("change", () => {
     const value = parsed(field.value);
     if (possible(s, value)) {
-      set(s.name, value, field);
+      set({ [s.name]: value }, field);
       field.removeAttribute("aria-invalid");
       return;
     }
@@ -346,8 +353,7 @@ function controls() {
       const px = ((event.clientX - place.left) * w) / place.width,
         py = ((event.clientY - place.top) * h) / place.height;
       if (px < x.from || px > x.to || py < y.to || py > y.from) return;
-      set(x.name, Number(x.value(px).toPrecision(4)));
-      set(y.name, Number(y.value(py).toPrecision(4)));
+      set({ [x.name]: Number(x.value(px).toPrecision(4)), [y.name]: Number(y.value(py).toPrecision(4)) });
     });
 }
 

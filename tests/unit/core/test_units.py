@@ -112,3 +112,14 @@ def test_faults_are_in_the_unit_of_the_table() -> None:
     ]
     (fault,) = check(read_runs(table.assign(unit=PERPLEXITY, loss=np.exp(table["loss"]))), law)
     assert "laws describe their logarithm" in fault.problem
+
+
+def test_characters_per_token_follow_a_reference_or_are_refused() -> None:
+    """Without bytes per token they stayed those of another tokenizer than the losses."""
+    frame = pd.DataFrame({"loss": [1.0], "unit": "bits/byte", "characters_per_token": 4.0})
+    with fails("missing-ratio", "characters_per_token", "bytes_per_token"):
+        convert_table(frame, "nats/token", reference=3.8)
+    there = convert_table(frame.assign(bytes_per_token=4.4), "nats/token", reference=3.8)
+    back = convert_table(there, "nats/character")
+    assert back["loss"][0] == pytest.approx(np.log(2) * 4.4 / 4.0)
+    assert convert_table(frame.drop(columns="characters_per_token"), "nats/token", reference=3.8)["loss"][0] == np.log(2) * 3.8

@@ -73,6 +73,10 @@ BAD = {
     "N % 2 == 1": "not-allowed",
     "domain + 'x' == 'sourcex'": "not-comparable",
     "N * True == 1e6": "not-comparable",
+    "N != '1e6'": "not-comparable",
+    "N not in ('1e6', 2e6)": "not-comparable",
+    "domain != N": "not-comparable",
+    "flag != 'True'": "not-comparable",
     "N + [1] == 1": "not-comparable",
     "1 / 0 == N": "not-comparable",
     f"N * 1{'0' * 400} > 1": "not-comparable",
@@ -108,7 +112,7 @@ BAD = {
     "domian == 'target'": "unknown-column",
     "ptpp == 30": "no-row-meets",
     "domain == 'Target'": "no-row-meets",
-    "N == 'a'": "no-row-meets",
+    "N == 'a'": "not-comparable",
     "1 == 2": "no-row-meets",
 }
 
@@ -193,3 +197,10 @@ def test_runs_named_by_numbers_are_compared_with_numbers() -> None:
     tagged = runs.frame.assign(tags=pd.Series([["a"], ["b"], ["a"], ["a"]], index=runs.frame.index))
     with fails("no-row-meets", "tags is one of"):
         where(tagged, "tags == 'a'")
+
+
+def test_a_number_is_never_a_column() -> None:
+    wide = TABLE.copy()
+    wide["1e9"], wide["3e6"] = [0.0, 9e9, 0.0, 9e9], 0.0
+    assert list(where(wide, "N < 1e9").index) == [1, 2, 3, 4]
+    assert list(where(wide, "N >= 3e6").index) == [3, 4]

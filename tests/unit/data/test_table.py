@@ -606,3 +606,14 @@ def test_rows_before_an_adaptation_alone_are_refused() -> None:
     assert not check(read_runs(begun), law)
     only = check(read_runs(begun.assign(S1_cpt=0.0, S2_cpt=0.0)), law)
     assert [(fault.code, fault.column) for fault in only] == [("only-base-checkpoints", "S1_cpt and S2_cpt")]
+
+
+def test_amounts_that_contradict_each_other_are_noted() -> None:
+    table = pd.DataFrame(
+        {"N": 1e7, "D": [1e8, 2e8], "atpp": [10.0, 21.0], "ptpp": 20.0, "pretrain_tokens": [2.01e8, 1.4e9], "loss": 3.0}
+    )
+    assert read_runs(table).conversions == (
+        "D as given; atpp x N differs in 1 row, such as 2.1e+08 where D is 2e+08 (row 2)",
+        "ptpp as given; pretrain_tokens / N differs in 1 row, such as 140 where ptpp is 20 (row 2)",
+    )
+    assert read_runs(table.assign(atpp=table["D"] / table["N"]).drop(columns="ptpp")).conversions == ("ptpp = pretrain_tokens / N",)

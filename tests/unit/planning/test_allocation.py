@@ -11,12 +11,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.design import read_candidates
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.allocation import allocate
 from bayeslaw.planning.arguments import NOTED
 from bayeslaw.planning.optimum import numeric, powers_of
 from bayeslaw.planning.stages import stages
+from bayeslaw.planning.versus import versus
 from bayeslaw.plots.decisions import plot_frontier, plot_isoflops
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -112,6 +114,24 @@ def test_compute_of_an_adaptation_leaves_out_the_pre_training() -> None:
     fit = posterior(law, scattered(oracles.typical(law), 400, 1, 0.01))
     notes = allocate(fit, 1e20, settings={"r": 0.1, "ptpp": 31}).notes
     assert any("pre-training each N on ptpp x N tokens is not counted" in note for note in notes)
+
+
+def test_compute_of_a_mixture_of_experts_is_that_of_all_parameters() -> None:
+    """At a compute of C / active the active parameters take C FLOPs, and the loss is the least at these."""
+    law, compute, active = law_named("sparse-experts"), 1e20, 0.1
+    fit = posterior(law, scattered(oracles.typical(law), 40, 1, 0.01))
+    result = allocate(fit, compute / active, settings={"active": active}, discrepancy="none")
+    assert any("uses the share `active`" in note and "C / active" in note for note in result.notes)
+    np.testing.assert_allclose(6 * active * result.N * result.D, compute)
+    n = np.geomspace(1e6, 1e13, 4000)
+    x = {"N": n, "D": compute / (6 * active * n), "active": np.full(n.size, active)}
+    least = oracles.LAWS["sparse-experts"]({k: fit.draws[k][:, None] for k in law.parameters}, x).min(axis=1)
+    np.testing.assert_allclose(result.loss[:, 0], least, rtol=1e-5)
+    assert versus(fit, fit, compute=1e20, settings={"active": 0.1}).notes[0] in result.notes
+    dense = law_named("chinchilla")
+    assert not any("active" in note for note in allocate(posterior(dense, scattered(oracles.typical(dense), 40, 1)), 1e20).notes)
+    pool = pd.DataFrame({"run": ["x", "y"], "N": 1e9, "D": 2e10, "active": [0.1, 1.0]})
+    assert any("6 N D with all N" in note for note in read_candidates([(law, fit.observed)], pool).notes)
 
 
 def test_training_from_scratch_is_meant_unless_a_stage_is_given(zheng: Fit) -> None:

@@ -16,8 +16,10 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore, numbers, thinned
+from tests import oracles
 from tests.fixed import line_fit, typical_fit
 from tests.pages import HOSTILE, Page
+from tests.posteriors import law_named, posterior, scattered
 
 
 def test_draws_are_evenly_spaced_and_in_their_order() -> None:
@@ -61,6 +63,12 @@ def test_what_the_loss_does_not_depend_on_is_named_so() -> None:
     sliders = {slider["name"]: slider for slider in explore({"a": typical_fit("cpt-dynamics")}).data["sliders"]}
     assert sliders["lr_peak"]["idle"]
     assert not sliders["S1_pt"]["idle"]
+
+
+def test_the_page_says_that_compute_counts_all_parameters_of_a_mixture_of_experts() -> None:
+    for name, said in (("sparse-experts", True), ("chinchilla", False)):
+        fit = posterior(law_named(name), scattered(oracles.typical(law_named(name)), 80, 1))
+        assert ("6 N D with all N parameters" in explore(fit).html) == said
 
 
 def test_the_page_is_whole_and_its_policy_has_the_hashes_of_what_is_in_it() -> None:

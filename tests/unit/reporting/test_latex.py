@@ -6,10 +6,13 @@ import math
 import re
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
+from bayeslaw.core.html import table
 from bayeslaw.laws.formula import latex_text
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.html import MOST_ROWS
 from bayeslaw.reporting.latex import parameters_latex, tabular, uncertain
 from tests.fixed import apart_fit, line_fit
 
@@ -83,9 +86,9 @@ def test_groups_of_noise_have_names_of_their_own() -> None:
 
 
 def test_cells_escape_special_characters() -> None:
-    table = {"columns": ["run_name", "x"], "shown": ["run_name", "x"], "rows": [["50%_$#&{}~^\\ <α>≤", None]]}
+    shown = {"columns": ["run_name", "x"], "shown": ["run_name", "x"], "rows": [["50%_$#&{}~^\\ <α>≤", None]]}
     expected = r"50\%\_\$\#\&\{\}\textasciitilde{}\textasciicircum{}\textbackslash{} \textless{}$\alpha$\textgreater{}$\leq$"
-    assert rows_of(tabular(table)) == [["run name", "x"], [expected, "-"]]
+    assert rows_of(tabular(shown)) == [["run name", "x"], [expected, "-"]]
     assert latex_text("日") == "[U+65E5]"
 
 
@@ -97,3 +100,10 @@ def test_a_median_and_its_interval_share_a_column() -> None:
     mark = r"$^{\dagger}$"
     assert lines[0] == [r"$8.1 \times 10^{9}$", rf"$2.00^{{+0.20}}_{{-0.10}}${mark}", f"[$0.1$, $0.2$]{mark}"]
     assert lines[1][1:] == [f"[$1$, $2$]{mark}", f"[-, $1$]{mark}"]
+
+
+def test_of_many_parameters_the_first_are_shown() -> None:
+    many = pd.DataFrame({"parameter": [f"E_{i}" for i in range(MOST_ROWS + 7)], "median": 1.0, "eti90_lb": 0.9, "eti90_ub": 1.2})
+    text = tabular(table("parameters", many.assign(latex="E"), ["latex"]), symbols=True)
+    assert len(rows_of(text)) == 1 + MOST_ROWS
+    assert "7 more rows are in the JSON file." in text
