@@ -21,7 +21,7 @@ from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Covariate, Law
@@ -45,12 +45,13 @@ MOST_PAIRED = 30  # runs sharing a loss of which all pairs are compared
 IN_A_ROW = 10  # equal losses that do not follow one another by chance
 
 
-def check(runs: Runs, law: Law | str | Path, *, purpose: Purpose = "fit") -> list[Fault]:
+def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purpose: Purpose = "fit") -> list[Fault]:
     """List every fault of a table for a law: first missing columns and too little variation for a fit, then cells by row.
 
     Parameters
     ----------
-    runs : Runs
+    runs : Runs, DataFrame or path
+        Cells that hold no number are listed too where the table is read here, or by ``read_runs(…, strict=False)``.
     law : Law, name or path of a card
     purpose : str
         What the table is for: "forecast" needs settings, "score" a loss as well, a row that the law describes and no
@@ -64,7 +65,7 @@ def check(runs: Runs, law: Law | str | Path, *, purpose: Purpose = "fit") -> lis
     >>> [fault.code for fault in bayeslaw.data.check(runs, "ptpp-floor")]
     ['missing-column', 'missing-column']
     """
-    law = load_law(law)
+    law, runs = load_law(law), read_runs(runs) if isinstance(runs, Runs) else read_runs(runs, strict=False)
     frame = complete(runs.frame, law)
     with_loss = purpose != "forecast"
     faults = _check_columns(frame, law, with_loss)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,13 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
         if names
         else pd.DataFrame(index=range(rows))
     )
+
+
+def test_a_table_that_was_not_read_is_checked_with_cells_that_hold_no_number(tmp_path: Path) -> None:
+    table = pd.DataFrame({"params": [1e8, 1e9, 1e9], "D": ["1e9", "many", "2e9"], "loss": [3.0, 2.5, 2.4]})
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    for source in (table, tmp_path / "runs.csv", read_runs(table, strict=False)):
+        assert [(f.row, f.column, f.value) for f in check(source, "chinchilla") if f.row is not None] == [(2, "D", "many")]
 
 
 @pytest.mark.slow
