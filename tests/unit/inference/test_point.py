@@ -138,18 +138,22 @@ def test_the_same_seed_gives_the_same_fit_and_bootstrap(pointed: PointFit) -> No
     assert not np.array_equal(first["E"], different["E"])
 
 
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
+    """The weights of rows that refits are given from now on."""
+    weights_of, original = list[Array](), point_module.Problem.objective
+
+    def watched(self: point_module.Problem, delta: float, weights: Array) -> Any:
+        weights_of.append(weights)
+        return original(self, delta, weights)
+
+    monkeypatch.setattr(point_module.Problem, "objective", watched)
+    return weights_of
+
+
 @pytest.mark.slow
-def test_runs_are_resampled_whole(pointed: PointFit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_resampled_whole(pointed: PointFit, seen: list[Array]) -> None:
     """The weights of rows that a refit is given: equal within runs, or by row; as many rows as there are."""
-    seen: list[Array] = []
-    problem = point_module.Problem
-    original = problem.objective
-
-    def watched(self: object, delta: float, weights: Array) -> object:
-        seen.append(weights)
-        return original(self, delta, weights)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(problem, "objective", watched)
     resamples = pointed.bootstrap(4, by="run")
     assert {name: values.shape for name, values in resamples.items()} == dict.fromkeys(pointed.parameters, (4,))
     code = pointed.observed.run
@@ -164,19 +168,12 @@ def test_runs_are_resampled_whole(pointed: PointFit, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["run", "row"])
-def test_every_resample_has_all_values_by_which_parameters_vary(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_resample_has_all_values_by_which_parameters_vary(by: str, seen: list[Array]) -> None:
     """A floor of a domain of which no run was drawn would be that of the random start, whatever the floors of the others."""
     runs = [noisy(seed).assign(domain=domain) for seed, domain in enumerate(("web", "code", "books"))]
     table = pd.concat([t[t["run"].isin(t["run"].unique()[:2])].assign(run=t["domain"] + t["run"]) for t in runs], ignore_index=True)
     fit = point_fit(with_by(load_law("chinchilla"), {"E": "domain"}), table, starts=2)
-    seen: list[Array] = []
-    original = point_module.Problem.objective
-
-    def watched(self: object, delta: float, weights: Array) -> object:
-        seen.append(weights)
-        return original(self, delta, weights)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(point_module.Problem, "objective", watched)
+    seen.clear()
     fit.bootstrap(20, by=by)
     domain = np.array([name.partition("run")[0] for name in fit.observed.run_names])[fit.observed.run]
     for weights in seen:

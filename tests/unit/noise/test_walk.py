@@ -119,10 +119,10 @@ def test_where_none_is_learnt_the_error_begins_beyond_the_runs() -> None:
     np.testing.assert_array_equal(sds[:2], 0)
     assert (sds[2:] < 1.02 * extra * np.array([1.25, 0.75])).all()  # of a walk pinned at more than one value, sds are smaller
     assert (sds[2:] > 0.7 * extra * np.array([1.25, 0.75])).all()
-    np.testing.assert_allclose([*walk.usual.values()], sds[2:], rtol=0.03)  # 4 Monte Carlo errors of an sd
+    np.testing.assert_allclose([*walk.usual.values()], sds[2:], rtol=0.02)  # 4 Monte Carlo errors of an sd, .5%
     spread = replace(walk, beyond=(float(np.log(extra)), 0.3))
     drawn = spread.complete(np.zeros((size, 0)), np.zeros(size), (1, 2))
-    np.testing.assert_allclose([*spread.usual.values()], (walk.features(at) @ drawn).std(axis=1)[2:], rtol=0.05)
+    np.testing.assert_allclose([*spread.usual.values()], (walk.features(at) @ drawn).std(axis=1)[2:], rtol=0.026)  # 4 of .65%
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
@@ -220,8 +221,9 @@ def test_scores_of_laws_are_drawn_and_missing_ones_counted(ax: Axes) -> None:
     assert across(points).tolist() == [90, 50]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "stack"]
     (bars,) = ax.collections
+    assert isinstance(bars, LineCollection)
     low, high = share_interval([0.9, 0.5], 2)
-    np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))  # type: ignore[attr-defined]
+    np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))
     assert "1 of 3 rows have no such score" in note(ax)
     with fails("unknown-column", "'crp'"):
         plot_scores(made, ax, of="crp")
@@ -231,5 +233,6 @@ def test_bars_of_coverage_count_fewer_runs_where_a_few_have_most_of_the_rows(ax:
     rows = pd.DataFrame({"held_out": "each run", "run": np.repeat([*"abcdefgh"], [20] * 3 + [1] * 5)})
     plot_scores(replace(comparison(a=[0.01, 0.01], b=[0.02, 0.04]), rows=rows), ax)
     (bars,) = ax.collections
+    assert isinstance(bars, LineCollection)
     low, high = share_interval([0.9, 0.5], 3)  # 65^2 / 1,205 runs
-    np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))  # type: ignore[attr-defined]
+    np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))
