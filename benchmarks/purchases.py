@@ -144,8 +144,7 @@ def main() -> None:
                     body.append({"domain": domain, "budget / B0": times, "design": name} | means(some))
     laws = "; ".join(f"{domain}: {shown(LAWS[domain][0])}" for domain in ("source", "target"))
     print(f"{laws}. Means over {len(every) // 2} cases of a domain; CRPS and interval scores (of 90%) are geometric means, all")
-    print(
-        "relative to the loss. Laws and the size of errors were chosen on these sweeps (cpt.md); that laws err at an N x PTPP")
+    print("relative to the loss. Laws and the size of errors were chosen on these sweeps (cpt.md); that laws err at an N x PTPP")
     print("which no run has had was decided with these losses in view; designs were chosen by nothing.\n")
     print(markdown_table(body) + "\n\n## By case\n\nError, and losses in 90% intervals, at the larger budget.\n")
     largest = rows[rows["times"].isin([0, BUDGETS[-1]])]
