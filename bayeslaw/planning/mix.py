@@ -50,8 +50,8 @@ class Mix:
     table : DataFrame
         One row per mixture compared: its shares; the weighted loss's mean, median and interval; `best_prob`, the probability over
         draws that it has the least weighted loss of these mixtures (of those that meet the limits, where any does); `regret`, by
-        how much its loss exceeds that of the mixture which is best in the same draw, in the mean (this one meets the limits in
-        every draw where any does, and may have the higher loss for it); `limits_prob`, the probability that it meets all limits;
+        how much its loss exceeds that of the mixture which is best in the same draw, in the mean (that mixture meets the limits
+        in draws where any does, and may have the higher loss for it); `limits_prob`, the probability that it meets all limits;
         `feasible`; `checks`. `mixture` is 'recommended' ('attainable' where none meets the limits),
         'today', or 'fitted 3', 'given 3' by the row of the fitted table, or of `among`, that has it first; a mixture that is the
         recommended one or today's is not listed again.

@@ -185,6 +185,7 @@ class Search:
 
 
 def _sizes(shares: int) -> Array:
+    """Sizes of the steps (rounds,), in shares: of more shares there are more rounds."""
     return np.geomspace(WIDEST, NARROWEST, max(ROUNDS, PER_SHARE * shares))
 
 
