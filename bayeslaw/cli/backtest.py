@@ -53,7 +53,7 @@ def backtest(
     quiet: options.Quiet = False,
 ) -> Answer:
     """At several cuts, fit laws to the runs up to the cut and score their forecasts beyond it: error and coverage by distance."""
-    from bayeslaw.evaluation.backtest import LEGEND, independent_runs
+    from bayeslaw.evaluation.reach import LEGEND, independent_runs
     from bayeslaw.evaluation.scores import legend
 
     options.check_outputs("A table of forecasts", output, plot, [runs])

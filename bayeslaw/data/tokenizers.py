@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, row_ranges
@@ -18,7 +20,7 @@ def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
     Rows of several domains, and of values of a column by which parameters vary, need not have tokens of one length: each domain
     has its own text, and each value its own level of the loss.
     """
-    if not (column := _column(frame, law)):
+    if not (column := _column(frame, law.covariates) if _of_losses(law) else ""):
         return []
     apart = [c for c in dict.fromkeys(("domain", *law.levels, *(p.by for p in law.parameters.values()))) if c in frame]
     ratios = frame[column].dropna()
@@ -39,7 +41,12 @@ def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
 
 def token_length(frame: pd.DataFrame, law: Law) -> dict[str, float]:
     """Return the one length of the tokens of a table, such as ``{"bytes_per_token": 4.2}``, empty where it isn't known."""
-    column = _column(frame, law)
+    return length_of_losses(frame, law.covariates) if _of_losses(law) else {}
+
+
+def length_of_losses(frame: pd.DataFrame, covariates: Container[str]) -> dict[str, float]:
+    """Return the `token_length` of a table of losses whose law has some covariates."""
+    column = _column(frame, covariates)
     ratios = frame[column].dropna() if column else pd.Series(dtype=float)
     if ratios.empty or ratios.max() / ratios.min() - 1 > SAME:
         return {}
@@ -98,7 +105,12 @@ def check_tokenizer(fitted: dict[str, float], frame: pd.DataFrame, law: Law, nam
     frame, law, name : DataFrame, Law, str
         The other table, the law of the fit, and what the error calls the table.
     """
-    if other := differ(fitted, token_length(frame, law), unit_of(frame)):
+    check_length(fitted, token_length(frame, law), frame, name)
+
+
+def check_length(fitted: dict[str, float], length: dict[str, float], frame: pd.DataFrame, name: str) -> None:
+    """Refuse a table whose tokens have another length than those of the losses that were fitted; see `check_tokenizer`."""
+    if other := differ(fitted, length, unit_of(frame)):
         words, way = other
         problem = f"{name} has losses per token of another tokenizer than the fit ({words})"
         todo = (
@@ -113,9 +125,14 @@ def _conversion(column: str, unit: str, reference: str) -> str:
     return f"`bayeslaw convert --to {to}` (in Python bayeslaw.core.units.convert_table)"
 
 
-def _column(frame: pd.DataFrame, law: Law) -> str:
+def _of_losses(law: Law) -> bool:
+    """Whether a law is of losses, or of what depends on them."""
+    return law.outcome.is_loss or LOSS in law.measured
+
+
+def _column(frame: pd.DataFrame, covariates: Container[str]) -> str:
     """Return the column that says how long the tokens of losses per token are, '' where there is none or it makes no difference."""
-    if not (law.outcome.is_loss or LOSS in law.measured) or LOSS not in frame or per(unit_of(frame)) != "token":
+    if LOSS not in frame or per(unit_of(frame)) != "token":
         return ""
-    numbers = (c for c in RATIOS.values() if c in frame and c not in law.covariates and frame[c].dtype.kind in "fiu")
+    numbers = (c for c in RATIOS.values() if c in frame and c not in covariates and frame[c].dtype.kind in "fiu")
     return next((c for c in numbers if frame[c].notna().any() and (frame[c].dropna() > 0).all()), "")

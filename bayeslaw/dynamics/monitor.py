@@ -25,6 +25,7 @@ from bayeslaw.core.units import NATS
 from bayeslaw.data.curve_checks import Curve
 from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
+from bayeslaw.data.tokenizers import check_tokenizer
 from bayeslaw.data.validate import mixed_domains
 from bayeslaw.dynamics import change_errors
 from bayeslaw.dynamics.condition import ALARM, BAND, ENDLESS, Conditioned, Scales, condition, left_band
@@ -365,6 +366,7 @@ def _logged(fit: Fit, curves: Curves, run: str, domain: str | None) -> pd.DataFr
     frame = curves.runs(domain, nodes=number).frame
     rows = frame[frame["run"] == run]
     require_one_domain(rows, run, fit.law)
+    check_tokenizer(fit.token_length, rows, fit.law, curves.name)
     return rows
 
 

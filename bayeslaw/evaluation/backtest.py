@@ -21,16 +21,15 @@ from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array, evenly
-from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened, whole_number
+from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
-from bayeslaw.core.flops import FLOPS
-from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import counted, exact, significant
-from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import base_rows, cell_faults, check, mixed_domains, without_repeats
-from bayeslaw.evaluation.scores import COVERED, forecast_cells, point_scores
+from bayeslaw.data.validate import base_rows, check, mixed_domains, without_repeats
+from bayeslaw.evaluation.direction import IN_WORDS, LEAST_VALUES, SAME, direction, group_ends
+from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, bin_name, by_reach, inside, scores_of, transforms_by_reach
+from bayeslaw.evaluation.scores import forecast_cells, point_scores
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
@@ -45,28 +44,12 @@ from bayeslaw.posterior.diagnostics import checks_label, failures, model_label, 
 from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit
 
-DIRECTIONS = ("compute", "N", "D", "ptpp", "step")
-IN_WORDS = {"ptpp": "PTPP", "step": "steps"}
-FROM_ZERO = ("compute", "D", "step")  # directions in which a run begins at 0, where base checkpoints lie
-SAME = 0.1  # e-folds within which values count as one: sizes of models in a group of equal compute differ by such amounts
-LEAST_VALUES = 3  # in a direction: two to fit and one to forecast
 MOST_CUTS = 100
 MOST_ROWS = 2_000  # rows scored beyond one cut
-BINS = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, math.inf))  # e-folds beyond a cut, the upper end included
-WITHIN = "up to the largest run"  # by compute, or whatever reach counts; other covariates may lie outside
 NEAR = (0.5, 1.5)  # e-folds that count as about one
 NARROW = 0.05  # probability of as few losses inside, were the intervals right, below which they are called too narrow
 UNSCORED, UNFITTED = "FAILED (not scored)", "not scored"
 VARY = "let parameters vary by it (--pool E=domain, or options={'by': {'E': 'domain'}})"
-LEGEND = """\
-e_folds                  distance beyond the cut; one e-fold is 2.7 times as much
-forecasts, rows          forecasts that are scored, and the rows that they are of: several cuts may forecast one row
-mae_rel, bias_rel        mean relative error, and with its sign: above 0 where forecasts are too high
-mae, bias                mean error, and with its sign: above 0 where forecasts are too high, in the unit of the loss
-cover_eti90              share of losses inside the 90% interval, which should be 0.9
-width_rel_eti90          mean width of the 90% interval, relative to the loss
-width_eti90              mean width of the 90% interval, in the unit of the loss
-crps                     error of the whole predictive distribution, in the unit of the loss; smaller is better"""
 
 
 @dataclass(frozen=True)
@@ -142,14 +125,6 @@ class Backtest:
         if forced.any():
             sentences.append(f"Sampling FAILED (forced) at {forced.sum()} of {counted(len(self.cuts), 'cut')}.")
         return " ".join([*sentences, *(_advice(rows, self.outcome) or _farther(self.rows, self.outcome))])
-
-
-SCORES = (
-    "forecasts", "rows", "runs", "cuts", "mae_rel", "bias_rel", *(f"cover_eti{100 * prob:g}" for prob in COVERED),
-    "width_rel_eti90", "crps", "checks",
-)  # fmt: skip
-# Where errors are not relative to the outcome.
-ABSOLUTE = tuple({"mae_rel": "mae", "bias_rel": "bias", "width_rel_eti90": "width_eti90"}.get(name, name) for name in SCORES)
 
 
 def backtest(
@@ -268,62 +243,7 @@ def _stacked(index: int, fits: Sequence[Result[Fit]], then: Callable[[Stack], Be
         return Result.failed(index, "cut", str(error))
 
 
-# --- directions and cuts ---------------------------------------------------------------------------------------------
-
-
-def direction(runs: Runs, by: str) -> pd.Series:
-    """Return the value of each row in a direction, a Series (n,) by row; 0 where a run begins, otherwise positive.
-
-    Compute is the column `flops`, as logged, or 6 N D. Base checkpoints (D = 0) have none, whatever their pre-training took.
-    """
-    if by not in DIRECTIONS:
-        given = shortened(repr(by))
-        hint = " Parameters vary by a column with --pool (options={'by': …})." if "=" in by else did_you_mean(by, DIRECTIONS)
-        raise BayeslawError(f"A backtest goes along {', '.join(DIRECTIONS)}, not along {given}.{hint}", code="unknown-direction")
-    frame, known = runs.frame, [str(c) for c in runs.frame]
-    product = by == "compute" and "flops" not in frame
-    needed = ["N", "D"] if product else ["flops"] if by == "compute" else [by]
-    others = ", ".join(name for name in DIRECTIONS if name != by)
-    advice = f"add {'N and D, or flops' if product else by}, or go along another of {others} (--by, by=)"
-    faults = []
-    for name in needed:
-        if name not in frame:
-            other = ", or a column flops" if product else ""
-            problem = f"a backtest along {by} needs the column {name}{other}; there are {', '.join(known)}"
-            faults.append(Fault(None, name, "", problem, did_you_mean(name, known).strip() or advice, "missing-column"))
-        elif frame[name].dtype.kind not in "fiu":
-            faults.append(Fault(None, name, "", f"column {name} holds no numbers", "give numbers", "column-without-numbers"))
-        else:
-            faults += _cell_faults(frame, name, by)
-    if faults:
-        raise TableError(faults, runs.name)
-    values = FLOPS * frame["N"].astype(float) * frame["D"].astype(float) if product else frame[needed[0]].astype(float)
-    if by == "compute" and "D" in frame:
-        values = values.mask(frame["D"] == 0, 0.0)
-    return values.rename(by)
-
-
-def _cell_faults(frame: pd.DataFrame, column: str, by: str) -> list[Fault]:
-    """Return the faults of cells that have no place along a direction."""
-    cells = frame[column].astype(float)
-    empty, suggestion = cells.isna() | np.isinf(cells), "fill it in or remove the row"
-    faults = [*cell_faults(frame, column, empty, f"{column} is missing or not finite", suggestion, "missing-value")]
-    low = (cells < 0) | ((cells == 0) & (column not in (*FROM_ZERO, "flops")))
-    problem, suggestion = f"{column} {{value}} is not positive", f"a backtest along {by} counts e-folds: correct or remove the row"
-    return [*faults, *cell_faults(frame, column, low & ~empty, problem, suggestion, "not-positive")]
-
-
-def group_ends(values: Array) -> list[float]:
-    """Return the largest value of each group of positive values within `SAME` e-folds of the smallest of them, ascending."""
-    ends = list[float]()
-    start = 0.0
-    for value in np.unique(values).tolist():
-        if value > start * math.exp(SAME):
-            start = value
-            ends.append(value)
-        elif ends:
-            ends[-1] = value
-    return ends
+# --- cuts ---------------------------------------------------------------------------------------------------------
 
 
 def places(groups: int, first: int, count: int) -> list[int]:
@@ -528,73 +448,6 @@ def _result(
             "run'); --as new-run (as_='new-run') forecasts them as other runs."
         )
     return Backtest(name, by, forecasts, pd.DataFrame(table), tuple(notes), predicted)
-
-
-def by_reach(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the forecasts up to the largest fitted run and in each range of reach, where there are any, and all of them.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        As `Backtest.rows`, none of which is up to the largest fitted run.
-    """
-    reach = rows["reach"]
-    parts = {WITHIN: rows[reach <= 0]} | {bin_name(low, high): rows[(reach > low) & (reach <= high)] for low, high in BINS}
-    return {name: part for name, part in (parts | {"all": rows}).items() if len(part)}
-
-
-def transforms_by_reach(rows: pd.DataFrame) -> dict[str, Array]:
-    """Return probability integral transforms by reach; the names say how many runs each part has."""
-    parts = {name if name in (WITHIN, "all") else f"{name} e-folds": part for name, part in by_reach(rows).items()}
-    return {f"{name}: {counted(part['run'].nunique(), 'run')}": part["pit"].to_numpy() for name, part in parts.items()}
-
-
-def bin_name(low: float, high: float) -> str:
-    """Return a range of reach in words."""
-    return f"{low:g} to {high:g}" if math.isfinite(high) else f"over {low:g}"
-
-
-def inside(rows: pd.DataFrame, prob: float, outcome: Outcome = LOSS) -> pd.Series:
-    """Mark the forecasts whose equal-tailed interval of this probability holds the outcome.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Of `Backtest.rows`.
-    prob, outcome : float, Outcome
-    """
-    low, high = (rows[end] for end in interval_names("eti", prob))
-    return (rows[outcome.name] >= low) & (rows[outcome.name] <= high)
-
-
-def independent_runs(rows: pd.DataFrame) -> int:
-    """Return of how many independent runs the share of some forecasts in their intervals is, as their rows err together.
-
-    It is (sum n)^2 / sum n^2 of the runs' numbers n of forecasts, rounded down (Kish's effective number): all runs if these are
-    equal, and fewer if a few runs have most of the forecasts.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Of `Backtest.rows`, at least one.
-    """
-    count = rows["run"].value_counts().to_numpy()
-    return int(count.sum() ** 2 // (count**2).sum())
-
-
-def scores_of(rows: pd.DataFrame, outcome: Outcome = LOSS) -> dict[str, Any]:
-    """Return the counts and scores of some rows of `Backtest.rows`, as in `Backtest.reach`."""
-    loss, median = (rows[name].to_numpy(dtype=np.float64) for name in (outcome.name, "median"))
-    points, unit = point_scores(loss, median, outcome), loss if outcome.relative else np.ones_like(loss)
-    low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", 0.9))
-    return {
-        "forecasts": len(rows), "rows": rows["row"].nunique(), "runs": rows["run"].nunique(), "cuts": rows["cut"].nunique(),
-        **{name: points[name] for name in (("mae_rel", "bias_rel") if outcome.relative else ("mae", "bias"))},
-        **{f"cover_eti{100 * prob:g}": float(inside(rows, prob, outcome).mean()) for prob in COVERED},
-        "width_rel_eti90" if outcome.relative else "width_eti90": float(((high - low) / unit).mean()),
-        "crps": float(rows["crps"].mean()),
-        "checks": checks_label(bool((rows["checks"] == checks_label(True)).any())),
-    }  # fmt: skip
 
 
 def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:

@@ -17,9 +17,10 @@ from bayeslaw.core.executors import Result, values_of
 from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs
-from bayeslaw.evaluation.backtest import IN_WORDS, Beyond, cuts_along, forecasts_beyond, pooled_law
+from bayeslaw.evaluation.backtest import Beyond, cuts_along, forecasts_beyond, pooled_law
 from bayeslaw.evaluation.choice import CUTS, PRIOR, HeldOut, Question, floor_note, groups_of, hold_outs, nearness, quantiles_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
+from bayeslaw.evaluation.direction import IN_WORDS
 from bayeslaw.evaluation.scores import draw_scores, point_scores
 from bayeslaw.forecasting.stack import Stack, rest_of_errors
 from bayeslaw.laws.outcome import Outcome

@@ -26,7 +26,7 @@ from bayeslaw.core.errors import Fault, TableError
 from bayeslaw.core.text import significant
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, complete
-from bayeslaw.evaluation.backtest import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
+from bayeslaw.evaluation.direction import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
 from bayeslaw.evaluation.scores import mean_distance
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.grid import joint_grid

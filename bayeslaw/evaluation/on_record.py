@@ -18,8 +18,8 @@ from scipy.stats import binom
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted, short_lines
-from bayeslaw.evaluation.backtest import ABSOLUTE, SCORES, by_reach, independent_runs, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.prediction import Prediction, read_prediction
+from bayeslaw.evaluation.reach import ABSOLUTE, SCORES, by_reach, independent_runs, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.evaluation.settlement import ENDING, read_settled
 from bayeslaw.laws.outcome import Outcome

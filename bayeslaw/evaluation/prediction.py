@@ -27,7 +27,7 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
-from bayeslaw.evaluation.backtest import DIRECTIONS, direction
+from bayeslaw.evaluation.direction import DIRECTIONS, direction
 from bayeslaw.evaluation.sealed import Unsealed, read_key, seal, unseal, write_sealed
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
@@ -39,7 +39,7 @@ from bayeslaw.posterior.diagnostics import checks_label, failures
 from bayeslaw.posterior.effects import Reading
 from bayeslaw.posterior.fit import Fit
 
-KIND, FORMAT = "bayeslaw_prediction", "1.0"
+KIND, FORMAT = "bayeslaw_prediction", "1.1"
 """The key that predictions have, and their format. The second number counts keys that were added, the first other changes."""
 TOP = (
     KIND, "bayeslaw", "date", "who", "why", "law", "fits", "outcome", "unit", "units", "seed", "as", "discrepancy", "checks",
@@ -293,7 +293,7 @@ def _facts(fit: Posterior) -> list[dict[str, Any]]:
             "name": name, "weight": weight, "law": f.law.name, "noise": f.noise.text, "rows": int(f.observed.response.size),
             "runs": int(f.observed.runs), "data": str(f.info["data"]), "seed": int(f.info["seed"]),
             "law_sha256": f.law.sha256, "data_sha256": f.info["data_sha256"], "draws_sha256": f.info["draws_sha256"],
-            "versions": {str(k): str(v) for k, v in f.info["versions"].items()},
+            "versions": {str(k): str(v) for k, v in f.info["versions"].items()}, "token_length": f.token_length,
         }
         for name, f, weight in named
     ]  # fmt: skip

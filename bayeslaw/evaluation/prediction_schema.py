@@ -26,6 +26,11 @@ _FIT: dict[str, dict[str, Any]] = {
     "data_sha256": _DIGEST | {"description": "Of the fitted values."},
     "draws_sha256": _DIGEST | {"description": "Of the posterior draws."},
     "versions": _NAMED | {"description": "Of the packages by which it was made."},
+    "token_length": {
+        "type": "object",
+        "additionalProperties": {"type": "number"},
+        "description": "Bytes or characters of a token of its losses, by the column that says so; empty where none does.",
+    },
 }
 _OUTCOME: dict[str, dict[str, Any]] = {
     "name": _TEXT | {"description": "Its column in tables."},
@@ -101,7 +106,8 @@ def prediction_schema() -> dict[str, Any]:
     """
     members = {"type": "array", "items": _object(_MEMBER)}
     keys = {key: _KEYS[key] for key in TOP}
-    keys["fits"] = keys["fits"] | {"items": _object(_FIT)}
+    in_1_0 = [key for key in _FIT if key != "token_length"]
+    keys["fits"] = keys["fits"] | {"items": _object(_FIT) | {"required": in_1_0}}
     keys["outcome"] = keys["outcome"] | _object(_OUTCOME)
     keys["noise"] = keys["noise"] | {"properties": {"run": members, "extrapolated": members}, "additionalProperties": False}
     keys["rows"] = keys["rows"] | {"items": _object({key: _ROW[key] for key in OF_ROWS})}

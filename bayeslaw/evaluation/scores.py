@@ -394,7 +394,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
             raise BayeslawError(f"{runs.name}: {other}.", code="other-domain")
         if not isinstance(member, PointFit):
             check_loss_unit(member.info.get("loss_unit", ""), runs.frame, member.law, runs.name)
-            check_tokenizer(member.info.get("token_length", {}), runs.frame, member.law, runs.name)
+        check_tokenizer(member.token_length, runs.frame, member.law, runs.name)
     base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
     frame, outcome = runs.frame[~base], laws[0].outcome
     seen = np.any([member.observed.has(member.law, frame) for member in members], axis=0)

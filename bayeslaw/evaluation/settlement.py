@@ -22,6 +22,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
 from bayeslaw.data.observations import SAME, rounding, run_codes, same_scale
 from bayeslaw.data.table import Runs, data_sha256, read_runs
+from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
 from bayeslaw.evaluation.scores import forecast_cells, scored_draws
@@ -129,7 +130,8 @@ def settle(
         With faults 'no-such-setting' and 'settled-twice' for rows that no registered row is left for, those of `score` for outcomes
         that can't be, and 'missing-column'.
     BayeslawError
-        As `read_prediction`; 'another-unit' for losses in another unit, 'nothing-held-out' if the fits had every row.
+        As `read_prediction`; 'another-unit' for losses in another unit, 'other-tokenizer' for those per token of another tokenizer,
+        'nothing-held-out' if the fits had every row.
 
     Examples
     --------
@@ -146,6 +148,8 @@ def settle(
     outcome = asked.outcome
     if outcome.is_loss:
         check_unit(asked.content["unit"], runs.frame, runs.name, "registered losses are")
+        for fit in asked.content["fits"]:  # files of format 1.0 say nothing of their tokenizer
+            check_length(fit.get("token_length", {}), length_of_losses(runs.frame, asked.settings), runs.frame, runs.name)
     frame, base = _described(asked, runs)
     place = _places(asked, runs.name, frame, tolerance)
     known = [c for c in _known(asked) if c in asked.settings and c not in frame]

@@ -223,7 +223,7 @@ def _link(first: Posterior, second: Posterior) -> str:
             way = f": bring both tables to one unit by {CONVERT}, and fit again" if link == LOSS else ""
             raise BayeslawError(f"{problem}{way}.", code="another-unit")
         for member, _ in first.selections:
-            if other := differ(fit.info.get("token_length", {}), member.info.get("token_length", {}), unit):
+            if other := differ(fit.token_length, member.token_length, unit):
                 problem = f"{first.name} forecasts losses per token of another tokenizer than those of {second.name} ({other[0]})"
                 raise BayeslawError(f"{problem}: bring both tables to one by {other[1]}, and fit again.", code="other-tokenizer")
     return link

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -25,6 +25,7 @@ from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.core.text import compact, exact, short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.tokenizers import token_length
 from bayeslaw.engine.compiled import Outputs, Program
 from bayeslaw.engine.coordinates import Coordinates
 from bayeslaw.engine.graph import SINGLE, Graph, Value
@@ -53,6 +54,8 @@ class PointFit(OfOneLaw):
         Objective reached from each start, best first.
     best : array (k,)
         The coordinates of the parameters.
+    token_length : dict
+        Bytes or characters of a token of the fitted losses, by the column that says so; empty where none does.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class PointFit(OfOneLaw):
     starts: pd.DataFrame
     observed: Observations
     best: Array
+    token_length: dict[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {compact(value, 3)}" for name, value in self.parameters.items())
@@ -187,7 +191,8 @@ def point_fit(
         text = "No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?"
         raise FitError(law.outcome.renamed(text), code="no-finite-loss")
     parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
-    return PointFit(law, parameters, value, delta, pd.DataFrame({"objective": [e[0] for e in ends]}), observed, best)
+    table = pd.DataFrame({"objective": [e[0] for e in ends]})
+    return PointFit(law, parameters, value, delta, table, observed, best, token_length(runs.frame, law))
 
 
 def _marks(law: Law, column: str, values: Any) -> dict[str, Array]:

@@ -68,7 +68,7 @@ def rows_of(fit: Fit) -> Runs:
     columns["checkpoint"] = np.array(seen.checkpoint_names, dtype=object)[seen.checkpoint[seen.run]]
     if seen.group_names and seen.group_column not in columns:
         columns[seen.group_column] = np.array(seen.group_names, dtype=object)[seen.group_of_row]
-    columns |= {name: np.full(seen.outcomes.size, length) for name, length in fit.info.get("token_length", {}).items()}
+    columns |= {name: np.full(seen.outcomes.size, length) for name, length in fit.token_length.items()}
     columns |= {name: np.full(seen.outcomes.size, fit.info[name]) for name in ABOUT_AREAS if name in fit.info}
     frame = pd.DataFrame(columns, index=pd.Index(seen.rows, name="row")).sort_index()
     if len(seen.base):
@@ -97,7 +97,7 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     if outcome.is_loss:
         check_unit(fit.observed.unit, new.frame, new.name)
     check_loss_unit(fit.info.get("loss_unit", ""), new.frame, fit.law, new.name)
-    check_tokenizer(fit.info.get("token_length", {}), new.frame, fit.law, new.name)
+    check_tokenizer(fit.token_length, new.frame, fit.law, new.name)
     if outcome.error not in new.frame and fit.observed.se.size:
         raise BayeslawError(
             f"{new.name} has no column {outcome.error}, and the fit has standard errors: give those of the new rows, or 0.",

@@ -422,7 +422,7 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
             f"A's losses are in {a.unit} and B's in {b.unit}: convert one table with `bayeslaw convert` and fit it again.",
             code="different-units",
         )
-    lengths = [fit.info.get("token_length", {}) for posterior in (a, b) for fit, _ in posterior.selections]
+    lengths = [fit.token_length for posterior in (a, b) for fit, _ in posterior.selections]
     if other := next((other for length in lengths if (other := differ(lengths[0], length, a.unit))), None):
         words, way = other
         problem = f"The losses of A and B are per token of different tokenizers ({words})"

@@ -10,7 +10,9 @@ import numpy as np
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import counted
-from bayeslaw.evaluation.backtest import BINS, IN_WORDS, Backtest, bin_name, independent_runs, inside
+from bayeslaw.evaluation.backtest import Backtest
+from bayeslaw.evaluation.direction import IN_WORDS
+from bayeslaw.evaluation.reach import BINS, bin_name, independent_runs, inside
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, SHARES, SMALL, failure, finish, has_failed, new_axes, share_interval

@@ -16,8 +16,8 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
-from bayeslaw.evaluation.backtest import independent_runs
 from bayeslaw.evaluation.comparison import Comparison
+from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.plots.style import (
     COLOURS,
@@ -250,7 +250,7 @@ def plot_coverage(
         Probability integral transforms of scored losses under each fit; see `bayeslaw.evaluation.scores.transforms`.
     ax : as in `plot_forecast`
     runs : int, optional
-        As how many independent runs the losses count (`bayeslaw.evaluation.backtest.independent_runs`), because points of a
+        As how many independent runs the losses count (`bayeslaw.evaluation.reach.independent_runs`), because points of a
         run share its run effect. Without it the grey band counts each loss.
     outcome : Outcome
         What was scored.
@@ -385,7 +385,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
     ax : as in `plot_forecast`
     of : str
         A column of the scores, such as crps, mae_rel or cover_eti90; 'unknown-column' for others. Coverages have intervals of
-        the share (`share_interval`), of losses that count as `bayeslaw.evaluation.backtest.independent_runs` of the left-out ones.
+        the share (`share_interval`), of losses that count as `bayeslaw.evaluation.reach.independent_runs` of the left-out ones.
 
     Examples
     --------

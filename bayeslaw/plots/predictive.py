@@ -8,8 +8,8 @@ import numpy as np
 
 from bayeslaw.core.arrays import evenly
 from bayeslaw.core.intervals import interval_names
-from bayeslaw.evaluation.backtest import independent_runs
 from bayeslaw.evaluation.predictive import PredictiveCheck
+from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.plots.style import COLOURS, expect, failure, finish, keep_within, new_axes
 
 if TYPE_CHECKING:

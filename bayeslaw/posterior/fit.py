@@ -141,6 +141,11 @@ class Fit(OfOneLaw, Verdicts):
     forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
     allocate, transfer, tuning, report = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
 
+    @property
+    def token_length(self) -> dict[str, float]:
+        """Bytes or characters of a token of the fitted losses, by the column that says so; empty where none does."""
+        return dict(self.info.get("token_length", {}))
+
     def __repr__(self) -> str:
         size = self.tree["posterior"].sizes
         fitted = f"{self.observed.response.size:,} {self.law.outcome.plural} of {self.observed.runs:,} runs"

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bayeslaw.core.html import table
-from bayeslaw.evaluation.backtest import independent_runs
 from bayeslaw.evaluation.on_record import Calibration, Record
+from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.plots.backtest import plot_record
 from bayeslaw.plots.fit import plot_coverage, plot_transforms
 from bayeslaw.plots.style import HEIGHT, WIDTH

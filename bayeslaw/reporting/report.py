@@ -18,7 +18,7 @@ from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import counted, once, short_lines
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.evaluation.backtest import independent_runs
+from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections

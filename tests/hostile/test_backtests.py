@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.evaluation.backtest import group_ends
+from bayeslaw.evaluation.direction import group_ends
 from tests.hostile.conftest import Refuse
 
 Change = Callable[[pd.DataFrame], pd.DataFrame]

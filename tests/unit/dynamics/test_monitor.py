@@ -204,6 +204,9 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
     twice = pd.concat([table().assign(domain=domain) for domain in ("web", "code")]).sort_values(["run", "step"], kind="stable")
     with fails("several-domains", "code, web", "--domain"):
         watch(fit, read_curves(twice, warmup=100), "now", WHOLE)
+    own = replace(fit, info={**fit.info, "token_length": {"bytes_per_token": 3.1}})
+    with fails("other-tokenizer", "4.6 and 3.1 bytes per token"):
+        watch(own, read_curves(table().assign(bytes_per_token=4.6), warmup=100), "now", WHOLE)
     of_tokens = typical_fit("chinchilla")
     with fails("no-areas", "chinchilla", "S1", "annealing", "bayeslaw update"):
         watch(of_tokens, curves, "now", WHOLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -386,6 +387,11 @@ def test_outcomes_that_can_not_be_are_refused() -> None:
     prediction, table = register(small_line(), new_line()), new_line()
     with fails("another-unit", "bits/byte", "nats/token", "convert_table"):
         settle(prediction, table.assign(unit="bits/byte"))
+    fit = small_line()
+    own = register(replace(fit, info={**fit.info, "token_length": {"bytes_per_token": 3.1}}), table)
+    assert len(settle(own, table.assign(bytes_per_token=3.1)).rows) == len(table)
+    with fails("other-tokenizer", "4.6 and 3.1 bytes per token", "convert"):
+        settle(own, table.assign(bytes_per_token=4.6))
     with faults(("missing-column", None, "x"), ("missing-column", None, "loss")):
         settle(prediction, table[["run"]])
     with faults(("loss-not-positive", 2, "loss")):
