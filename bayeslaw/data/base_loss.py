@@ -68,6 +68,15 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and that in another row of its checkpoint {least[row]:.5g}"
         suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out a row"
         yield Fault(int(row), "loss", f"{loss[row]:g}", problem, suggestion, "contradicting-base-losses")
+    if names:
+        rows = frame.loc[start, names].assign(measured=loss, allowed=np.maximum(SPREAD * loss, 3 * errors))
+        of_base = frame[names].join(rows.groupby(names).mean(), on=names)
+        off = (base - of_base["measured"]).abs() > of_base["allowed"]
+        for row in frame.index[known & ~start & off]:
+            measured = of_base.loc[row, "measured"]
+            problem = f"base_loss is {base[row]:.5g}, and the loss of its checkpoint at D = 0 {measured:.5g}"
+            suggestion = "tell checkpoints apart by a column checkpoint, or correct the wrong one"
+            yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
     if "run" in frame:
         first = base[known].groupby([frame[name] for name in _with_domain(frame, ["run"])]).transform("first")
         for row in first.index[abs(base[first.index] / first - 1) > SPREAD]:

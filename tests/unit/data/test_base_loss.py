@@ -109,6 +109,7 @@ def test_base_losses_that_agree_are_sound() -> None:
     assert faults_of(pd.concat([ROWS, again])) == []
     known = ROWS.head(1).assign(run="again", loss=3.2, loss_se=0.1)
     assert faults_of(pd.concat([ROWS.assign(loss_se=0.1), known])) == []
+    assert faults_of(AGREED.assign(base_loss=[3.0, 2.5, 3.2, 3.2, 2.5, 2.6], loss_se=0.1)) == []
     assert faults_of(AGREED[2:].assign(base_loss=[3.0, 3.0, 2.5, 2.6], domain=["source", "target", "source", "source"])) == []
 
 
@@ -118,6 +119,11 @@ CONTRADICTING = {
     "rows at D = 0": (OTHER, 0, "the loss at D = 0 is 3, and the base loss of its checkpoint 3.1"),
     "the column": (AGREED.assign(base_loss=AGREED["base_loss"] + 0.1), 0, "the loss at D = 0 is 3, and the base loss of its"),
     "two rows at D = 0": (ROWS_APART, len(ROWS), "the loss at D = 0 is 3.09, and that in another row of its checkpoint 3"),
+    "another row": (
+        AGREED.assign(base_loss=[3.0, 2.5, 3.0, 3.0, 2.6, 2.6]),
+        4,
+        "base_loss is 2.6, and the loss of its checkpoint at D = 0 2.5",
+    ),
     "a run": (AGREED[2:].assign(base_loss=[3.0, 3.1, 2.5, 2.6]), 1, "base_loss 3.1 is another than in the first row of its run, 3"),
 }
 
