@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
-from bayeslaw.core.errors import BayeslawError, grouped
+from bayeslaw.core.errors import BayeslawError, Fault, grouped
 from bayeslaw.core.text import counted
 
 if TYPE_CHECKING:
@@ -121,56 +122,71 @@ def _prior(
 
 def check(
     runs: options.RunsPath,
-    law: Annotated[str, Option(help="The law to check the table for.")],
+    law: Annotated[str, Option(help="The law to check the table for; several, of a stack, separated by commas.")],
     column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     shares: options.Shares = None,
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
-    from bayeslaw.data.observations import Observations
-    from bayeslaw.data.validate import SWAPPED, base_rows, mixed_domains, repeats_note, swapped_note, without_repeats
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    card, answer = bayeslaw.load_law(law, shares=shares), Answer()
+    cards, answer = [bayeslaw.load_law(name, shares=shares) for name in options.laws_named(law)], Answer()
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
-    card = with_levels(card, levels_of(card, table.frame))
+    cards = [with_levels(card, levels_of(card, table.frame)) for card in cards]
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
-    faults = bayeslaw.data.check(table, card)
-    answer.results["faults"] = [asdict(fault) for fault in faults]
-    answer.say(*grouped(faults))
-    if faults:
-        answer.say(*_with_guesses(table, card))
-        answer.error = BayeslawError(f"{runs.name} has {counted(len(faults), 'fault')} for {card.name}.", code="faulty-table")
+    found = _faults(table, cards)
+    answer.results["faults"] = [asdict(fault) for fault in found]
+    answer.say(*grouped(found))
+    if found:
+        answer.say(*_with_guesses(table, cards))
+        faulty = ", ".join(card.name for card in cards if _faults(table, [card]))
+        answer.error = BayeslawError(f"{runs.name} has {counted(len(found), 'fault')} for {faulty}.", code="faulty-table")
         return answer
+    rows = {card.name: _sound(answer, table, card) for card in cards}
+    answer.results |= dict(zip(("rows", "base_rows"), rows[cards[0].name], strict=True))
+    if len(cards) > 1:
+        answer.results["by_law"] = {name: dict(zip(("rows", "base_rows"), counts, strict=True)) for name, counts in rows.items()}
+    return answer
+
+
+def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
+    """Say what a fit of a law would do with a table without faults; return how many rows it has, and how many of them base rows."""
+    from bayeslaw.data.observations import Observations
+    from bayeslaw.data.validate import SWAPPED, base_rows, mixed_domains, repeats_note, swapped_note, without_repeats
+
     mixed = mixed_domains(table.frame, card)
     if not mixed:
         Observations.of(card, table)  # which refuses what a fit would, such as rows where the law has no finite value
     kept, _ = without_repeats(table, [card])  # the note says which rows were left out
     base = int(base_rows(kept.frame, card).sum())
     aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
-    answer.results |= {"rows": len(kept), "base_rows": base}
-    answer.say(f"{runs.name}: {len(kept)} rows are sound for {card.name}{aside}.")
+    answer.say(f"{table.name}: {len(kept)} rows are sound for {card.name}{aside}.")
     if note := repeats_note(table, card):
         answer.say(f"note: {note}.")
     if note := swapped_note(table.frame, card):
         answer.say(f"note: {note}. {SWAPPED}.")
     if mixed:
         answer.say(f"To fit it: {mixed}.")
-    return answer
+    return len(kept), base
 
 
-def _with_guesses(table: bayeslaw.Runs, card: Law) -> list[str]:
+def _with_guesses(table: bayeslaw.Runs, cards: Sequence[Law]) -> list[str]:
     """Say what else is at fault once missing columns are those that are probably meant; nothing where some have no guess."""
     from bayeslaw.data.starter import guesses, to_guess
 
-    missing = [f.column for f in bayeslaw.data.check(table, card) if f.code == "missing-column"]
+    missing = [f.column for f in _faults(table, cards) if f.code == "missing-column"]
     guessed = guesses(table.frame, to_guess(table.frame, missing))
     if not missing or not {*missing} <= guessed.keys():
         return []
     again = bayeslaw.read_runs(table.frame, columns=guessed, strict=False)
-    faults = bayeslaw.data.check(again, card)
+    faults = _faults(again, cards)
     return ["With them it has these faults:", *(f"  {line}" for line in grouped(faults))] if faults else ["With them it is sound."]
+
+
+def _faults(table: bayeslaw.Runs, cards: Sequence[Law]) -> list[Fault]:
+    """Return what is at fault for one of some laws, each fault once."""
+    return list(dict.fromkeys(fault for card in cards for fault in bayeslaw.data.check(table, card)))
 
 
 def _described(law: Law) -> dict[str, Any]:

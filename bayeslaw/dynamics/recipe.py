@@ -124,11 +124,11 @@ class Recipe:
 
     def from_scratch(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
         """Return the other hidden curve: the rates of both phases, all on the data of the adaptation."""
-        at, first = np.asarray(steps, dtype=np.int64), parse_schedule(self._planned("schedule"))
-        whole = Schedule(np.concatenate([first.rates, self.schedule.rates]), "from scratch")
-        table, _ = trace(whole, at + len(first), memory=self.memory, power=self.power)
+        self._planned("schedule")
+        at = np.asarray(steps, dtype=np.int64)
+        table, _ = trace(self.schedule, at, self.point, memory=self.memory, power=self.power, weight=self.weight)
         names = {f"{area}_{phase}": f"{area}_{other}" for area in AREAS for phase, other in (("pt", "cpt"), ("cpt", "pt"))}
-        return self._with_settings(table.rename(columns=names).assign(step=at, S1_pt=NO_AREA), "hidden, adaptation data")
+        return self._with_settings(table.rename(columns=names).assign(S1_pt=NO_AREA), "hidden, adaptation data")
 
     def _with_settings(self, table: pd.DataFrame, run: str) -> pd.DataFrame:
         """Return a table with the other covariates, without those that are unknown, such as areas of an open model."""

@@ -107,6 +107,17 @@ def test_check_names_every_fault_of_a_table(command: Command, folder: Path) -> N
     assert command("check", "faulty.csv", "--law", "ptpp-floor", "--where", "loss > 0 and r <= 1 and N > 1e4").status == 0
 
 
+def test_check_takes_the_laws_of_a_stack(command: Command, folder: Path) -> None:
+    done = command("check", "ptpp.csv", "--law", "ptpp-floor, chinchilla", "--json")
+    assert done.status == 0
+    given = json.loads(done.out)
+    assert [line.split(" for ")[1].split(";")[0].rstrip(".") for line in given["text"]] == ["ptpp-floor", "chinchilla"]
+    assert list(given["results"]["by_law"]) == ["ptpp-floor", "chinchilla"]
+    done = command("check", "runs.csv", "--law", "chinchilla,ptpp-floor")  # a fault that one law alone finds
+    rejected(done, "faulty-table", "for ptpp-floor.")
+    assert "chinchilla" not in done.out
+
+
 def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", "--seed", "5", *SHORT)
     assert (done.status, done.err) == (0, "")

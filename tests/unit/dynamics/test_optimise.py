@@ -166,3 +166,10 @@ def test_a_loss_potential_is_the_last_rate_over_the_highest_of_the_whole_pre_tra
     end = varied.point
     assert present(end.pretrain).rate / end.peak == pytest.approx(0.25)
     assert varied.schedule.peak == pytest.approx(1e-4, rel=1e-3)
+
+
+def test_the_curve_from_scratch_goes_on_with_the_weight_of_the_adaptations_steps() -> None:
+    recipe = Recipe("constant:steps=1000,peak=2e-4", "constant:steps=500,peak=2e-4", weight=0.5)
+    hidden = recipe.from_scratch([0, 500])
+    assert hidden["step"].tolist() == [0, 500]
+    assert hidden["S1_cpt"].tolist() == pytest.approx([0.2, 0.2 + 0.5 * 0.1])
