@@ -109,7 +109,15 @@ def check_tokenizer(fitted: dict[str, float], frame: pd.DataFrame, law: Law, nam
 
 
 def check_length(fitted: dict[str, float], length: dict[str, float], frame: pd.DataFrame, name: str) -> None:
-    """Refuse a table whose tokens have another length than those of the losses that were fitted; see `check_tokenizer`."""
+    """Refuse a table whose tokens have another length than those of the losses that were fitted.
+
+    Parameters
+    ----------
+    fitted, length : dict
+        The `token_length` of the fitted table, and that of the other.
+    frame, name : DataFrame, str
+        The other table, and what the error calls it.
+    """
     if other := differ(fitted, length, unit_of(frame)):
         words, way = other
         problem = f"{name} has losses per token of another tokenizer than the fit ({words})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import CellType, FunctionType
@@ -59,6 +60,24 @@ def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
     compiled._cache.save_overload = save_if_possible
     return compiled  # type: ignore[no-any-return]
+
+
+@cache
+def _by_itself(function: Callable[..., None]) -> Any:
+    return inner(function)
+
+
+def compiled_by_itself(function: Callable[..., None], signature: Any) -> Any:
+    """Compile a function that compiled code of many laws calls, once per computer; returns Numba's result.
+
+    Unlike theirs its loops are vectorised.
+    """
+    config: Any = numba_config
+    vectorised, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, 1
+    try:
+        return _by_itself(function).get_compile_result(signature)
+    finally:
+        config.LOOP_VECTORIZE = vectorised
 
 
 def kept_on_disk(make: Callable[[bool], Any]) -> Any:

@@ -24,6 +24,7 @@ from numba.core.compiler import Flags
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
+from bayeslaw.engine.build import compiled_by_itself
 from bayeslaw.engine.functions import SPECIAL
 
 DOUBLE, WORD, TRUTH = ir.DoubleType(), ir.IntType(64), ir.IntType(1)
@@ -388,7 +389,10 @@ class _Writer:
             eight = WORD(8)
             populate_array(array, data=place, shape=[length], strides=[eight], itemsize=eight, meminfo=None)
             arguments.append(array._getvalue())
-        self.python(step.op.compiled_from, types.void(*kinds), arguments)
+        signature = types.void(*kinds)
+        compiled = compiled_by_itself(step.op.compiled_from, signature)
+        self.context.active_code_library.add_linking_library(compiled.library)
+        self.context.call_internal(builder, compiled.fndesc, signature, arguments)
         self.values |= {v: builder.load(place) for v, place in results.items()}
 
 

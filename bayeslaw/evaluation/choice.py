@@ -85,7 +85,7 @@ class Question:
         return f"{far} of {IN_WORDS.get(self.by, self.by)}: laws are judged by forecasts beyond cuts along it.{rest}"
 
     def along(self, runs: Runs) -> pd.Series:
-        """Return the value of each row of a table in the direction, as `backtest.direction`."""
+        """Return the value of each row of a table in the direction, as `direction`."""
         return direction(runs if self.flops else replace(runs, frame=runs.frame.drop(columns="flops", errors="ignore")), self.by)
 
 

@@ -37,7 +37,7 @@ class Rows:
         Zeros, one for each checkpoint.
     time, starts : (n,) and int (R + 1,), optional
         Clock of the rows and first row of each run, for an OU run effect.
-    features, multiple, lost : (n k,), (n,) and (n,), optional
+    features, multiple, lost : (k n,), (n,) and (n,), optional
         Features of the rows for a learnt discrepancy, multiples of their variances, and half of what their likelihood's exponent
         is short of 1 (`walk.Walk`).
     items : (n,), optional
@@ -85,7 +85,7 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
     if noise.drift:
         data |= {"time": observed.time, "starts": observed.starts}
     if noise.walk is not None:
-        data |= {"features": noise.walk.components(observed.covariates).ravel(), "multiple": noise.walk.multiple}
+        data |= {"features": noise.walk.components(observed.covariates).T.ravel(), "multiple": noise.walk.multiple}
         data |= {"starts": observed.starts, "checkpoint": observed.checkpoint}
         if noise.walk.information < 1:
             data["lost"] = np.full(observed.run.size, 0.5 * (1 - noise.walk.information))

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.noise.operation import DensityWithGradient, part_of_compiled
+from bayeslaw.noise.operation import DensityWithGradient, part_of_compiled, sums_of_compiled
 
 
 def integrated(
@@ -30,8 +30,8 @@ def integrated(
         Variances of run effects.
     omega, scale : arrays (1,)
         Variance of checkpoint effects, and square of the discrepancy's scale.
-    features : array (n k,)
-        Features of each row, one row after the other.
+    features : array (k n,)
+        The first feature of all rows, then the second, and so on: loops over rows are compiled to vector instructions.
     starts, checkpoint : int arrays (R + 1,) and (R,)
         First row of each run and n; codes of the runs' checkpoints, ascending from 0.
     logp, d_error, d_variance, d_spread, d_omega, d_scale
@@ -39,67 +39,92 @@ def integrated(
     """
     n, runs = error.size, spread.size
     k = features.size // n
-    weight, mass, g = np.zeros(runs), np.zeros(checkpoint[runs - 1] + 1), np.empty((n, k + 1))
-    total = without_discrepancy(error, variance, spread, omega[0], features, starts, checkpoint, weight, mass, g)
+    weight, mass, g = np.zeros(runs), np.zeros(checkpoint[runs - 1] + 1), np.empty((k + 1, n))
+    precision, table = 1 / variance, features.reshape((k, n))
+    total = without_discrepancy(error, precision, spread, omega[0], table, starts, checkpoint, weight, mass, g)
     gram, whole = np.zeros((k, k)), np.zeros(k)
+    write_products(table, g, gram, whole)
     for i in range(n):
-        total += error[i] * g[i, k]
-        for a in range(k):
-            f = features[i * k + a]
-            whole[a] += f * g[i, k]
-            for b in range(a + 1):
-                gram[a, b] += f * g[i, b]
+        total += error[i] * g[k, i]
     inverse, w = np.zeros((k, k)), np.zeros(k)
     logp[0] = -0.5 * with_discrepancy(total, gram, whole, scale[0], inverse, w, d_scale)
     write_slopes(
-        variance, spread, omega[0], scale[0], starts, checkpoint, weight, mass, g, inverse, w, d_error, d_variance, d_spread,
+        precision, spread, omega[0], scale[0], starts, checkpoint, weight, mass, g, inverse, w, d_error, d_variance, d_spread,
         d_omega,
     )  # fmt: skip
 
 
+@sums_of_compiled
+def write_products(features: Array, g: Array, gram: Array, whole: Array) -> None:
+    """Write products of the features.
+
+    Parameters
+    ----------
+    features, g
+        As for `without_discrepancy`.
+    gram, whole : arrays (k, k) and (k,), written
+        The lower half of A = F' R^-1 F, and F' R^-1 error.
+    """
+    k, n = len(gram), g.shape[1]
+    for a in range(k):
+        for b in range(a + 1):
+            total = 0.0
+            for i in range(n):
+                total += features[a, i] * g[b, i]
+            gram[a, b] = total
+        total = 0.0
+        for i in range(n):
+            total += features[a, i] * g[k, i]
+        whole[a] = total
+
+
 @part_of_compiled
 def without_discrepancy(
-    error: Array, variance: Array, spread: Array, omega: float, features: Array, starts: Index, checkpoint: Index,
+    error: Array, precision: Array, spread: Array, omega: float, features: Array, starts: Index, checkpoint: Index,
     weight: Array, mass: Array, g: Array,
 ) -> float:  # fmt: skip
     """Return n log 2 pi + log |R|, and write what the density without the discrepancy needs.
 
     Parameters
     ----------
-    error, variance, spread, omega, features, starts, checkpoint
+    error, spread, omega, starts, checkpoint
         As for `integrated`.
+    precision, features : arrays (n,) and (k, n)
+        One over each row's variance, and its features.
     weight, mass : arrays (R,) and (C,), written
         The precisions of each run's rows, and those of each checkpoint's runs.
-    g : array (n, k + 1), written
-        R^-1 of the features and, in the last column, of the error.
+    g : array (k + 1, n), written
+        R^-1 of the features and, in the last row, of the error.
     """
-    n, k = error.size, g.shape[1] - 1
-    of_run, of_checkpoint = np.zeros((spread.size, k + 1)), np.zeros((mass.size, k + 1))  # features and error times precisions
+    n, runs, last = error.size, spread.size, len(g) - 1
     total = n * math.log(2 * math.pi)
-    for j in range(spread.size):
+    of_run, of_checkpoint = np.zeros((runs, last + 1)), np.zeros((mass.size, last + 1))
+    for j in range(runs):
         for i in range(starts[j], starts[j + 1]):
-            p = 1 / variance[i]
-            weight[j] += p
+            p = precision[i]
             total -= math.log(p)
-            of_run[j, k] += p * error[i]
-            for a in range(k):
-                of_run[j, a] += p * features[i * k + a]
-        shrunk = 1 + spread[j] * weight[j]
+            weight[j] += p
+            of_run[j, last] += p * error[i]
+            for a in range(last):
+                of_run[j, a] += p * features[a, i]
+        c, shrunk = checkpoint[j], 1 + spread[j] * weight[j]
         total += math.log(shrunk)
-        c = checkpoint[j]
         mass[c] += weight[j] / shrunk
-        for a in range(k + 1):
-            of_checkpoint[c, a] += of_run[j, a] / shrunk
+        for a in range(last + 1):
+            of_run[j, a] /= shrunk
+            of_checkpoint[c, a] += of_run[j, a]
     for c in range(mass.size):
         total += math.log(1 + omega * mass[c])
-    for j in range(spread.size):
+    for j in range(runs):
         c, shrunk = checkpoint[j], 1 + spread[j] * weight[j]
-        from_run, from_checkpoint = spread[j] / shrunk, omega / (1 + omega * mass[c]) / shrunk
+        from_checkpoint = omega / (1 + omega * mass[c]) / shrunk
+        for a in range(last + 1):
+            of_run[j, a] = spread[j] * of_run[j, a] + from_checkpoint * of_checkpoint[c, a]  # what all its rows lose
         for i in range(starts[j], starts[j + 1]):
-            p = 1 / variance[i]
-            for a in range(k + 1):
-                x = features[i * k + a] if a < k else error[i]
-                g[i, a] = p * (x - from_run * of_run[j, a] - from_checkpoint * of_checkpoint[c, a])
+            p = precision[i]
+            g[last, i] = p * (error[i] - of_run[j, last])
+            for a in range(last):
+                g[a, i] = p * (features[a, i] - of_run[j, a])
     return total
 
 
@@ -112,7 +137,7 @@ def with_discrepancy(total: float, gram: Array, whole: Array, scale: float, inve
     total : float
         -2 times the log density without the discrepancy.
     gram, whole : arrays (k, k) and (k,)
-        A = F' R^-1 F and F' R^-1 error.
+        As `write_products` has written them.
     scale : float
         Square of the discrepancy's scale.
     inverse, w : arrays (k, k) and (k,), written
@@ -155,59 +180,73 @@ def with_discrepancy(total: float, gram: Array, whole: Array, scale: float, inve
 
 @part_of_compiled
 def write_slopes(
-    variance: Array, spread: Array, omega: float, scale: float, starts: Index, checkpoint: Index, weight: Array, mass: Array,
+    precision: Array, spread: Array, omega: float, scale: float, starts: Index, checkpoint: Index, weight: Array, mass: Array,
     g: Array, inverse: Array, w: Array, d_error: Array, d_variance: Array, d_spread: Array, d_omega: Array,
 ) -> None:  # fmt: skip
     """Write the derivatives by errors, variances and effects.
 
     Parameters
     ----------
-    variance, spread, omega, scale, starts, checkpoint
-        As for `integrated`.
+    precision, spread, omega, scale, starts, checkpoint
+        As for the functions above.
     weight, mass, g, inverse, w
         As the two functions above have written them.
     d_error, d_variance, d_spread, d_omega : arrays (n,), (n,), (R,), (1,), written
     """
-    runs, k = spread.size, w.size
-    d_omega[0] = 0.0
-    alphas = 0.0
-    in_checkpoint, in_run = np.zeros(k), np.zeros(k)
+    n, runs, k = precision.size, spread.size, w.size
+    for i in range(n):
+        d_error[i] = -g[k, i]
+    for a in range(k):
+        for i in range(n):
+            d_error[i] += scale * w[a] * g[a, i]
+    in_run, in_checkpoint = np.zeros((k + 1, runs)), np.zeros((k + 1, mass.size))  # sums of g, and of the errors' slopes
     for j in range(runs):
-        c, shrunk = checkpoint[j], 1 + spread[j] * weight[j]
-        from_run, from_checkpoint = spread[j] / shrunk, omega / (1 + omega * mass[c])
-        in_run[:] = 0.0
-        own = 0.0
         for i in range(starts[j], starts[j + 1]):
-            p, alpha = 1 / variance[i], g[i, k]
+            in_run[k, j] += d_error[i]
             for a in range(k):
-                alpha -= scale * g[i, a] * w[a]
-                in_run[a] += g[i, a]
-            d_error[i] = -alpha
-            own += alpha
-            precision = p * (1 - p * (from_run + from_checkpoint / (shrunk * shrunk)))
-            d_variance[i] = 0.5 * (alpha * alpha - precision + scale * square_of_product(inverse, g[i]))
-        for a in range(k):
-            in_checkpoint[a] += in_run[a]
-        x = weight[j] / shrunk
-        d_spread[j] = 0.5 * (own * own - x * (1 - from_checkpoint * x) + scale * square_of_product(inverse, in_run))
-        alphas += own
-        if j + 1 == runs or checkpoint[j + 1] != c:
-            explained = square_of_product(inverse, in_checkpoint)
-            d_omega[0] += 0.5 * (alphas * alphas - mass[c] / (1 + omega * mass[c]) + scale * explained)
-            in_checkpoint[:] = 0.0
-            alphas = 0.0
+                in_run[a, j] += g[a, i]
+        for a in range(k + 1):
+            in_checkpoint[a, checkpoint[j]] += in_run[a, j]
+    squares_of_products(inverse, g, d_variance)
+    squares_of_products(inverse, in_run, d_spread)
+    of_checkpoint = np.empty(mass.size)
+    squares_of_products(inverse, in_checkpoint, of_checkpoint)
+    for j in range(runs):
+        shrunk, own = 1 + spread[j] * weight[j], in_run[k, j]
+        from_run, x = spread[j] / shrunk, weight[j] / shrunk
+        from_checkpoint = omega / (1 + omega * mass[checkpoint[j]])
+        for i in range(starts[j], starts[j + 1]):
+            p = precision[i]
+            own_precision = p * (1 - p * (from_run + from_checkpoint / (shrunk * shrunk)))
+            d_variance[i] = 0.5 * (d_error[i] * d_error[i] - own_precision + scale * d_variance[i])
+        d_spread[j] = 0.5 * (own * own - x * (1 - from_checkpoint * x) + scale * d_spread[j])
+    d_omega[0] = 0.0
+    for c in range(mass.size):
+        own = in_checkpoint[k, c]
+        d_omega[0] += 0.5 * (own * own - mass[c] / (1 + omega * mass[c]) + scale * of_checkpoint[c])
 
 
 @part_of_compiled
-def square_of_product(lower: Array, x: Array) -> float:
-    """Return the squared length of a lower triangular matrix (k, k) times the first k numbers of x."""
-    total = 0.0
+def squares_of_products(lower: Array, x: Array, squares: Array) -> None:
+    """Write the squared lengths of a matrix times vectors.
+
+    Parameters
+    ----------
+    lower : array (k, k)
+        Lower triangular.
+    x : array (k or more, m)
+        The vectors, in columns; rows after the first k don't count.
+    squares : array (m,), written
+    """
+    squares[:] = 0.0
+    product = np.empty(squares.size)
     for a in range(len(lower)):
-        product = 0.0
+        product[:] = 0.0
         for b in range(a + 1):
-            product += lower[a, b] * x[b]
-        total += product * product
-    return total
+            for i in range(squares.size):
+                product[i] += lower[a, b] * x[b, i]
+        for i in range(squares.size):
+            squares[i] += product[i] * product[i]
 
 
 class LowRank(DensityWithGradient):

@@ -225,7 +225,7 @@ def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
         sizes = (1, RUN.size, RUN.size, 5, 1, 1)
         logp, *slopes = (np.empty(size) for size in sizes)
         noise = (np.full(RUN.size, 1e-4), np.full(5, 4e-4), np.array([1e-4]))
-        integrated(error, *noise, np.array([scale]), features.ravel(), observed.starts, CHECKPOINT, logp, *slopes)
+        integrated(error, *noise, np.array([scale]), features.T.ravel(), observed.starts, CHECKPOINT, logp, *slopes)
         return float(logp[0]), float(slopes[-1][0])
 
     plain = np.diag(np.full(RUN.size, 1e-4)) + 4e-4 * (RUN[:, None] == RUN) + 1e-4 * (CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN])
