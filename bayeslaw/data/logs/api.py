@@ -17,12 +17,13 @@ from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
 from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
-from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
+from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
 from bayeslaw.data.logs.log import BY_KIND, SPLIT, Log, Meanings, meanings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
+from bayeslaw.data.logs.printed import is_printed, read_printed
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
-from bayeslaw.data.logs.text import read_text
+from bayeslaw.data.logs.text import decoded, read_text
 from bayeslaw.data.starter import advice, guesses, option
 from bayeslaw.data.table import Runs, read_runs
 
@@ -65,7 +66,7 @@ def import_runs(
     ----------
     sources : path or sequence of paths
         Files, or folders with event files of TensorBoard or with trainer_state.json.
-    kind : {'wandb', 'tensorboard', 'trainer', 'jsonl', 'wide', 'table'}, optional
+    kind : {'wandb', 'tensorboard', 'trainer', 'jsonl', 'text', 'wide', 'table'}, optional
         The kind of all sources; by default inferred from their contents.
     map : path or mapping, optional
         The meanings of columns that their names do not show; see `bayeslaw.data.logs.mapping.read_mapping`.
@@ -171,9 +172,11 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
             return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
-        with path.open("rb") as file:
-            head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-        if kind in ("trainer", "jsonl") or (kind is None and head[:1] in (b"{", b"[")):
+        text = decoded(path, name)
+        printed = kind == "text" or (kind is None and not is_json(text) and is_printed(text))
+        if printed and not given.delimiter:
+            return read_printed(text, name, path.stem)
+        if kind in ("trainer", "jsonl") or (kind is None and text.lstrip()[:1] in ("{", "[")):
             return read_json(path, name, kind)
         return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
     except OSError as error:

@@ -40,8 +40,20 @@ def read_json(path: Path, name: str, kind: str | None) -> Log:
             return _trainer(whole, path, name)
     elif kind == "trainer":
         raise BayeslawError(f"{name} is no trainer_state.json: it has no list log_history.", code="not-a-trainer-state")
-    rows = whole if isinstance(whole, list) else _lines(text, name)
+    rows = whole if isinstance(whole, list) else [whole] if isinstance(whole, dict) else _lines(text, name)
     return Log(name, "jsonl", _frame(rows, name), path.stem)
+
+
+def is_json(text: str) -> bool:
+    """Whether a text, or its first line, is JSON."""
+    text = text.strip()
+    for part in (text[: text.find("\n")], text) if text[:1] in ("{", "[") else ():
+        try:
+            json.loads(part)
+        except (ValueError, RecursionError):
+            continue
+        return True
+    return False
 
 
 def _lines(text: str, name: str) -> list[Any]:

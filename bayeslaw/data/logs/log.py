@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.columns import LOGS, key, resolve
+from bayeslaw.data.columns import LOGS, is_setting, key, resolve
 
 STEPS = ("step", *LOGS["step"])  # the trainer's own count
 LOGGER_STEPS = ("_step",)  # the logger's count
@@ -19,12 +19,18 @@ SPREADS = re.compile(r"__(min|max|std|stddev|stderr)$", re.IGNORECASE)
 BY_KIND = "--from (of watch --kind, kind=)"  # what chooses the kind of a log
 
 SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
-_PLAIN = re.compile(rf"^{SPLIT}[/_.-]?(?:loss|nll|cross_entropy|ce_loss|lm_loss)$")
+_ENTROPY = r"(?:(?:language_?)?cross_?entropy)"
+_LOSS = rf"(?:(?:ce_|lm_|{_ENTROPY}_?)?loss|{_ENTROPY})"
+_PLAIN = re.compile(  # eval_loss, final_val_loss, validation_metrics/loss; Loss/val, lm loss validation
+    rf"^(?:(?:final|last)[/_.-])?{SPLIT}(?:_metrics)?[/_.-]?(?:{_LOSS}|nll)$|^(?:lm_)?loss[/_.-]{SPLIT}$"
+)
 _DOMAINS = (
-    re.compile(rf"^{SPLIT}[/_.-](?P<domain>.+?)[/_.-](?:ce_|lm_)?loss$"),  # eval/pile_loss, eval_pile_loss, val/pile/loss
+    re.compile(rf"^{SPLIT}[/_.-](?P<domain>.+?)[/_.-]{_LOSS}$"),  # eval/pile_loss, eval_pile_loss, val/pile/CE loss
     re.compile(rf"^{SPLIT}[/_.-]?loss[/_.-](?P<domain>.+)$"),  # val_loss/pile, eval/loss/pile
     re.compile(rf"^(?P<domain>.+?)[/_.-]{SPLIT}[/_.-]?loss$"),  # pile/eval_loss, pile_val_loss
 )
+_METRICS = re.compile(r"^(?:metrics?|summary)[/.]")  # before the names of metrics, in exports
+_LEAST = re.compile(rf"^(?:best|min|lowest)[/_.-]{SPLIT}[/_.-]?loss$")
 _BARE = re.compile(r"^(?P<domain>.+?)[/_.-]loss$")
 _NO_DOMAIN = re.compile(r"^(train(ing)?|z|aux|auxiliary|moe|kl|reward|policy|value|total|avg|mean|best|min|final|last)$")
 # Parts of a name that show that it is no validation loss: one of training batches; a part of the objective, a spread, a mean.
@@ -130,12 +136,13 @@ def _remove_duplicates(covariates: dict[str, tuple[str, float]], given: Mapping[
         other = by_meaning.setdefault(ours, column)
         if other == column:
             continue
-        if (other in given) == (column in given):
-            choice = f'[columns] {ours} = "{other}"'
-            message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one in a mapping file: {choice}."
+        ranks = {c: (c in given, not is_setting(c)) for c in (other, column)}  # what was logged counts before config.lr
+        if ranks[other] == ranks[column]:
+            choices = " or ".join(f"--column {ours}={c}" if " " not in c else f"--column '{ours}={c}'" for c in (other, column))
+            message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one: {choices} (columns={{{ours!r}: …}})."
             raise BayeslawError(message, code="two-columns-of-one-meaning")
-        covariates.pop(column if other in given else other)
-        by_meaning[ours] = other if other in given else column
+        by_meaning[ours] = max(ranks, key=lambda c: ranks[c])
+        covariates.pop(min(ranks, key=lambda c: ranks[c]))
 
 
 def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | None]:
@@ -151,7 +158,7 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
         )
     if not named and bare_loss:
         plain = [c for c in columns if key(c) == "loss"]
-        bare = {c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"])}
+        bare = {c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"]) and not _LEAST.match(key(c))}
         domains = {} if plain else dict(bare)
     pairs = [plain, *([c for c, other in domains.items() if other.lower() == d.lower()] for d in domains.values())]
     for pair in pairs:
@@ -166,13 +173,14 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
 
 def domain_of(column: str) -> str | None:
     """Return the domain of a column of evaluation losses: '' if it names none, None if the column holds no such losses."""
-    name = key(column)
+    whole = key(column)
+    name = _METRICS.sub("", whole)
     if _PLAIN.match(name):
         return ""
     for pattern in _DOMAINS:
         if (match := pattern.match(name)) and _is_domain(match["domain"]):
-            start, end = match.span("domain")
-            return column.strip()[start:end] if len(column.strip()) == len(name) else match["domain"]
+            start, end = (at + len(whole) - len(name) for at in match.span("domain"))
+            return column.strip()[start:end] if len(column.strip()) == len(whole) else match["domain"]
     return None
 
 
@@ -181,6 +189,8 @@ def is_other_loss(column: str, bare: bool = True) -> bool:
 
     With `bare`, names without a split, such as router_z_loss, are also considered.
     """
+    if _LEAST.match(_METRICS.sub("", key(column))):
+        return True
     domains = [m["domain"] for pattern in (*_DOMAINS, *([_BARE] if bare else [])) if (m := pattern.match(key(column)))]
     return domain_of(column) is None and any(not _NO_DOMAIN.match(d) and _has_other_part(d) for d in domains)
 
