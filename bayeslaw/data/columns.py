@@ -44,7 +44,7 @@ RUNS: dict[str, dict[str, float]] = {
 CURVES: dict[str, dict[str, float]] = {
     "step": {"steps": 1, "global_step": 1, "train/global_step": 1, "iteration": 1, "iter": 1},
     "lr": {"learning_rate": 1, "train/learning_rate": 1, "train/lr": 1, "eta": 1},
-    "batch": {"tokens_per_step": 1, "batch_tokens": 1, "batch_size_tokens": 1},
+    "batch": {"tokens_per_step": 1, "tokens_per_iter": 1, "batch_tokens": 1, "batch_size_tokens": 1},
     "parent_step": {"branch_step": 1, "from_step": 1},
 }
 LOGS: dict[str, dict[str, float]] = {

@@ -26,7 +26,7 @@ _WORDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         (("total n num", "param parameter"), ("param parameter nparam numparam",), ("model", "size")),
     ),
     "D": (
-        "per vocab batch unique length len seq sec second step param parameter pretrain pretraining tokenizer",
+        "per vocab batch unique length len seq sec second step param parameter pretrain pretraining tokenizer loss new sample eval val",
         (("train training total seen", "token tok"), ("token tok",)),
     ),
     "loss_se": ("train training", (("loss", "se stderr"), ("loss", "standard", "error"))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
-from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
+from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, resolve
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
-from bayeslaw.data.logs.log import BY_KIND, SPLIT, Log, Meanings, meanings
+from bayeslaw.data.logs.log import BY_KIND, SPLIT, Log, Meanings, meanings, step_columns
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.printed import is_printed, read_printed
@@ -251,9 +252,10 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]
     wanted = [*(["N"] if "N" not in known else []), *(["D"] if known.isdisjoint(("D", "tokens_per_step", "batch", "atpp")) else [])]
     raw = pd.concat([log.frame for log in logs], ignore_index=True) if len(logs) > 1 else logs[0].frame
     raw = raw[[c for c in raw if c not in given.columns]]
+    used = {c for log in logs for c in _meanings(log, given).losses}
     if not any(str(c).startswith(LOSS) for c in frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
-        training = next((str(c) for c in raw if re.search("train.*loss", key(str(c)))), None)
+        training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)
         add = f"--loss {training} (losses={training!r})"
         of_batches = f" {training} has losses of training batches, which are read only if you add {add}."
         raise BayeslawError(
@@ -261,7 +263,7 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]
             f"{advice(raw, ['loss', *wanted])}{of_batches if training else ''}",
             code="no-loss",
         )
-    guessed = guesses(raw, wanted)
+    guessed = guesses(raw.drop(columns=[c for c in used if c in raw]), wanted)
     return [
         f"no column is {ours} by its name; if {text.partition(':')[0]} is, add {option(ours, text)}"
         for ours, text in guessed.items()
@@ -272,9 +274,25 @@ def _meanings(log: Log, given: LogMap) -> Meanings:
     """Return what a log's columns mean; steps of an export of Weights & Biases are its own unless their name is the trainer's."""
     columns = [str(c) for c in log.frame if c != "_time"]
     losses = {c: d for c, d in given.losses.items() if c in columns} or log.losses
-    meaning = meanings(columns, log.name, step=log.step, given=given.columns, losses=losses, bare_loss=log.bare_loss)
+    words = {c for c in columns if (of := resolve(c, "logs")) and of[0] not in TEXT["logs"] and not _some_number(log.frame[c], of[0])}
+    of_log = partial(meanings, columns, log.name, given=given.columns, losses=losses, bare_loss=log.bare_loss, words=words)
+    meaning = of_log(step=log.step)
+    if log.step is None and meaning.step not in (None, *given.columns):
+        meaning = of_log(step=_step_of(log.frame, list(meaning.losses), str(meaning.step)))
     own = log.kind == "wandb" and meaning.step not in (None, *given.columns) and key(str(meaning.step)) == "step"
     return replace(meaning, by_logger=meaning.by_logger or own)
+
+
+def _step_of(frame: pd.DataFrame, losses: list[str], first: str) -> str:
+    """Return of the columns that count steps the first with a value in each row with a loss; `first` if none is such."""
+    counts = frame.loc[frame[losses].notna().any(axis=1), list(map(str, step_columns(map(str, frame))))].notna().all()
+    return next((str(c) for c in counts.index[counts.to_numpy()]), first)
+
+
+def _some_number(cells: pd.Series, ours: str) -> bool:
+    """Whether a column holds a number, or an amount such as 410M."""
+    logged = [amount(ours, cell)[0] for cell in cells.dropna().unique()]
+    return not logged or bool(numbers(pd.Series(logged, dtype=object), ours, ".", ",")[0].notna().any())
 
 
 def _check_one_split(log: Log, meaning: Meanings, known: dict[str, dict[str, str]]) -> None:
@@ -356,7 +374,7 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
     if meaning.other_losses:
         shown = listed(meaning.other_losses)
         notes.append(
-            f"{log.name}: not used, since by their names they are no validation losses: {shown} (--loss or losses= names them)"
+            f"{log.name}: not used, since by their names they are no validation losses, or the least of several: {shown} (--loss or losses= names them)"
         )
     if meaning.by_logger:
         notes.append(f"{log.name}: steps ({meaning.step}) are the logger's own count, which need not be the trainer's")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -30,6 +30,7 @@ _DOMAINS = (
     re.compile(rf"^(?P<domain>.+?)[/_.-]{SPLIT}[/_.-]?loss$"),  # pile/eval_loss, pile_val_loss
 )
 _METRICS = re.compile(r"^(?:metrics?|summary)[/.]")  # before the names of metrics, in exports
+_LAST_ONE = re.compile(r"^(?:(?:metrics?|summary)[/.])?(?:final|last)[/_.-]")
 _LEAST = re.compile(rf"^(?:best|min|lowest)[/_.-]{SPLIT}[/_.-]?loss$")
 _BARE = re.compile(r"^(?P<domain>.+?)[/_.-]loss$")
 _NO_DOMAIN = re.compile(r"^(train(ing)?|z|aux|auxiliary|moe|kl|reward|policy|value|total|avg|mean|best|min|final|last)$")
@@ -97,6 +98,7 @@ def meanings(
     given: Mapping[str, tuple[str, float]] | None = None,
     losses: Mapping[str, str | None] | None = None,
     bare_loss: bool = True,
+    words: Collection[str] = (),
 ) -> Meanings:
     """Find what each column of a log means; two columns of one meaning, or several possible losses, are refused.
 
@@ -106,6 +108,8 @@ def meanings(
         As in `Log`.
     given, losses : mapping, optional
         Column to our name and factor, and column to domain, from the user: they override the names of columns.
+    words : collection of str
+        Columns that hold no number, such as a `model_size` of tiny: another column of the same meaning is the one.
     """
     columns, given = list(columns), given or {}
     covariates: dict[str, tuple[str, float]] = {}
@@ -114,7 +118,7 @@ def meanings(
             covariates[column] = meaning
     step = next((c for c, (ours, _) in given.items() if ours == "step" and c in columns), None) or step or step_column(columns)
     covariates.pop(step or "", None)
-    _remove_duplicates(covariates, given, name)
+    _remove_duplicates(covariates, given, words, name)
     taken = {*covariates, step}
     free = [c for c in columns if c not in taken and not SPREADS.search(c)]
     chosen = dict(losses) if losses else _losses(free, name, bare_loss)
@@ -129,14 +133,16 @@ def meanings(
     )
 
 
-def _remove_duplicates(covariates: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, float]], name: str) -> None:
-    """Of two columns of one meaning keep the one that the user named; refuse them if there is none."""
+def _remove_duplicates(
+    covariates: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, float]], words: Collection[str], name: str
+) -> None:
+    """Of two columns of one meaning keep the one that the user named, holds numbers, or was logged; refuse others."""
     by_meaning: dict[str, str] = {}
     for column, (ours, _) in list(covariates.items()):
         other = by_meaning.setdefault(ours, column)
         if other == column:
             continue
-        ranks = {c: (c in given, not is_setting(c)) for c in (other, column)}  # what was logged counts before config.lr
+        ranks = {c: (c in given, c not in words, not is_setting(c)) for c in (other, column)}  # lr was logged, config.lr was not
         if ranks[other] == ranks[column]:
             choices = " or ".join(f"--column {ours}={c}" if " " not in c else f"--column '{ours}={c}'" for c in (other, column))
             message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one: {choices} (columns={{{ours!r}: …}})."
@@ -150,6 +156,7 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
     named = {c: d for c in columns if (d := domain_of(c)) is not None}
     domains = {c: d for c, d in named.items() if d}
     plain = [c for c, d in named.items() if not d]
+    plain = [c for c in plain if not _LAST_ONE.match(key(c))] or plain  # a summary repeats the last loss
     if domains and plain:
         raise BayeslawError(
             f"{name} has losses of no named domain ({plain[0]}) and of named ones ({', '.join(domains)}): "
@@ -214,7 +221,12 @@ def is_metric(column: str) -> bool:
     return is_step(column) or domain_of(column) is not None or resolve(column, "logs") is not None or key(column) == "loss"
 
 
-def step_column(columns: Iterable[str]) -> str | None:
-    """Return the column that counts steps; of several, the trainer's own comes before the logger's."""
+def step_columns(columns: Iterable[str]) -> list[str]:
+    """Return the columns that count steps; the trainer's own come before the logger's."""
     by_key = {key(c): c for c in reversed(list(columns))}
-    return next((by_key[name] for name in (*STEPS, *LOGGER_STEPS) if name in by_key), None)
+    return [by_key[name] for name in (*STEPS, *LOGGER_STEPS) if name in by_key]
+
+
+def step_column(columns: Iterable[str]) -> str | None:
+    """Return the column that counts steps, the first of several."""
+    return next(iter(step_columns(columns)), None)

@@ -27,7 +27,7 @@ _BY_STEP = re.compile(rf"^(?P<step>\d+) (?P<name>train|val) (?P<value>{_NUMBER})
 _OF_VALIDATION = re.compile(r"(?<![a-z/._-])(?:validat(?:ion|e)|eval(?:uation)?|val)(?![a-z/.-])", re.IGNORECASE)
 _OF_TEST = re.compile(r"\bon test set\b", re.IGNORECASE)
 _LOSS = re.compile(r"^(?:lm )?loss(?: value)?$", re.IGNORECASE)
-_SHORT = {"tel": "val loss", "trl": "train loss", "val": "val loss", "train": "train loss"}
+_SHORT = {"tel": "val loss", "trl": "train loss"}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _ORDER = ("step", "steps", "global_step", "iteration", "iter", "update", "s")
 
@@ -89,7 +89,7 @@ def _lines(text: str) -> list[str]:
 def _entry(line: str) -> tuple[dict[str, str], dict[str, str]] | None:
     """Return the steps of a line by their word and its quantities; None if it lacks one of these."""
     if match := _BY_STEP.match(line.strip()):
-        return {"step": match["step"]}, {_SHORT[match["name"]]: match["value"]}
+        return {"step": match["step"]}, {f"{match['name']} loss": match["value"]}
     if not (steps := _steps(line)):
         return None
     return (steps, pairs) if any(map(_is_known, pairs := _pairs(line))) else None
