@@ -28,6 +28,7 @@ from bayeslaw.data.logs.text import decoded, read_text
 from bayeslaw.data.starter import advice, guesses, option
 from bayeslaw.data.table import Runs, read_runs
 
+JSON = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")  # of objects, whole or cut off; logs may begin with [2026-01-31]
 NAN = ("drop",)
 SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev"}
 
@@ -177,7 +178,7 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
         printed = kind == "text" or (kind is None and not is_json(text) and is_printed(text))
         if printed and not given.delimiter:
             return read_printed(text, name, path.stem)
-        if kind in ("trainer", "jsonl") or (kind is None and text.lstrip()[:1] in ("{", "[")):
+        if kind in ("trainer", "jsonl") or (kind is None and JSON.match(text)):
             return read_json(path, name, kind)
         return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
     except OSError as error:
@@ -274,7 +275,9 @@ def _meanings(log: Log, given: LogMap) -> Meanings:
     """Return what a log's columns mean; steps of an export of Weights & Biases are its own unless their name is the trainer's."""
     columns = [str(c) for c in log.frame if c != "_time"]
     losses = {c: d for c, d in given.losses.items() if c in columns} or log.losses
-    words = {c for c in columns if (of := resolve(c, "logs")) and of[0] not in TEXT["logs"] and not _some_number(log.frame[c], of[0])}
+    words = {
+        c for c in columns if (of := resolve(c, "logs")) and of[0] not in TEXT["logs"] and not _some_number(log.frame[c], of[0])
+    }
     of_log = partial(meanings, columns, log.name, given=given.columns, losses=losses, bare_loss=log.bare_loss, words=words)
     meaning = of_log(step=log.step)
     if log.step is None and meaning.step not in (None, *given.columns):
@@ -374,7 +377,8 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
     if meaning.other_losses:
         shown = listed(meaning.other_losses)
         notes.append(
-            f"{log.name}: not used, since by their names they are no validation losses, or the least of several: {shown} (--loss or losses= names them)"
+            f"{log.name}: not used, since by their names they are no validation losses, or the least of several: {shown} "
+            "(--loss or losses= names them)"
         )
     if meaning.by_logger:
         notes.append(f"{log.name}: steps ({meaning.step}) are the logger's own count, which need not be the trainer's")

@@ -15,6 +15,7 @@ from bayeslaw.data.logs.tensorboard import is_event_file
 # Seconds without a change after which a file's faults are real and its last line is whole, unless it is half a line of JSON: what
 # has not been written yet is then in the program's buffer.
 SETTLED = 10.0
+NOT_YET = {"no-header", "no-rows", "no-loss", "missing-column", "empty-file"}  # the first evaluation may take as long as it likes
 NOT_FINITE = {"diverged", "failed-evaluation"}
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -61,7 +62,8 @@ class GrowingLog:
         Raises
         ------
         BayeslawError
-            If the log can't be read although it has not changed for `SETTLED` seconds, or is `settled`.
+            If the log can't be read although it has not changed for `SETTLED` seconds, or is `settled`. A log without a loss is
+            waited for.
         """
         stamp = self._look()
         if not stamp:
@@ -75,7 +77,8 @@ class GrowingLog:
         try:
             imported = self._read(settled, quiet)
         except (BayeslawError, OSError) as error:  # a folder may be changed while it is read
-            if quiet and (settled or not self._torn):
+            waits = self._torn or (isinstance(error, BayeslawError) and error.code in NOT_YET)
+            if quiet and (settled or not waits):
                 raise
             why = "it ends within a record" if self._torn else f"{error}"
             self.problem, imported = f"{self.path} can't be read yet: {why}", None

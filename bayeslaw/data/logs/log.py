@@ -165,7 +165,9 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
         )
     if not named and bare_loss:
         plain = [c for c in columns if key(c) == "loss"]
-        bare = {c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"]) and not _LEAST.match(key(c))}
+        bare = {
+            c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"]) and not _LEAST.match(key(c))
+        }
         domains = {} if plain else dict(bare)
     pairs = [plain, *([c for c, other in domains.items() if other.lower() == d.lower()] for d in domains.values())]
     for pair in pairs:

@@ -13,6 +13,7 @@ from bayeslaw.data.columns import key, resolve
 from bayeslaw.data.logs.log import Log, domain_of
 from bayeslaw.data.logs.text import DELIMITERS
 
+_NAME = r"(?:[a-z][\w/.()-]*[ ]+){0,2}[a-z][\w/.()-]*"
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?(?:nan|inf)"
 _STEP = re.compile(  # step 500, iteration 200/ 1000, step:125/5100, s:250
     r"(?<![\w/.-])(?P<word>global[_ ]step|steps?|iteration|iter|update|s(?=:))\s*[:=]?\s*(?P<step>\d{1,3}(?:,\d{3})+|\d+)(?![\w.])"
@@ -20,7 +21,7 @@ _STEP = re.compile(  # step 500, iteration 200/ 1000, step:125/5100, s:250
     re.IGNORECASE,
 )
 _PAIR = re.compile(  # val loss 3.2, lr: 3e-4, tokens_seen=1.2B; 12ms and 3.4GB have units and are none
-    rf"(?P<name>(?:[a-z][\w/.()-]*[ ]+){{0,2}}[a-z][\w/.()-]*)(?:'?\s*[:=]\s*|\s+)(?P<value>(?:{_NUMBER})(?:[ ]?[kMBT])?)(?![\w.%/])",
+    rf"(?P<name>{_NAME})(?:'?\s*[:=]\s*|\s+)(?P<value>(?:{_NUMBER})(?:[ ]?[kMBT])?)(?![\w.%/])",
     re.IGNORECASE,
 )
 _BY_STEP = re.compile(rf"^(?P<step>\d+) (?P<name>train|val) (?P<value>{_NUMBER})$")  # 250 val 5.9
@@ -35,7 +36,12 @@ _ORDER = ("step", "steps", "global_step", "iteration", "iter", "update", "s")
 def is_printed(text: str) -> bool:
     """Whether a text has lines that name losses beside their numbers, and is no table."""
     lines = [line for line in _lines(text) if line.strip()]
-    if lines and not _entry(lines[0]) and any(_rows_alike(lines[:20], mark) for mark in DELIMITERS):
+    if (
+        lines
+        and not lines[0].startswith("{")
+        and not _entry(lines[0])
+        and any(_rows_alike(lines[:20], mark) for mark in DELIMITERS)
+    ):
         return False
     return any(_entry(line) or any(map(_is_validation, _pairs(line))) for line in lines)
 
@@ -63,8 +69,9 @@ def read_printed(text: str, name: str, run: str) -> Log:
     counts = counts or Counter(word for steps, _ in rows.values() for word in steps)
     if without and not any(map(_is_validation, (n for _, pairs in rows.values() for n in pairs))):
         raise BayeslawError(
-            f"{name}: its validation losses stand in lines that name no step (such as line {without[0]}), so which step they are of "
-            "is not known. Import a log in which each does, such as the log file, table or trainer_state.json that the program writes.",
+            f"{name}: its validation losses stand in lines that name no step (such as line {without[0]}), so which step they are "
+            "of is not known. Import a log in which each does, such as the log file, table or trainer_state.json that the program "
+            "writes.",
             code="losses-without-steps",
         )
     if not counts:

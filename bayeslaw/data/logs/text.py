@@ -64,7 +64,9 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     try:
         lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True, strict=True) if any(line)]
     except csv.Error as error:
-        printed = "If it is what a program printed: no line names a step and a loss, such as 'step 500: train loss 3.1, val loss 3.2'."
+        printed = (
+            "If it is what a program printed: no line names a step and a loss, such as 'step 500: train loss 3.1, val loss 3.2'."
+        )
         raise BayeslawError(f"{name} can't be read as a table: {error}. {printed}", code="unreadable-table") from None
     if not lines:
         raise BayeslawError(f"{name} has empty cells only.", code="no-header")
