@@ -50,6 +50,7 @@ class GrowingLog:
         self._stamp: Stamp | None = None
         self._whole = False  # whether the last look took the file as it is
         self._torn = False  # whether the file ends within a record of JSON
+        self._waits = False  # whether that, or that there is no loss yet, is why nothing was read
 
     def read(self, *, settled: bool = False) -> Imported | None:
         """Return the log's losses if it has changed, or None.
@@ -72,13 +73,13 @@ class GrowingLog:
                 raise BayeslawError(f"There is no file or folder {self.path}.", code="no-such-file")
             return None
         quiet = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
-        if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._torn):
+        if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._waits):
             return None
         try:
             imported = self._read(settled, quiet)
         except (BayeslawError, OSError) as error:  # a folder may be changed while it is read
-            waits = self._torn or (isinstance(error, BayeslawError) and error.code in NOT_YET)
-            if quiet and (settled or not waits):
+            self._waits = self._torn or (isinstance(error, BayeslawError) and error.code in NOT_YET)
+            if quiet and (settled or not self._waits):
                 raise
             why = "it ends within a record" if self._torn else f"{error}"
             self.problem, imported = f"{self.path} can't be read yet: {why}", None

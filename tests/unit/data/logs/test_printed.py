@@ -36,7 +36,8 @@ PRINTED = {  # what a program prints, and the steps and validation losses in it
     ),
     "Megatron": (
         " [2026-01-06 03:27:07] iteration       10/      20 | consumed samples:         5120 | "
-        "elapsed time per iteration (ms): 4647.8 | learning rate: 1.500000E-06 | global batch size:   512 | lm loss: 9.763827E+00 | number of skipped iterations:   0 |\n"
+        "elapsed time per iteration (ms): 4647.8 | learning rate: 1.500000E-06 | global batch size:   512 | "
+        "lm loss: 9.763827E+00 | number of skipped iterations:   0 |\n"
         "Evaluating iter 24/32\n"
         " validation loss at iteration 10 on validation set | lm loss value: 9.647480E+00 | lm loss PPL: 1.548272E+04 |\n",
         [[10, 9.64748]],
