@@ -19,7 +19,7 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, res
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
-from bayeslaw.data.logs.log import BY_KIND, SPLIT, Log, Meanings, meanings, step_columns
+from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.printed import is_printed, read_printed
@@ -175,8 +175,7 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
             return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
         text = decoded(path, name)
-        printed = kind == "text" or (kind is None and not is_json(text) and is_printed(text))
-        if printed and not given.delimiter:
+        if kind == "text" or (kind is None and not given.delimiter and not is_json(text) and is_printed(text)):
             return read_printed(text, name, path.stem)
         if kind in ("trainer", "jsonl") or (kind is None and JSON.match(text)):
             return read_json(path, name, kind)
@@ -214,6 +213,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     of_logs: dict[str, dict[str, None]] = {}  # each note once, with the logs that it is about
     counts: dict[str, tuple[bool, str]] = {}
     splits: dict[str, dict[str, str]] = {}
+    used = set[str]()
     for column in (*given.columns, *given.losses):
         if not any(column in log.frame for log in logs):
             known = list(dict.fromkeys(str(c) for log in logs for c in log.frame))
@@ -221,6 +221,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     for log in logs:
         marks = (given.decimal, given.thousands) if log.kind in ("wandb", "wide", "table") else (".", ",")
         meaning = _meanings(log, given)
+        used |= {*meaning.losses}
         _check_one_split(log, meaning, splits)
         part, read, wrong = _renamed(log, meaning, marks, len(logs) > 1)
         for note in (*log.notes, *read):
@@ -243,17 +244,16 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     for text, names in ((text, [*of]) for text, of in of_logs.items()):
         some = f"{len(names)} of {len(logs)} logs ({listed(names, 3)})" if len(names) < len(logs) else f"{len(logs)} logs"
         notes.append(f"{names[0] if len(names) == 1 else some}: {text}")
-    notes += _not_found(frame, logs, given)
+    notes += _not_found(frame, logs, given, used)
     return Entries(_with_run_names(frame, given), tuple(notes))
 
 
-def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]:
+def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collection[str]) -> list[str]:
     """Refuse logs without losses, and note which columns may be sizes and tokens where no name shows it."""
     known = {*frame, *given.constants, *(name for values in given.runs.values() for name in values)}
     wanted = [*(["N"] if "N" not in known else []), *(["D"] if known.isdisjoint(("D", "tokens_per_step", "batch", "atpp")) else [])]
     raw = pd.concat([log.frame for log in logs], ignore_index=True) if len(logs) > 1 else logs[0].frame
     raw = raw[[c for c in raw if c not in given.columns]]
-    used = {c for log in logs for c in _meanings(log, given).losses}
     if not any(str(c).startswith(LOSS) for c in frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
         training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)
@@ -287,14 +287,15 @@ def _meanings(log: Log, given: LogMap) -> Meanings:
 
 
 def _step_of(frame: pd.DataFrame, losses: list[str], first: str) -> str:
-    """Return of the columns that count steps the first with a value in each row with a loss; `first` if none is such."""
-    counts = frame.loc[frame[losses].notna().any(axis=1), list(map(str, step_columns(map(str, frame))))].notna().all()
-    return next((str(c) for c in counts.index[counts.to_numpy()]), first)
+    """Return of the trainer's counts of steps the first with a value in each row with a loss; `first` if none is such."""
+    counts = [c for c in step_columns(map(str, frame)) if key(c) not in LOGGER_STEPS]
+    logged = frame.loc[frame[losses].notna().any(axis=1), counts].notna().all()
+    return next((c for c in counts if logged[c]), first)
 
 
 def _some_number(cells: pd.Series, ours: str) -> bool:
     """Whether a column holds a number, or an amount such as 410M."""
-    logged = [amount(ours, cell)[0] for cell in cells.dropna().unique()]
+    logged = [amount(ours, cell)[0] for cell in cells.dropna().iloc[:100]]
     return not logged or bool(numbers(pd.Series(logged, dtype=object), ours, ".", ",")[0].notna().any())
 
 

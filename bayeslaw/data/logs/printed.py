@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 
@@ -48,7 +49,11 @@ def is_printed(text: str) -> bool:
 
 def _rows_alike(lines: list[str], mark: str) -> bool:
     """Whether all lines have as many cells, two at least."""
-    return len({line.count(mark) for line in lines}) == 1 and mark in lines[0]
+    try:
+        counts = {len(row) for row in csv.reader(lines, delimiter=mark)}
+    except csv.Error:  # a cell that is longer than any
+        return False
+    return len(counts) == 1 and 1 not in counts
 
 
 def read_printed(text: str, name: str, run: str) -> Log:
@@ -79,7 +84,8 @@ def read_printed(text: str, name: str, run: str) -> Log:
         raise BayeslawError(message, code="no-rows")
     word = min(counts, key=lambda w: (-counts[w], _ORDER.index(w)))  # the count that evaluations are logged by
     kept = {number: {word: steps[word]} | pairs for number, (steps, pairs) in rows.items() if word in steps}
-    notes = [f"{name}: {counted(len(kept), 'line')} of {len(_lines(text))} read, those with a step ({word}) and a loss or rate"]
+    every = sum(bool(line.strip()) for line in _lines(text))
+    notes = [f"{name}: {counted(len(kept), 'line')} of {every:,} read, those with a step ({word}) and a loss or rate"]
     if without:
         notes.append(f"{name}: {counted(len(without), 'validation loss')} in lines without a step left out")
     columns = list(dict.fromkeys(c for row in kept.values() for c in row))

@@ -19,6 +19,7 @@ from bayeslaw.data.columns import key, resolve
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, step_column
 
 DELIMITERS = (",", "\t", ";")
+PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
 RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
 _OF_TRAINING = re.compile(r"^epochs?$|(?<![a-z])train(ing)?(?![a-z])")  # columns of metrics, and no names of runs
@@ -64,10 +65,7 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     try:
         lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True, strict=True) if any(line)]
     except csv.Error as error:
-        printed = (
-            "If it is what a program printed: no line names a step and a loss, such as 'step 500: train loss 3.1, val loss 3.2'."
-        )
-        raise BayeslawError(f"{name} can't be read as a table: {error}. {printed}", code="unreadable-table") from None
+        raise _no_table(path, name, f"{error}") from None
     if not lines:
         raise BayeslawError(f"{name} has empty cells only.", code="no-header")
     header = [cell.strip() for cell in lines[0]]
@@ -77,6 +75,8 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
         if len(row) != len(header):
             problem = f"the row has {len(row)} cells and the header {len(header)} ({shortened(mark.join(row), 30)})"
             faults.append(Fault(i, header[0], "", problem, suggestion, "row-of-another-length"))
+    if faults and path.suffix.lower() in PRINTED:
+        raise _no_table(path, name, f"row {faults[0].row}: {faults[0].problem}")
     if faults:
         raise TableError(faults, name)
     if not rows:
@@ -87,6 +87,15 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     frame = pd.DataFrame(cells[:, keep], columns=[header[i] for i in keep], dtype=object)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     return frame, notes
+
+
+def _no_table(path: Path, name: str, cause: str) -> BayeslawError:
+    """Return the error of a file that is no table; in one that a program prints to, lines with losses may yet come."""
+    message = f"{name} can't be read as a table: {cause}."
+    if path.suffix.lower() not in PRINTED:
+        return BayeslawError(message, code="unreadable-table")
+    printed = "Nor has it a line that names a step and a loss, such as 'step 500: train loss 3.1, val loss 3.2'."
+    return BayeslawError(f"{message} {printed}", code="no-rows")
 
 
 def decoded(path: Path, name: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.logs.api import import_runs
 from tests.errors import fails, faults
 from tests.logs import cells, noted, written
@@ -67,7 +68,7 @@ def test_validation_losses_are_read_from_printed_lines(tmp_path: Path, program: 
     imported = import_runs(path)
     assert cells(imported, "step", "loss") == losses
     assert set(imported.runs.frame["run"]) == {"small"}
-    assert noted(imported, "small.out", f"of {text.count(chr(10)) + 1} read")
+    assert noted(imported, "small.out", f"of {len(text.splitlines())} read")
     assert cells(import_runs(path, kind="text"), "step", "loss") == losses
 
 
@@ -119,6 +120,15 @@ def test_printed_losses_of_training_are_not_taken_for_those_of_validation(tmp_pa
         import_runs(written(tmp_path, "loading\ncompiling\n", "b.out"), kind="text")
 
 
+@pytest.mark.parametrize("text", ["loading\ncompiling, 2 graphs\n", "cached 'a'\n\"b\" is used, c\n"])
+def test_printed_lines_without_losses_are_no_table(tmp_path: Path, text: str) -> None:
+    with fails("no-rows", "as a table", "step 500: train loss"):
+        import_runs(written(tmp_path, text, "a.out"))
+    with pytest.raises(BayeslawError) as caught:
+        import_runs(written(tmp_path, text, "a.csv"))
+    assert "step 500" not in str(caught.value)
+
+
 def test_bits_per_byte_are_advised_with_their_unit(tmp_path: Path) -> None:
     path = written(tmp_path, "Step 00250 | Validation bpb: 1.25\nstep 00251/21400 (0.00%) | loss: 3.07 | dt: 300ms\n", "a.log")
     with fails("no-loss", "--column 'loss=Validation bpb:bits/byte'"):
@@ -130,3 +140,8 @@ def test_bits_per_byte_are_advised_with_their_unit(tmp_path: Path) -> None:
 def test_a_table_with_words_of_printed_lines_is_a_table(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,note,val_loss\na,1,step 3: val loss 9.5,3.0\na,2,step 4: val loss 9.1,2.9\n")
     assert cells(import_runs(path), "step", "loss") == [[1, 3.0], [2, 2.9]]
+
+
+def test_an_export_with_such_words_in_its_runs_names_is_a_table(tmp_path: Path) -> None:
+    text = '"Name","State","N","val/loss"\n"small, step 500, lr 3e-4","finished","1,000","3.2"\n"large","finished","2,000","3.0"\n'
+    assert cells(import_runs(written(tmp_path, text)), "run", "loss")[0] == ["small, step 500, lr 3e-4", 3.2]
