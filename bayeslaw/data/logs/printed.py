@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from functools import lru_cache
 
 import pandas as pd
 
@@ -84,8 +85,7 @@ def read_printed(text: str, name: str, run: str) -> Log:
         raise BayeslawError(message, code="no-rows")
     word = min(counts, key=lambda w: (-counts[w], _ORDER.index(w)))  # the count that evaluations are logged by
     kept = {number: {word: steps[word]} | pairs for number, (steps, pairs) in rows.items() if word in steps}
-    every = sum(bool(line.strip()) for line in _lines(text))
-    notes = [f"{name}: {counted(len(kept), 'line')} of {every:,} read, those with a step ({word}) and a loss or rate"]
+    notes = [f"{name}: the lines that name a step ({word}) and a loss or rate are read"]
     if without:
         notes.append(f"{name}: {counted(len(without), 'validation loss')} in lines without a step left out")
     columns = list(dict.fromkeys(c for row in kept.values() for c in row))
@@ -124,10 +124,12 @@ def _pairs(line: str) -> dict[str, str]:
     return pairs
 
 
+@lru_cache(1000)
 def _is_known(name: str) -> bool:
     """Whether a quantity is a loss of any kind or a covariate, by its name."""
     return "loss" in key(name) or _is_validation(name) or resolve(name, "logs") is not None
 
 
+@lru_cache(1000)
 def _is_validation(name: str) -> bool:
     return domain_of(name) is not None or bool(_OF_VALIDATION.search(name) and re.search("bpb|perplexity|ppl", key(name)))

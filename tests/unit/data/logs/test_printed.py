@@ -68,7 +68,7 @@ def test_validation_losses_are_read_from_printed_lines(tmp_path: Path, program: 
     imported = import_runs(path)
     assert cells(imported, "step", "loss") == losses
     assert set(imported.runs.frame["run"]) == {"small"}
-    assert noted(imported, "small.out", f"of {len(text.splitlines())} read")
+    assert noted(imported, "small.out", "lines that name a step")
     assert cells(import_runs(path, kind="text"), "step", "loss") == losses
 
 

@@ -124,6 +124,15 @@ def test_an_impossible_value_is_refused_by_row(tmp_path: Path, text: str, code: 
     assert [(f.code, f.row) for f in caught.value.faults] == [(code, row) for row in rows]
 
 
+def test_losses_of_untrained_models_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval_loss\na,0,16.1\na,100,4.5\nb,0,10.9\nb,100,4.4\n")
+    imported = import_runs(path)
+    assert cells(imported, "run", "step", "loss") == [["a", 100, 4.5], ["b", 0, 10.9], ["b", 100, 4.4]]
+    assert noted(imported, "1 loss of untrained models", "15 nats")
+    with faults(("loss-too-large", 1, "loss"), ("loss-too-large", 2, "loss")):  # a perplexity
+        import_runs(written(tmp_path, "run,step,eval_loss\na,0,60000\na,100,90\n"))
+
+
 @pytest.mark.parametrize(
     ("text", "code", "named"),
     [
