@@ -44,7 +44,7 @@ RUNS: dict[str, dict[str, float]] = {
 CURVES: dict[str, dict[str, float]] = {
     "step": {"steps": 1, "global_step": 1, "train/global_step": 1, "iteration": 1, "iter": 1},
     "lr": {"learning_rate": 1, "train/learning_rate": 1, "train/lr": 1, "eta": 1},
-    "batch": {"tokens_per_step": 1, "tokens_per_iter": 1, "batch_tokens": 1, "batch_size_tokens": 1},
+    "batch": {"tokens_per_step": 1, "tokens_per_iter": 1, "batch_tokens": 1, "batch_size_tokens": 1, "batch_size_in_tokens": 1},
     "parent_step": {"branch_step": 1, "from_step": 1},
 }
 LOGS: dict[str, dict[str, float]] = {
@@ -61,6 +61,7 @@ LOGS: dict[str, dict[str, float]] = {
     "run": {"name": 1},
     "lr": {
         "optim/lr": 1, "optimizer/lr": 1, "lr-adamw": 1, "lr-adamw/pg1": 1, "lr/group0": 1, "learning-rate": 1,
+        "learning-rate/learning-rate": 1,
         "optim/learning_rate": 1, "optim/learning_rate_group0": 1, "optim/lr_(group_0)": 1, "lr-decoupledadamw/group0": 1,
     },
 }  # fmt: skip

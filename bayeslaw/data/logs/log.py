@@ -22,7 +22,7 @@ SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
 _ENTROPY = r"(?:(?:language_?)?cross_?entropy)"
 _LOSS = rf"(?:(?:ce_|lm_|{_ENTROPY}_?)?loss|{_ENTROPY})"
 _PLAIN = re.compile(  # eval_loss, final_val_loss, validation_metrics/loss; Loss/val, lm loss validation
-    rf"^(?:(?:final|last)[/_.-])?{SPLIT}(?:_metrics)?[/_.-]?(?:{_LOSS}|nll)$|^(?:lm_)?loss[/_.-]{SPLIT}$"
+    rf"^(?:(?:final|last)[/_.-])?{SPLIT}(?:_metrics)?[/_.-]?(?:{_LOSS}|nll)$|^(?:lm-loss-validation/)?(?:lm_)?loss[/_.-]{SPLIT}$"
 )
 _DOMAINS = (
     re.compile(rf"^{SPLIT}[/_.-](?P<domain>.+?)[/_.-]{_LOSS}$"),  # eval/pile_loss, eval_pile_loss, val/pile/CE loss

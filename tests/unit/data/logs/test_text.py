@@ -184,7 +184,8 @@ def test_values_given_for_all_runs_must_agree_with_the_log(tmp_path: Path) -> No
         ("train/CE loss", None),
         ("metrics/eval/LanguageCrossEntropy", ""), ("metrics/eval/Code/LanguageCrossEntropy", "Code"), ("Loss/val", ""),
         ("metrics/train/LanguageCrossEntropy", None), ("eval/paloma/c4_en/loss", "paloma/c4_en"), ("validation_metrics/loss", ""),
-        ("lm loss validation", ""), ("validation/lm_loss", ""), ("metrics.val_loss", ""), ("summary.eval/web_loss", "web"),
+        ("lm loss validation", ""), ("lm-loss-validation/lm loss validation", ""), ("lm loss validation vs samples", None),
+        ("validation/lm_loss", ""), ("metrics.val_loss", ""), ("summary.eval/web_loss", "web"),
         ("Loss/train", None), ("final_val_loss", ""), ("best_val_loss", None), ("lm loss", None), ("val_ppl", None),
     ],
 )  # fmt: skip
