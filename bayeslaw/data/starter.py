@@ -130,8 +130,8 @@ def option(ours: str, text: str) -> str:
 
 
 def _words(column: str) -> list[str]:
-    """Return the words in a column's name: config.model.nParams_M has config, model, n, param and m."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
+    """Return the words in a column's name: config.model.nParams_M has config, model, n, param and m; MLflow's `params.` is none."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"^params[./]", "", column))
     return [word if len(word) < 4 else re.sub(r"(?<!s)s$", "", word) for word in re.findall(r"[a-z]+", parted.lower())]
 
 
