@@ -10,7 +10,7 @@ from functools import lru_cache
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.text import counted
+from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, resolve
 from bayeslaw.data.logs.log import Log, domain_of
 from bayeslaw.data.logs.text import DELIMITERS
@@ -32,6 +32,7 @@ _OF_TEST = re.compile(r"\bon test set\b", re.IGNORECASE)
 _LOSS = re.compile(r"^(?:lm )?loss(?: value)?$", re.IGNORECASE)
 _SHORT = {"tel": "val loss", "trl": "train loss"}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+Entry = tuple[dict[str, str], dict[str, str]]  # the steps of a line by their word, and its quantities by their names
 _ORDER = ("step", "steps", "global_step", "iteration", "iter", "update", "s")
 
 
@@ -65,27 +66,18 @@ def read_printed(text: str, name: str, run: str) -> Log:
     text, name, run : str
         What the program printed, the file's name in messages, and that of its run.
     """
-    rows, without = dict[int, tuple[dict[str, str], dict[str, str]]](), list[int]()
+    rows, without = dict[int, Entry](), list[int]()
     for number, line in enumerate(_lines(text), 1):
         if entry := _entry(line):
             rows[number] = entry
-        elif not _steps(line) and any(_is_validation(pair) for pair in _pairs(line)):
+        elif not _steps(line) and any(map(_is_validation, _pairs(line))):
             without.append(number)
-    counts = Counter(word for steps, pairs in rows.values() if any(map(_is_validation, pairs)) for word in steps)
-    counts = counts or Counter(word for steps, _ in rows.values() for word in steps)
-    if without and not any(map(_is_validation, (n for _, pairs in rows.values() for n in pairs))):
-        raise BayeslawError(
-            f"{name}: its validation losses stand in lines that name no step (such as line {without[0]}), so which step they are "
-            "of is not known. Import a log in which each does, such as the log file, table or trainer_state.json that the program "
-            "writes.",
-            code="losses-without-steps",
-        )
-    if not counts:
-        message = f"{name} has no line with a step and a loss, such as 'step 500: train loss 3.1, val loss 3.2'."
-        raise BayeslawError(message, code="no-rows")
-    word = min(counts, key=lambda w: (-counts[w], _ORDER.index(w)))  # the count that evaluations are logged by
+    word = _count(list(rows.values()), without, name)
     kept = {number: {word: steps[word]} | pairs for number, (steps, pairs) in rows.items() if word in steps}
     notes = [f"{name}: the lines that name a step ({word}) and a loss or rate are read"]
+    if others := {w for steps, _ in rows.values() if word not in steps for w in steps}:
+        left = counted(len(rows) - len(kept), "line")
+        notes.append(f"{name}: {left} with another count ({listed(sorted(others))}) left out, which may be no step")
     if without:
         notes.append(f"{name}: {counted(len(without), 'validation loss')} in lines without a step left out")
     columns = list(dict.fromkeys(c for row in kept.values() for c in row))
@@ -94,12 +86,29 @@ def read_printed(text: str, name: str, run: str) -> Log:
     return Log(name, "text", frame, run, step=word, bare_loss=False, notes=tuple(notes))
 
 
+def _count(entries: list[Entry], without: list[int], name: str) -> str:
+    """Return the word of the count that evaluations are logged by; `without` are lines of validation losses without a step."""
+    evaluations = [steps for steps, pairs in entries if any(map(_is_validation, pairs))]
+    if without and not evaluations:
+        raise BayeslawError(
+            f"{name}: its validation losses stand in lines that name no step (such as line {without[0]}), so which step they are "
+            "of is not known. Import a log in which each does, such as the log file, table or trainer_state.json that the program "
+            "writes.",
+            code="losses-without-steps",
+        )
+    counts = Counter(word for steps in evaluations or [steps for steps, _ in entries] for word in steps)
+    if not counts:
+        message = f"{name} has no line with a step and a loss, such as 'step 500: train loss 3.1, val loss 3.2'."
+        raise BayeslawError(message, code="no-rows")
+    return min(counts, key=lambda word: (-counts[word], _ORDER.index(word)))
+
+
 def _lines(text: str) -> list[str]:
     """Return the lines of a text, each state of a progress bar as one, without colours."""
     return re.split(r"\r\n|\r|\n", _COLOURS.sub("", text))
 
 
-def _entry(line: str) -> tuple[dict[str, str], dict[str, str]] | None:
+def _entry(line: str) -> Entry | None:
     """Return the steps of a line by their word and its quantities; None if it lacks one of these."""
     if match := _BY_STEP.match(line.strip()):
         return {"step": match["step"]}, {f"{match['name']} loss": match["value"]}

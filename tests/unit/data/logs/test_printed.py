@@ -83,6 +83,14 @@ def test_rates_and_tokens_in_printed_lines(tmp_path: Path) -> None:
         import_runs(path)
 
 
+def test_lines_with_another_count_are_counted(tmp_path: Path) -> None:
+    imported = import_runs(
+        written(tmp_path, "iter 2: loss 4.1, lr 1e-4\nstep 2: val loss 4.2\niter 4: loss 4.0, lr 2e-4\n", "a.log")
+    )
+    assert cells(imported, "step", "loss") == [[2, 4.2]]
+    assert noted(imported, "2 lines", "(iter)")
+
+
 def test_losses_of_validation_and_test_sets_are_not_mixed(tmp_path: Path) -> None:
     text, _ = PRINTED["Megatron"]
     path = written(tmp_path, text + " validation loss at iteration 10 on test set | lm loss value: 9.625707E+00 |\n", "a.out")
