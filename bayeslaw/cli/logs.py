@@ -20,7 +20,10 @@ def import_(
     output: options.NewTable,
     kind: Annotated[
         str | None,
-        Option("--from", help="Kind of the logs: wandb, tensorboard, trainer, jsonl, wide or table; by default it is recognised."),
+        Option(
+            "--from",
+            help="Kind of the logs: wandb, tensorboard, trainer, jsonl, text, wide or table; by default it is recognised.",
+        ),
     ] = None,
     map_: Annotated[
         Path | None,
@@ -43,7 +46,7 @@ def import_(
     ] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> Answer:
-    """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON lines or tables into one table of runs."""
+    """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON, tables or printed lines into one table."""
     from bayeslaw.core.files import write_text
     from bayeslaw.core.text import counted
     from bayeslaw.data.logs.mapping import constants

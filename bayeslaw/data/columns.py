@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 RUNS: dict[str, dict[str, float]] = {
     "loss": {"val_loss": 1, "valid_loss": 1, "validation_loss": 1, "eval_loss": 1, "eval/loss": 1, "val/loss": 1, "test_loss": 1},
     "N": {
-        "params": 1, "n_params": 1, "num_params": 1, "parameters": 1, "num_parameters": 1, "model_size": 1,
+        "params": 1, "n_params": 1, "num_params": 1, "parameters": 1, "num_parameters": 1, "parameter_count": 1, "model_size": 1,
         "params_m": 1e6, "n_millions": 1e6, "params_b": 1e9, "n_billions": 1e9,
     },
     "D": {
@@ -44,21 +44,26 @@ RUNS: dict[str, dict[str, float]] = {
 CURVES: dict[str, dict[str, float]] = {
     "step": {"steps": 1, "global_step": 1, "train/global_step": 1, "iteration": 1, "iter": 1},
     "lr": {"learning_rate": 1, "train/learning_rate": 1, "train/lr": 1, "eta": 1},
-    "batch": {"tokens_per_step": 1, "batch_tokens": 1, "batch_size_tokens": 1},
+    "batch": {"tokens_per_step": 1, "tokens_per_iter": 1, "batch_tokens": 1, "batch_size_tokens": 1, "batch_size_in_tokens": 1},
     "parent_step": {"branch_step": 1, "from_step": 1},
 }
 LOGS: dict[str, dict[str, float]] = {
     "step": {  # in order of preference, where a log has several
         "steps": 1, "global_step": 1, "train/global_step": 1, "trainer/global_step": 1, "train/step": 1, "iteration": 1,
-        "iterations": 1, "iter": 1, "update": 1, "num_updates": 1,
+        "iterations": 1, "iter": 1, "update": 1, "num_updates": 1, "time/batch": 1,
     },
     "D": {
         "train/tokens": 1, "tokens_seen": 1, "train/tokens_seen": 1, "total_tokens": 1, "consumed_tokens": 1,
-        "num_input_tokens_seen": 1, "train/num_input_tokens_seen": 1, "throughput/total_tokens": 1,
+        "num_input_tokens_seen": 1, "train/num_input_tokens_seen": 1, "throughput/total_tokens": 1, "n_tokens_seen": 1,
+        "time/token": 1,
     },
     "N": {"model/num_parameters": 1, "total_params": 1, "num_params_m": 1e6},
     "run": {"name": 1},
-    "lr": {"optim/lr": 1, "optimizer/lr": 1, "lr-adamw": 1, "lr-adamw/pg1": 1, "lr/group0": 1},
+    "lr": {
+        "optim/lr": 1, "optimizer/lr": 1, "lr-adamw": 1, "lr-adamw/pg1": 1, "lr/group0": 1, "learning-rate": 1,
+        "learning-rate/learning-rate": 1,
+        "optim/learning_rate": 1, "optim/learning_rate_group0": 1, "optim/lr_(group_0)": 1, "lr-decoupledadamw/group0": 1,
+    },
 }  # fmt: skip
 
 # Columns that hold names instead of numbers.
@@ -70,7 +75,7 @@ AMOUNTS = ("N", "D", "U", "pretrain_tokens")  # columns whose cells may be writt
 LOSSES = ("loss", "base_loss")  # columns whose units are those of losses
 MOST_NAMES = 20  # of columns that an error lists
 _AMOUNT = re.compile(r"([\d.,]+)\s*([kMBT])", re.IGNORECASE)
-_PREFIX = re.compile(r"^(config|hparams|hyperparameters)[./]")
+_SETTING = re.compile(r"^(config|hparams|hyperparameters|params)[./]")
 
 
 def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
@@ -85,11 +90,16 @@ def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
         return None  # n counts many things
     if kind != "logs":
         return known.get(name)
-    bare = _PREFIX.sub("", name)
+    bare = _SETTING.sub("", name)
     meaning = known.get(name) or known.get(bare)
     if meaning is None or bare in AMBIGUOUS or (len(bare) == 1 and column.strip()[-1] != meaning[0]):
         return None
     return meaning
+
+
+def is_setting(column: str) -> bool:
+    """Return whether a column of a log holds a setting of the run, by a prefix such as `config.`, and not what was logged."""
+    return bool(_SETTING.match(key(column)))
 
 
 def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, str]:

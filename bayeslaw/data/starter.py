@@ -26,7 +26,8 @@ _WORDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         (("total n num", "param parameter"), ("param parameter nparam numparam",), ("model", "size")),
     ),
     "D": (
-        "per vocab batch unique length len seq sec second step param parameter pretrain pretraining tokenizer",
+        "per vocab batch unique length len seq sec second step param parameter pretrain pretraining tokenizer loss new sample eval "
+        "val",
         (("train training total seen", "token tok"), ("token tok",)),
     ),
     "loss_se": ("train training", (("loss", "se stderr"), ("loss", "standard", "error"))),
@@ -111,7 +112,8 @@ def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
         return "This is a log of Hugging Face's Trainer: read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
     guessed = guesses(frame, to_guess(frame, missing))
     others = [str(c) for c in frame if not has_meaning(str(c))]
-    hints = "".join(did_you_mean(ours, others) for ours in missing if ours not in guessed)
+    no_losses = [c for c in others if "loss" not in _words(c)]
+    hints = "".join(did_you_mean(ours, others if "loss" in ours else no_losses) for ours in missing if ours not in guessed)
     if not guessed.keys() & {*missing}:
         first = next(iter(missing))
         return f"If a column has another name, add --column {first}=COLUMN (in Python columns={{{first!r}: 'COLUMN'}}).{hints}"
@@ -128,8 +130,8 @@ def option(ours: str, text: str) -> str:
 
 
 def _words(column: str) -> list[str]:
-    """Return the words in a column's name: config.model.nParams_M has config, model, n, param and m."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
+    """Return the words in a column's name: config.model.nParams_M has config, model, n, param and m; MLflow's `params.` is none."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"^params[./]", "", column))
     return [word if len(word) < 4 else re.sub(r"(?<!s)s$", "", word) for word in re.findall(r"[a-z]+", parted.lower())]
 
 

@@ -457,7 +457,8 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     faults += cell_faults(frame, "loss", (loss > 0) & (loss < least), tiny, "correct or remove the row", "loss-too-small")
     problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
     large = (loss > most) & np.isfinite(loss)
-    return faults + list(cell_faults(frame, "loss", large, problem, "take its logarithm", "loss-too-large"))
+    way = f"take its logarithm; if the model was untrained or had diverged, {LEAVE_OUT}"
+    return faults + list(cell_faults(frame, "loss", large, problem, way, "loss-too-large"))
 
 
 def _read_from(runs: Runs, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,20 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
-from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key
+from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, resolve
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
-from bayeslaw.data.logs.json_logs import last_step, read_json, run_folder
-from bayeslaw.data.logs.log import BY_KIND, SPLIT, Log, Meanings, meanings
+from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
+from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
+from bayeslaw.data.logs.printed import is_printed, read_printed
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
-from bayeslaw.data.logs.text import read_text
+from bayeslaw.data.logs.text import decoded, read_text
 from bayeslaw.data.starter import advice, guesses, option
 from bayeslaw.data.table import Runs, read_runs
 
+JSON = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")  # of objects, whole or cut off; logs may begin with [2026-01-31]
 NAN = ("drop",)
 SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev"}
 
@@ -65,7 +68,7 @@ def import_runs(
     ----------
     sources : path or sequence of paths
         Files, or folders with event files of TensorBoard or with trainer_state.json.
-    kind : {'wandb', 'tensorboard', 'trainer', 'jsonl', 'wide', 'table'}, optional
+    kind : {'wandb', 'tensorboard', 'trainer', 'jsonl', 'text', 'wide', 'table'}, optional
         The kind of all sources; by default inferred from their contents.
     map : path or mapping, optional
         The meanings of columns that their names do not show; see `bayeslaw.data.logs.mapping.read_mapping`.
@@ -171,9 +174,10 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
             return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
-        with path.open("rb") as file:
-            head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-        if kind in ("trainer", "jsonl") or (kind is None and head[:1] in (b"{", b"[")):
+        text = decoded(path, name)
+        if kind == "text" or (kind is None and not given.delimiter and not is_json(text) and is_printed(text)):
+            return read_printed(text, name, path.stem)
+        if kind in ("trainer", "jsonl") or (kind is None and JSON.match(text)):
             return read_json(path, name, kind)
         return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
     except OSError as error:
@@ -209,6 +213,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     of_logs: dict[str, dict[str, None]] = {}  # each note once, with the logs that it is about
     counts: dict[str, tuple[bool, str]] = {}
     splits: dict[str, dict[str, str]] = {}
+    used = set[str]()
     for column in (*given.columns, *given.losses):
         if not any(column in log.frame for log in logs):
             known = list(dict.fromkeys(str(c) for log in logs for c in log.frame))
@@ -216,6 +221,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     for log in logs:
         marks = (given.decimal, given.thousands) if log.kind in ("wandb", "wide", "table") else (".", ",")
         meaning = _meanings(log, given)
+        used |= {*meaning.losses}
         _check_one_split(log, meaning, splits)
         part, read, wrong = _renamed(log, meaning, marks, len(logs) > 1)
         for note in (*log.notes, *read):
@@ -238,11 +244,11 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     for text, names in ((text, [*of]) for text, of in of_logs.items()):
         some = f"{len(names)} of {len(logs)} logs ({listed(names, 3)})" if len(names) < len(logs) else f"{len(logs)} logs"
         notes.append(f"{names[0] if len(names) == 1 else some}: {text}")
-    notes += _not_found(frame, logs, given)
+    notes += _not_found(frame, logs, given, used)
     return Entries(_with_run_names(frame, given), tuple(notes))
 
 
-def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]:
+def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collection[str]) -> list[str]:
     """Refuse logs without losses, and note which columns may be sizes and tokens where no name shows it."""
     known = {*frame, *given.constants, *(name for values in given.runs.values() for name in values)}
     wanted = [*(["N"] if "N" not in known else []), *(["D"] if known.isdisjoint(("D", "tokens_per_step", "batch", "atpp")) else [])]
@@ -250,7 +256,7 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]
     raw = raw[[c for c in raw if c not in given.columns]]
     if not any(str(c).startswith(LOSS) for c in frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
-        training = next((str(c) for c in raw if re.search("train.*loss", key(str(c)))), None)
+        training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)
         add = f"--loss {training} (losses={training!r})"
         of_batches = f" {training} has losses of training batches, which are read only if you add {add}."
         raise BayeslawError(
@@ -258,7 +264,7 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap) -> list[str]
             f"{advice(raw, ['loss', *wanted])}{of_batches if training else ''}",
             code="no-loss",
         )
-    guessed = guesses(raw, wanted)
+    guessed = guesses(raw.drop(columns=[c for c in used if c in raw]), wanted)
     return [
         f"no column is {ours} by its name; if {text.partition(':')[0]} is, add {option(ours, text)}"
         for ours, text in guessed.items()
@@ -269,9 +275,28 @@ def _meanings(log: Log, given: LogMap) -> Meanings:
     """Return what a log's columns mean; steps of an export of Weights & Biases are its own unless their name is the trainer's."""
     columns = [str(c) for c in log.frame if c != "_time"]
     losses = {c: d for c, d in given.losses.items() if c in columns} or log.losses
-    meaning = meanings(columns, log.name, step=log.step, given=given.columns, losses=losses, bare_loss=log.bare_loss)
+    words = {
+        c for c in columns if (of := resolve(c, "logs")) and of[0] not in TEXT["logs"] and not _some_number(log.frame[c], of[0])
+    }
+    of_log = partial(meanings, columns, log.name, given=given.columns, losses=losses, bare_loss=log.bare_loss, words=words)
+    meaning = of_log(step=log.step)
+    if log.step is None and meaning.step not in (None, *given.columns):
+        meaning = of_log(step=_step_of(log.frame, list(meaning.losses), str(meaning.step)))
     own = log.kind == "wandb" and meaning.step not in (None, *given.columns) and key(str(meaning.step)) == "step"
     return replace(meaning, by_logger=meaning.by_logger or own)
+
+
+def _step_of(frame: pd.DataFrame, losses: list[str], first: str) -> str:
+    """Return of the trainer's counts of steps the first with a value in each row with a loss; `first` if none is such."""
+    counts = [c for c in step_columns(map(str, frame)) if key(c) not in LOGGER_STEPS]
+    logged = frame.loc[frame[losses].notna().any(axis=1), counts].notna().all()
+    return next((c for c in counts if logged[c]), first)
+
+
+def _some_number(cells: pd.Series, ours: str) -> bool:
+    """Whether a column holds a number, or an amount such as 410M."""
+    logged = [amount(ours, cell)[0] for cell in cells.dropna().iloc[:100]]
+    return not logged or bool(numbers(pd.Series(logged, dtype=object), ours, ".", ",")[0].notna().any())
 
 
 def _check_one_split(log: Log, meaning: Meanings, known: dict[str, dict[str, str]]) -> None:
@@ -353,7 +378,8 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
     if meaning.other_losses:
         shown = listed(meaning.other_losses)
         notes.append(
-            f"{log.name}: not used, since by their names they are no validation losses: {shown} (--loss or losses= names them)"
+            f"{log.name}: not used, since by their names they are no validation losses, or the least of several: {shown} "
+            "(--loss or losses= names them)"
         )
     if meaning.by_logger:
         notes.append(f"{log.name}: steps ({meaning.step}) are the logger's own count, which need not be the trainer's")

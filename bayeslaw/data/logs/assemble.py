@@ -9,10 +9,10 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
 from bayeslaw.core.text import counted, exact, listed
-from bayeslaw.core.units import unit
+from bayeslaw.core.units import PERPLEXITY, in_nats, unit, unit_of
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
 from bayeslaw.data.logs.merge import LOSS, Entries, fault, refuse
-from bayeslaw.data.validate import check_loss
+from bayeslaw.data.validate import LOSS_SUPPORT, check_loss
 
 FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp")
 
@@ -36,6 +36,7 @@ def rows(
     if given.loss_unit is not None:
         refuse(frame, _other_units(frame, given.loss_unit))
         frame = frame.assign(unit=given.loss_unit)
+    frame = _without_untrained(frame, notes)
     _check(frame)
     if not frame["loss"].notna().any():
         raise BayeslawError("No row with a loss is left.", code="no-loss")
@@ -217,6 +218,19 @@ def _unusable_products(
                 f"run {name} logs D {row['D']:g} at step {row['step']:g}, where step x tokens per step is {product}, and no D here"
             )
             yield fault(frame, at, "D", "", problem, "log D at each step, or correct the tokens per step", "tokens-differ")
+
+
+def _without_untrained(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out losses at step 0 that are too large for a trained model, where those at later steps of the run are not."""
+    of = unit_of(frame[frame["loss"].notna()].reset_index(drop=True))
+    if "step" not in frame or of == PERPLEXITY:
+        return frame
+    large = frame["loss"] > LOSS_SUPPORT[1] / in_nats(of)
+    later = (large & (frame["step"] > 0)).groupby(frame["run"]).transform("any")
+    gone = large & (frame["step"] == 0) & ~later
+    if gone.any():
+        notes.append(f"{counted(int(gone.sum()), 'loss')} of untrained models left out: above {LOSS_SUPPORT[1]:g} nats at step 0")
+    return frame[~gone].reset_index(drop=True)
 
 
 def _check(frame: pd.DataFrame) -> None:

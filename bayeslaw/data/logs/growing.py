@@ -15,6 +15,7 @@ from bayeslaw.data.logs.tensorboard import is_event_file
 # Seconds without a change after which a file's faults are real and its last line is whole, unless it is half a line of JSON: what
 # has not been written yet is then in the program's buffer.
 SETTLED = 10.0
+NOT_YET = {"no-header", "no-rows", "no-loss", "missing-column", "empty-file"}  # the first evaluation may take as long as it likes
 NOT_FINITE = {"diverged", "failed-evaluation"}
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -49,6 +50,7 @@ class GrowingLog:
         self._stamp: Stamp | None = None
         self._whole = False  # whether the last look took the file as it is
         self._torn = False  # whether the file ends within a record of JSON
+        self._waits = False  # whether that, or that there is no loss yet, is why nothing was read
 
     def read(self, *, settled: bool = False) -> Imported | None:
         """Return the log's losses if it has changed, or None.
@@ -61,7 +63,8 @@ class GrowingLog:
         Raises
         ------
         BayeslawError
-            If the log can't be read although it has not changed for `SETTLED` seconds, or is `settled`.
+            If the log can't be read although it has not changed for `SETTLED` seconds, or is `settled`. A log without a loss is
+            waited for.
         """
         stamp = self._look()
         if not stamp:
@@ -70,12 +73,13 @@ class GrowingLog:
                 raise BayeslawError(f"There is no file or folder {self.path}.", code="no-such-file")
             return None
         quiet = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
-        if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._torn):
+        if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._waits):
             return None
         try:
             imported = self._read(settled, quiet)
         except (BayeslawError, OSError) as error:  # a folder may be changed while it is read
-            if quiet and (settled or not self._torn):
+            self._waits = self._torn or (isinstance(error, BayeslawError) and error.code in NOT_YET)
+            if quiet and (settled or not self._waits):
                 raise
             why = "it ends within a record" if self._torn else f"{error}"
             self.problem, imported = f"{self.path} can't be read yet: {why}", None

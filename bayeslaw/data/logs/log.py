@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.columns import LOGS, key, resolve
+from bayeslaw.data.columns import LOGS, is_setting, key, resolve
 
 STEPS = ("step", *LOGS["step"])  # the trainer's own count
 LOGGER_STEPS = ("_step",)  # the logger's count
@@ -19,12 +19,19 @@ SPREADS = re.compile(r"__(min|max|std|stddev|stderr)$", re.IGNORECASE)
 BY_KIND = "--from (of watch --kind, kind=)"  # what chooses the kind of a log
 
 SPLIT = r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|test|dev)"
-_PLAIN = re.compile(rf"^{SPLIT}[/_.-]?(?:loss|nll|cross_entropy|ce_loss|lm_loss)$")
+_ENTROPY = r"(?:(?:language_?)?cross_?entropy)"
+_LOSS = rf"(?:(?:ce_|lm_|{_ENTROPY}_?)?loss|{_ENTROPY})"
+_PLAIN = re.compile(  # eval_loss, final_val_loss, validation_metrics/loss; Loss/val, lm loss validation
+    rf"^(?:(?:final|last)[/_.-])?{SPLIT}(?:_metrics)?[/_.-]?(?:{_LOSS}|nll)$|^(?:lm-loss-validation/)?(?:lm_)?loss[/_.-]{SPLIT}$"
+)
 _DOMAINS = (
-    re.compile(rf"^{SPLIT}[/_.-](?P<domain>.+?)[/_.-](?:ce_|lm_)?loss$"),  # eval/pile_loss, eval_pile_loss, val/pile/loss
+    re.compile(rf"^{SPLIT}[/_.-](?P<domain>.+?)[/_.-]{_LOSS}$"),  # eval/pile_loss, eval_pile_loss, val/pile/CE loss
     re.compile(rf"^{SPLIT}[/_.-]?loss[/_.-](?P<domain>.+)$"),  # val_loss/pile, eval/loss/pile
     re.compile(rf"^(?P<domain>.+?)[/_.-]{SPLIT}[/_.-]?loss$"),  # pile/eval_loss, pile_val_loss
 )
+_METRICS = re.compile(r"^(?:metrics?|summary)[/.]")  # before the names of metrics, in exports
+_LAST_ONE = re.compile(r"^(?:(?:metrics?|summary)[/.])?(?:final|last)[/_.-]")
+_LEAST = re.compile(rf"^(?:best|min|lowest)[/_.-]{SPLIT}[/_.-]?loss$")
 _BARE = re.compile(r"^(?P<domain>.+?)[/_.-]loss$")
 _NO_DOMAIN = re.compile(r"^(train(ing)?|z|aux|auxiliary|moe|kl|reward|policy|value|total|avg|mean|best|min|final|last)$")
 # Parts of a name that show that it is no validation loss: one of training batches; a part of the objective, a spread, a mean.
@@ -91,6 +98,7 @@ def meanings(
     given: Mapping[str, tuple[str, float]] | None = None,
     losses: Mapping[str, str | None] | None = None,
     bare_loss: bool = True,
+    words: Collection[str] = (),
 ) -> Meanings:
     """Find what each column of a log means; two columns of one meaning, or several possible losses, are refused.
 
@@ -100,6 +108,8 @@ def meanings(
         As in `Log`.
     given, losses : mapping, optional
         Column to our name and factor, and column to domain, from the user: they override the names of columns.
+    words : collection of str
+        Columns that hold no number, such as a `model_size` of tiny: another column of the same meaning is the one.
     """
     columns, given = list(columns), given or {}
     covariates: dict[str, tuple[str, float]] = {}
@@ -108,7 +118,7 @@ def meanings(
             covariates[column] = meaning
     step = next((c for c, (ours, _) in given.items() if ours == "step" and c in columns), None) or step or step_column(columns)
     covariates.pop(step or "", None)
-    _remove_duplicates(covariates, given, name)
+    _remove_duplicates(covariates, given, words, name)
     taken = {*covariates, step}
     free = [c for c in columns if c not in taken and not SPREADS.search(c)]
     chosen = dict(losses) if losses else _losses(free, name, bare_loss)
@@ -123,19 +133,22 @@ def meanings(
     )
 
 
-def _remove_duplicates(covariates: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, float]], name: str) -> None:
-    """Of two columns of one meaning keep the one that the user named; refuse them if there is none."""
+def _remove_duplicates(
+    covariates: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, float]], words: Collection[str], name: str
+) -> None:
+    """Of two columns of one meaning keep the one that the user named, holds numbers, or was logged; refuse others."""
     by_meaning: dict[str, str] = {}
     for column, (ours, _) in list(covariates.items()):
         other = by_meaning.setdefault(ours, column)
         if other == column:
             continue
-        if (other in given) == (column in given):
-            choice = f'[columns] {ours} = "{other}"'
-            message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one in a mapping file: {choice}."
+        ranks = {c: (c in given, c not in words, not is_setting(c)) for c in (other, column)}  # lr was logged, config.lr was not
+        if ranks[other] == ranks[column]:
+            choices = " or ".join(f"--column {ours}={c}" if " " not in c else f"--column '{ours}={c}'" for c in (other, column))
+            message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one: {choices} (columns={{{ours!r}: …}})."
             raise BayeslawError(message, code="two-columns-of-one-meaning")
-        covariates.pop(column if other in given else other)
-        by_meaning[ours] = other if other in given else column
+        by_meaning[ours] = max(ranks, key=lambda c: ranks[c])
+        covariates.pop(min(ranks, key=lambda c: ranks[c]))
 
 
 def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | None]:
@@ -143,6 +156,7 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
     named = {c: d for c in columns if (d := domain_of(c)) is not None}
     domains = {c: d for c, d in named.items() if d}
     plain = [c for c, d in named.items() if not d]
+    plain = [c for c in plain if not _LAST_ONE.match(key(c))] or plain  # a summary repeats the last loss
     if domains and plain:
         raise BayeslawError(
             f"{name} has losses of no named domain ({plain[0]}) and of named ones ({', '.join(domains)}): "
@@ -151,7 +165,9 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
         )
     if not named and bare_loss:
         plain = [c for c in columns if key(c) == "loss"]
-        bare = {c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"])}
+        bare = {
+            c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"]) and not _LEAST.match(key(c))
+        }
         domains = {} if plain else dict(bare)
     pairs = [plain, *([c for c, other in domains.items() if other.lower() == d.lower()] for d in domains.values())]
     for pair in pairs:
@@ -166,13 +182,14 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
 
 def domain_of(column: str) -> str | None:
     """Return the domain of a column of evaluation losses: '' if it names none, None if the column holds no such losses."""
-    name = key(column)
+    whole = key(column)
+    name = _METRICS.sub("", whole)
     if _PLAIN.match(name):
         return ""
     for pattern in _DOMAINS:
         if (match := pattern.match(name)) and _is_domain(match["domain"]):
-            start, end = match.span("domain")
-            return column.strip()[start:end] if len(column.strip()) == len(name) else match["domain"]
+            start, end = (at + len(whole) - len(name) for at in match.span("domain"))
+            return column.strip()[start:end] if len(column.strip()) == len(whole) else match["domain"]
     return None
 
 
@@ -181,6 +198,8 @@ def is_other_loss(column: str, bare: bool = True) -> bool:
 
     With `bare`, names without a split, such as router_z_loss, are also considered.
     """
+    if _LEAST.match(_METRICS.sub("", key(column))):
+        return True
     domains = [m["domain"] for pattern in (*_DOMAINS, *([_BARE] if bare else [])) if (m := pattern.match(key(column)))]
     return domain_of(column) is None and any(not _NO_DOMAIN.match(d) and _has_other_part(d) for d in domains)
 
@@ -204,7 +223,12 @@ def is_metric(column: str) -> bool:
     return is_step(column) or domain_of(column) is not None or resolve(column, "logs") is not None or key(column) == "loss"
 
 
-def step_column(columns: Iterable[str]) -> str | None:
-    """Return the column that counts steps; of several, the trainer's own comes before the logger's."""
+def step_columns(columns: Iterable[str]) -> list[str]:
+    """Return the columns that count steps; the trainer's own come before the logger's."""
     by_key = {key(c): c for c in reversed(list(columns))}
-    return next((by_key[name] for name in (*STEPS, *LOGGER_STEPS) if name in by_key), None)
+    return [by_key[name] for name in (*STEPS, *LOGGER_STEPS) if name in by_key]
+
+
+def step_column(columns: Iterable[str]) -> str | None:
+    """Return the column that counts steps, the first of several."""
+    return next(iter(step_columns(columns)), None)

@@ -14,6 +14,7 @@ from bayeslaw.core.text import counted
 
 RESUMED = ("last", "first")
 LOSS = "loss:"  # before the domain, in the name of a column of losses; nothing follows if the losses have no named domain
+OF_RUNS = ("N", "U", "P", "ptpp", "pretrain_tokens", "batch")  # a program may log these once, such as with its configuration
 MOST_TURNS = 1 / 3  # if steps go back at a larger share of a run's entries, their order carries no information
 _WHERE = ("_row", "_name")
 
@@ -55,6 +56,7 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     frame, axis, notes = entries.frame, entries.axis, list(entries.notes)
     of_run = frame.dropna(subset="batch").groupby("run", sort=False)["batch"].unique().items() if "batch" in frame else ()
     batches = {str(run): (float(sizes[0]), float(sizes[1])) for run, sizes in of_run if len(sizes) > 1}
+    frame = _with_values_of_runs(frame, notes)
     kept = _with_values(frame, entries.values, axis)
     if left := len(frame) - len(kept):
         notes.append(f"{counted(left, 'entry')} without a loss or learning rate left out")
@@ -101,6 +103,19 @@ def refuse(frame: pd.DataFrame, faults: Iterable[Fault]) -> None:
     if every := list(faults):
         names = frame["_name"].unique()
         raise TableError(every, str(names[0]) if len(names) == 1 else f"{len(names)} logs")
+
+
+def _with_values_of_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Give all entries of a run the number of parameters and other values of the run that it logs once, or always alike."""
+    losses = frame[[c for c in map(str, frame) if c.startswith(LOSS)]].notna().any(axis=1)
+    for column in (c for c in OF_RUNS if c in frame):
+        of_run = frame.groupby("run", sort=False)[column]
+        fill = frame[column].isna() & (of_run.transform("nunique") == 1)
+        if (fill & losses).any():
+            runs = frame.loc[fill & losses, "run"].nunique()
+            notes.append(f"{column} is logged at some entries of {counted(runs, 'run')}, and holds for all of them")
+        frame = frame.assign(**{column: frame[column].where(~fill, of_run.transform("first"))})
+    return frame
 
 
 def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> pd.DataFrame:

@@ -19,8 +19,10 @@ from bayeslaw.data.columns import key, resolve
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, step_column
 
 DELIMITERS = (",", "\t", ";")
+PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
 RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
+_OF_TRAINING = re.compile(r"^epochs?$|(?<![a-z])train(ing)?(?![a-z])")  # columns of metrics, and no names of runs
 _RUN_METRIC = re.compile(r"^(?P<run>.+) - (?P<metric>\S.*)$")
 
 
@@ -42,7 +44,8 @@ def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, gi
     columns = [str(c) for c in frame]
     of_runs = {*given} & {pair[1] for c in columns if (pair := _of_run(c))}  # of 'big - eval/ppl'
     as_table = given and not (_is_chart(columns) and not any(_of_run(c) for c in given))
-    match kind or ("wandb" if of_runs else "table" if as_table else _kind(frame, name)):
+    as_wandb = of_runs or {key(c) for c in columns} >= RUNS_TABLE
+    match kind or ("wandb" if as_wandb else "table" if as_table else _kind(frame, name)):
         case "wandb":
             log = _wandb(frame, name, path.stem)
         case "wide":
@@ -62,7 +65,7 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     try:
         lines = [line for line in csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=True, strict=True) if any(line)]
     except csv.Error as error:
-        raise BayeslawError(f"{name} can't be read as a table: {error}.", code="unreadable-table") from None
+        raise _no_table(path, name, f"{error}") from None
     if not lines:
         raise BayeslawError(f"{name} has empty cells only.", code="no-header")
     header = [cell.strip() for cell in lines[0]]
@@ -72,6 +75,8 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
         if len(row) != len(header):
             problem = f"the row has {len(row)} cells and the header {len(header)} ({shortened(mark.join(row), 30)})"
             faults.append(Fault(i, header[0], "", problem, suggestion, "row-of-another-length"))
+    if faults and path.suffix.lower() in PRINTED:
+        raise _no_table(path, name, f"row {faults[0].row}: {faults[0].problem}")
     if faults:
         raise TableError(faults, name)
     if not rows:
@@ -82,6 +87,15 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     frame = pd.DataFrame(cells[:, keep], columns=[header[i] for i in keep], dtype=object)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     return frame, notes
+
+
+def _no_table(path: Path, name: str, cause: str) -> BayeslawError:
+    """Return the error of a file that is no table; in one that a program prints to, lines with losses may yet come."""
+    message = f"{name} can't be read as a table: {cause}."
+    if path.suffix.lower() not in PRINTED:
+        return BayeslawError(message, code="unreadable-table")
+    printed = "Nor has it a line that names a step and a loss, such as 'step 500: train loss 3.1, val loss 3.2'."
+    return BayeslawError(f"{message} {printed}", code="no-rows")
 
 
 def decoded(path: Path, name: str) -> str:
@@ -128,12 +142,8 @@ def _kind(frame: pd.DataFrame, name: str) -> str:
     if any(domain_of(c) is not None or key(c) == "loss" for c in columns) or _names_runs(columns):
         return "table"
     unknown = [c for c in rest if not is_metric(c)]
-    if step is None or not unknown or any(is_other_loss(c) for c in rest):
-        raise BayeslawError(
-            f"{name}: no column is a validation loss by its name ({', '.join(map(repr, columns[:8]))}). Name it by --loss "
-            f"COLUMN (losses='COLUMN') or in a mapping file, or give the kind of file by {BY_KIND}.",
-            code="no-loss",
-        )
+    if step is None or not unknown or any(is_other_loss(c) or _OF_TRAINING.search(key(c)) for c in rest):
+        return "table"  # without a loss, which is said where the meanings of its columns are known
     if len(unknown) < len(rest) or any(c.lower().endswith("loss") for c in unknown):
         shown = ", ".join(map(repr, unknown[:4]))
         message = f"{name}: columns {shown} may be runs (kind wide) or losses of several domains (kind table): choose by {BY_KIND}."
@@ -230,8 +240,7 @@ def _runs_table(frame: pd.DataFrame, name: str) -> Log:
     if len(unfinished):
         shown = ", ".join(f"{run} ({how})" for run, how in unfinished.head(3).itertuples(index=False))
         notes.append(f"{name}: {counted(len(unfinished), 'run')} did not finish; their last losses are used: {shown}")
-    named = frame.rename(columns={run_name: "run"}) if "run" not in frame else frame
-    return Log(name, "wandb", named, "", notes=tuple(notes))
+    return Log(name, "wandb", frame, "", notes=tuple(notes))
 
 
 def _wide(frame: pd.DataFrame, name: str) -> Log:

@@ -222,6 +222,12 @@ def test_an_unknown_table_is_one_message_that_ends_with_a_starter() -> None:
     assert len(lines) == 3
 
 
+def test_a_prefix_of_settings_and_losses_are_no_sizes_or_tokens() -> None:
+    table = pd.DataFrame({"params.learning_rate": [1e-3], "params.train_tokens": [2e9], "test-tokens/avg_loss": [3.2]})
+    assert guesses(table, ["N", "D"]) == {"D": "params.train_tokens"}
+    assert "Did you mean" not in advice(pd.DataFrame({"train_loss": [3.0]}), ["D"])
+
+
 def test_a_log_of_the_trainer_is_no_table() -> None:
     state = pd.DataFrame({"global_step": [10], "log_history": [[{"step": 5, "eval_loss": 3.0}]]})
     assert "import_runs" in advice(state, ["loss", "N", "D"])

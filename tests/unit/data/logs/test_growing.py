@@ -78,6 +78,26 @@ def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path) -> 
         log.read()
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "then"),
+    [
+        ("log.jsonl", '{"step": 1, "train_loss": 3.5}\n', '{"step": 2, "val_loss": 3.25}\n'),
+        ("log.csv", "epoch,step,train_loss,val_loss\n", "0,2,3.5,3.25\n"),
+        ("run.out", "[2026-01-31 10:00:00] compiling\n", "[2026-01-31 10:05:00] step 2: train loss 3.5, val loss 3.25\n"),
+    ],
+)
+def test_the_first_loss_is_waited_for(tmp_path: Path, name: str, first: str, then: str) -> None:
+    path = written(tmp_path, first, name)
+    old(path)
+    log = GrowingLog(path)
+    assert log.read() is None
+    assert "can't be read yet" in log.problem
+    with pytest.raises(BayeslawError):
+        log.read(settled=True)
+    append(path, then)
+    assert cells(present(log.read()), "step", "loss") == [[2, 3.25]]
+
+
 def test_an_event_file_with_half_a_record(tmp_path: Path) -> None:
     entries = [events.event(step, float(step), events.simple("eval/loss", loss)) for step, loss in ((100, 3.25), (200, 3.125))]
     path = events.write(tmp_path / "run" / "events.out.tfevents.1", entries, cut=5)

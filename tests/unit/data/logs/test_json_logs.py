@@ -82,6 +82,42 @@ def test_nan_beside_a_finite_loss_of_another_domain_is_refused(tmp_path: Path) -
         import_runs(lines(tmp_path, *log))
 
 
+def test_an_object_over_several_lines(tmp_path: Path) -> None:
+    summary = {"val/loss": 3.25, "_step": 500, "lr": 1e-4, "_wandb": {"runtime": 60}}
+    for indent in (None, 2):
+        path = written(tmp_path, json.dumps(summary, indent=indent), "wandb-summary.json")
+        assert cells(import_runs(path), "run", "step", "loss", "lr") == [["wandb-summary", 500, 3.25, 1e-4]]
+
+
+def test_an_object_of_runs_has_an_object_with_the_size_of_each(tmp_path: Path) -> None:
+    by_run: dict[str, dict[str, Any]] = {
+        "tiny": {"n_params": 1e6, "final_val_loss": 3.5},
+        "small": {"n_params": 3e6, "final_val_loss": 3.0},
+    }
+    path = written(tmp_path, json.dumps(by_run, indent=2), "results.json")
+    assert cells(import_runs(path), "run", "N", "loss") == [["tiny", 1e6, 3.5], ["small", 3e6, 3.0]]
+    named = {key: of | {"run_name": f"sp_{key}"} for key, of in by_run.items()}
+    path = written(tmp_path, json.dumps(named, indent=2), "named.json")
+    assert cells(import_runs(path), "run", "N") == [["sp_tiny", 1e6], ["sp_small", 3e6]]
+    domains = written(tmp_path, json.dumps({"web": {"val_loss": 3.0}, "code": {"val_loss": 2.0}}, indent=2), "domains.json")
+    assert cells(import_runs(domains), "domain", "loss") == [["web", 3.0], ["code", 2.0]]
+
+
+def test_values_that_a_run_logs_once_hold_for_all_its_entries(tmp_path: Path) -> None:
+    start: dict[str, Any] = {"event": "run_start", "n_params": 1e6, "config": {"tokens_per_iter": 1000, "learning_rate": 1.0}}
+    log: list[dict[str, Any]] = [
+        start,
+        *({"iter": s, "lr": 1e-4, "val_loss": v} for s, v in ((10, 3.2), (20, 3.1))),
+        {"event": "end", "iterations": 20},
+    ]
+    imported = import_runs(lines(tmp_path, *log))
+    assert cells(imported, "step", "loss", "N", "D", "lr") == [[10, 3.2, 1e6, 1e4, 1e-4], [20, 3.1, 1e6, 2e4, 1e-4]]
+    assert noted(imported, "N is logged at some entries of 1 run")
+    runs = [{"run": r, "step": 1, "val_loss": 3.0} | ({"N": n} if n else {}) for r, n in (("a", 1e6), ("a", 0), ("b", 0))]
+    imported = import_runs(lines(tmp_path, runs[0], runs[1] | {"step": 2}, runs[2]))
+    assert cells(imported, "run", "N") == [["a", 1e6], ["a", 1e6], ["b", None]]
+
+
 def test_a_rate_of_nan_in_events_is_missing(tmp_path: Path) -> None:
     log = [events.event(1, 1.0, events.simple("eval/loss", 3.5), events.simple("lr", float("nan")))]
     assert "lr" not in import_runs(events.write(tmp_path / "x.tfevents", log)).runs.frame

@@ -124,12 +124,21 @@ def test_an_impossible_value_is_refused_by_row(tmp_path: Path, text: str, code: 
     assert [(f.code, f.row) for f in caught.value.faults] == [(code, row) for row in rows]
 
 
+def test_losses_of_untrained_models_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval_loss\na,0,16.1\na,100,4.5\nb,0,10.9\nb,100,4.4\n")
+    imported = import_runs(path)
+    assert cells(imported, "run", "step", "loss") == [["a", 100, 4.5], ["b", 0, 10.9], ["b", 100, 4.4]]
+    assert noted(imported, "1 loss of untrained models", "15 nats")
+    with faults(("loss-too-large", 1, "loss"), ("loss-too-large", 2, "loss")):  # a perplexity
+        import_runs(written(tmp_path, "run,step,eval_loss\na,0,60000\na,100,90\n"))
+
+
 @pytest.mark.parametrize(
     ("text", "code", "named"),
     [
         ("", "no-header", "log.csv"),
         ("step,eval_loss\n", "no-rows", "log.csv"),
-        ("a,b\n1,2\n", "no-loss", "'a', 'b'"),
+        ("a,b\n1,2\n", "no-loss", "there are a, b"),
         ("run,step,eval/loss,eval/web_loss\na,1,3,3\n", "ambiguous-losses", "eval/web_loss"),
         ("run,step,eval_loss,val_loss\na,1,3,3\n", "ambiguous-losses", "'eval_loss' and 'val_loss'"),
         ("run,step,eval_loss,lr,learning_rate\na,1,3,1,1\n", "two-columns-of-one-meaning", "'lr' and 'learning_rate'"),
@@ -171,6 +180,13 @@ def test_values_given_for_all_runs_must_agree_with_the_log(tmp_path: Path) -> No
         ("eval/loss", ""), ("Val_Loss", ""), ("validation loss", ""), ("eval/pile_loss", "pile"), ("eval_Pile-CC_loss", "Pile-CC"),
         ("val_loss/code", "code"), ("web/eval_loss", "web"), ("train/loss", None), ("train_loss", None), ("loss", None),
         ("eval/runtime", None), ("eval/accuracy", None), ("eval/z_loss", None), ("pile_loss", None),
+        ("eval/lm/c4_en-validation/CE loss", "lm/c4_en-validation"), ("eval/pile/CrossEntropyLoss", "pile"),
+        ("train/CE loss", None),
+        ("metrics/eval/LanguageCrossEntropy", ""), ("metrics/eval/Code/LanguageCrossEntropy", "Code"), ("Loss/val", ""),
+        ("metrics/train/LanguageCrossEntropy", None), ("eval/paloma/c4_en/loss", "paloma/c4_en"), ("validation_metrics/loss", ""),
+        ("lm loss validation", ""), ("lm-loss-validation/lm loss validation", ""), ("lm loss validation vs samples", None),
+        ("validation/lm_loss", ""), ("metrics.val_loss", ""), ("summary.eval/web_loss", "web"),
+        ("Loss/train", None), ("final_val_loss", ""), ("best_val_loss", None), ("lm loss", None), ("val_ppl", None),
     ],
 )  # fmt: skip
 def test_the_domain_of_a_column_of_losses(column: str, domain: str | None) -> None:
@@ -184,6 +200,8 @@ def test_the_domain_of_a_column_of_losses(column: str, domain: str | None) -> No
         (["train/ce_loss", "train/z_loss"], {}, ["train/ce_loss", "train/z_loss"]),
         (["lm_loss", "router_z_loss", "load_balancing_loss"], {"lm_loss": "lm"}, ["router_z_loss", "load_balancing_loss"]),
         (["train_loss", "val_loss_step", "val_loss_epoch"], {}, ["val_loss_step", "val_loss_epoch"]),
+        (["best_val_loss", "final_val_loss"], {"final_val_loss": None}, ["best_val_loss"]),
+        (["val_loss", "best_val_loss", "final_val_loss"], {"val_loss": None}, ["best_val_loss"]),
         (["val_loss_web", "val_loss_web_std"], {"val_loss_web": "web"}, ["val_loss_web_std"]),
         (["eval/web_loss", "router_z_loss", "train/web_loss"], {"eval/web_loss": "web"}, []),
         (["eval/loss", "eval/web_se_loss", "eval/a-train_loss"], {"eval/loss": None}, ["eval/web_se_loss", "eval/a-train_loss"]),
@@ -202,8 +220,47 @@ def test_columns_that_are_no_losses_of_a_domain(
         assert cells(import_runs(path, losses=[column]), "loss") == [[3.0]]
 
 
+def test_of_two_columns_of_one_meaning_the_one_counts_that_was_logged_or_holds_numbers(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,config.lr,lr,model_size,num_params,val_loss\na,1,3e-4,1e-4,tiny,801152,3\n")
+    assert cells(import_runs(path), "lr", "N") == [[1e-4, 801152]]
+    path = written(tmp_path, "Name,State,run_name,val_loss\nsunny-sky-1,finished,a,3\n")
+    with fails("two-columns-of-one-meaning", "--column run=Name or --column run=run_name"):
+        import_runs(path)
+    assert cells(import_runs(path, columns={"run": "run_name"}), "run") == [["a"]]
+
+
+def test_runs_that_did_not_finish_are_noted_where_columns_are_named_too(tmp_path: Path) -> None:
+    path = written(tmp_path, "Name,State,size,val_loss\na,finished,1.5,3\nb,crashed,1.5,4\n")
+    imported = import_runs(path, columns={"N": "size:B"})
+    assert cells(imported, "run", "N", "loss") == [["a", 1.5e9, 3], ["b", 1.5e9, 4]]
+    assert noted(imported, "1 run", "b (crashed)")
+
+
+def test_names_of_olmo_composer_levanter_and_mlflow(tmp_path: Path) -> None:
+    columns = {
+        "throughput/total tokens": "D", "time/token": "D", "n_tokens_seen": "D", "optim/LR (group 0)": "lr", "parameter_count": "N",
+        "lr-DecoupledAdamW/group0": "lr", "params.n_params": "N", "optim/learning_rate": "lr",
+    }  # fmt: skip
+    for column, ours in columns.items():
+        imported = import_runs(written(tmp_path, f"run,_step,eval/loss,{column}\na,1,3,2e6\n"))
+        assert cells(imported, ours) == [[2e6]], column
+
+
+def test_steps_are_those_that_losses_are_logged_by(tmp_path: Path) -> None:
+    path = written(tmp_path, "iter,iterations,_step,val_loss,lr\n100,,1,3.2,\n100,,2,,1e-4\n200,,3,3.1,\n,200,4,,\n")
+    imported = import_runs(path)
+    assert cells(imported, "step", "loss", "lr") == [[100, 3.2, 1e-4], [200, 3.1, None]]
+    assert noted(imported, "step = iter")
+
+
+def test_a_table_of_training_losses_alone_is_no_table_of_runs(tmp_path: Path) -> None:
+    path = written(tmp_path, "epoch,step,train_loss_step,train_perplexity_step\n0,49,9.4,12591.2\n0,99,9.0,8412.7\n")
+    with fails("no-loss", "--loss train_loss_step"):
+        import_runs(path)
+
+
 def test_columns_that_are_no_losses_are_no_runs_either(tmp_path: Path) -> None:
-    with fails("no-loss", "'val_loss_epoch'"):
+    with fails("no-loss", "val_loss_epoch"):
         import_runs(written(tmp_path, "step,val_loss_step,val_loss_epoch\n1,3,3\n"))
 
 
