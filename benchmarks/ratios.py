@@ -83,7 +83,7 @@ HEAD = """# Corners that the runs leave out
 source), and forecasts of the losses left out whose N and D, for D / N also N x D, lie within the fitted ones: losses in 90%
 intervals of the next run, their width, and the mean error of their medians. `run` is of the law taken for exact, `extrapolated`
 with its error: learnt, as the package has it for these tables, or the usual one, as it has it where it learns none (pooled laws,
-more than 2,000 rows). No split of this table chose the size or the form of that error, but the sources are those of `ladders.md`.
+more than 5,000 rows). No split of this table chose the size or the form of that error, but the sources are those of `ladders.md`.
 Fits whose sampling failed: {failed} of {fits}.
 """
 

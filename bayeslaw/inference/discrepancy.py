@@ -25,7 +25,7 @@ from bayeslaw.noise.noise import Noise, kind
 from bayeslaw.noise.walk import CONTINUED, Walk, coefficients
 from bayeslaw.posterior.diagnostics import diagnostics
 
-MOST_ROWS = 2_000  # a gradient takes time in proportion to the rows
+MOST_ROWS = 5_000  # a gradient takes time in proportion to the rows: a fit to so many takes 30 s of a core
 ACCEPT = 0.975  # larger steps diverge where the error is large, since the posterior of the law is then as wide as its priors
 # Share of divergent transitions that is no reason to sample again with smaller steps, which takes several times as long: coverage,
 # widths and errors on public ladders are the same without it (`make ladders`).
