@@ -6,6 +6,7 @@ come from the second.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -119,7 +120,9 @@ def learn_discrepancy(
     shape = result.draws["discrepancy"].shape
     flat = {name: values.reshape(-1) for name, values in result.draws.items()}
     residual = law.outcome.residual(observed.response, law.predict(flat, observed.covariates))
-    rng = np.random.default_rng([settings["seed"], Stream.SECOND_POSTERIOR])
+    # Most fits have one seed. Errors that are learnt from other losses are independent, and draws of two fits are paired.
+    of_losses = zlib.crc32(np.round(observed.response, 9).tobytes())
+    rng = np.random.default_rng([settings["seed"], Stream.SECOND_POSTERIOR, of_losses])
     drawn = coefficients(normal, observed, np.asarray(residual), flat, rng)
     # New runs have the noise of the posterior without an error, whose scale and degrees of freedom belong together.
     of_noise = [name for name in plain if kind(name) in ("sigma_point", "dof")] if noise.student else []

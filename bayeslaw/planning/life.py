@@ -40,6 +40,10 @@ from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
 
+# Of a choice that moves with the law's error at it: most turns in which its tokens do and e-folds within which they are the same;
+# most rounds in which its size does, and by which share of the costs another size must be cheaper.
+TURNS, SAME = 50, 1e-3
+ROUNDS, CHEAPER = 6, 0.01
 COLUMNS = (
     "given", "confidence", "plan", "N", "D", "tokens_per_parameter", "loss", "flops", "hours", "cost", "serving", "searched",
     "held_out", "held_out_se",
@@ -273,16 +277,20 @@ def whole_life(
     erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
     if any(drawn is not None for drawn in errors):
         beyond = [_leaves(fit, search, row, confidence) for search, row in zip(searches, chosen, strict=True)]
-        pairs = list(zip(searches, beyond, strict=True))
-        searches = tuple(_with_error(replace(search, losses=erring), errors) if away else search for search, away in pairs)
-        chosen = [search.frontier(every) if away else row for search, away, row in zip(searches, beyond, chosen, strict=True)]
+        rows = list(zip(searches, beyond, chosen, strict=True))
+        away = [
+            _erring(replace(search, losses=erring), errors, every, confidence) if far else (search, row)
+            for search, far, row in rows
+        ]
+        searches, chosen = tuple(search for search, _ in away), [row for _, row in away]
     best = tuple(row[every.index(confidence)] for row in chosen)
     alone = tuple(None if budgeted else search.training_only(confidence) for search in searches)
     optima = [search.each_draw() for search in searches]
     n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
     failed, label = not fit.passed, checks_label(not fit.passed)
-    notes = (*of_stage, *_notes(fit, best, searches, any(beyond)), *_unreached(searches, loss))
-    tables = [] if menu is None else [_menu(search, confidence) for search in searches]
+    notes = (*of_stage, *_notes(fit, best, searches, any(beyond), confidence), *_unreached(searches, loss))
+    plain = [replace(search, losses=erring) if far and not budgeted else None for search, far in zip(searches, beyond, strict=True)]
+    tables = [] if menu is None else [_menu(s, p, errors, confidence) for s, p in zip(searches, plain, strict=True)]
     sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
     return WholeLife(
         values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
@@ -334,19 +342,59 @@ def _leaves(fit: Posterior, search: LifeSearch, chosen: Sequence[LifeChoice | No
     return any(bool(size_and_tokens_outside(sizes_and_tokens(own), places).any()) for own, _ in fit.selections)
 
 
-def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None]) -> LifeSearch:
-    """The search with the law's error at the deterministic choice, which all places that are compared share.
+def _erring(
+    search: LifeSearch, errors: Sequence[DrawnErrors | None], levels: Sequence[float], confidence: float
+) -> tuple[LifeSearch, list[LifeChoice | None]]:
+    """The search with the law's error at one place, which all places that are compared share, and the choice for each confidence.
 
     An error that grows with the distance from the runs would make the least loss that can be guaranteed that of the place which
-    leaves the runs least, and not that of the best size.
+    leaves the runs least, and not that of the best size. Within a budget the place is the deterministic choice, since others lie
+    near it. To reach a loss surely takes a choice farther out, where the law errs more, so that the place is the choice itself.
     """
-    if (place := search.deterministic()) is None:
-        return search
+    if (plug_in := search.deterministic()) is None:
+        return search, search.frontier(levels)
+    there = _with_error(search, errors, plug_in)
+    chosen = there.frontier(levels)
+    if search.budgeted:
+        return there, chosen
+    reached = [(there, None) if choice is None else _reaching(search, errors, choice) for choice in chosen]
+    at_plan, plan = reached[levels.index(confidence)]
+    return there if plan is None else at_plan, [choice for _, choice in reached]
+
+
+def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None], place: LifeChoice) -> LifeSearch:
+    """The search with the law's error at a place."""
     shifts = []
     for law, drawn in zip(search.losses.laws, errors, strict=True):
         at = {name: np.array([value]) for name, value in {**law.constants, "N": place.N, "D": place.D}.items()}
         shifts.append(np.zeros(law.size) if drawn is None else drawn.at(at)[0])
     return replace(search, losses=Losses(search.losses.laws, search.losses.shift + np.concatenate(shifts)))
+
+
+def _reaching(search: LifeSearch, errors: Sequence[DrawnErrors | None], choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
+    """The choice that reaches a loss with the law's error at itself, and the search with that."""
+    unit, there = search.unit, search
+    for _ in range(ROUNDS):
+        there, held = _at_itself(search, errors, choice)
+        moved = there.frontier([choice.confidence])[0]
+        if moved is None or (held is not None and moved.costs[unit] > (1 - CHEAPER) * held.costs[unit]):
+            return there, moved
+        choice = moved
+    return there, None
+
+
+def _at_itself(
+    search: LifeSearch, errors: Sequence[DrawnErrors | None], choice: LifeChoice
+) -> tuple[LifeSearch, LifeChoice | None]:
+    """The choice at the same size whose tokens reach the loss with the law's error at these tokens, and the search with that."""
+    there = search
+    for _ in range(TURNS):
+        there = _with_error(search, errors, choice)
+        found = there.at_size(choice.N, choice.confidence)
+        if found is None or abs(math.log(found.D / choice.D)) < SAME:
+            return there, found
+        choice = found
+    return there, None  # more tokens lead farther out than they help
 
 
 def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tuple[int, ...]) -> Array:
@@ -373,16 +421,21 @@ def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | N
     return (math.log(low), math.log(high)), None if listed is None else np.unique(listed)
 
 
-def _menu(search: LifeSearch, confidence: float) -> pd.DataFrame:
-    """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best."""
+def _menu(search: LifeSearch, plain: LifeSearch | None, errors: Sequence[DrawnErrors | None], confidence: float) -> pd.DataFrame:
+    """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best.
+
+    With a search without the law's error (`plain`), each size's choice is that with the error at itself.
+    """
     assert search.menu is not None
     sizes = search.menu.tolist()
+    choices = [search.at_size(n, confidence) for n in sizes]
+    if plain is not None:
+        choices = [None if choice is None else _at_itself(plain, errors, choice)[1] for choice in choices]
     own = np.array([search.own(n)[1] for n in sizes])
     best, any_is = own.argmin(axis=0), np.isfinite(own).any(axis=0)
     rows = [
-        _row(search.value, confidence, search.at_size(n, confidence))
-        | {"N": n, "probability_best": float(((best == i) & any_is).mean())}
-        for i, n in enumerate(sizes)
+        _row(search.value, confidence, choice) | {"N": n, "probability_best": float(((best == i) & any_is).mean())}
+        for i, (n, choice) in enumerate(zip(sizes, choices, strict=True))
     ]
     spread = columns(np.exp(own).T, 0.9, "own_loss" if search.budgeted else f"own_{search.unit}", method="nearest")
     table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, "probability_best"]).assign(**spread)
@@ -412,13 +465,17 @@ def _frontier(values: Array, levels: Sequence[float], chosen: Sequence[Sequence[
 
 
 def _notes(
-    fit: Posterior, best: Sequence[LifeChoice | None], searches: Sequence[LifeSearch], extrapolated: bool
+    fit: Posterior, best: Sequence[LifeChoice | None], searches: Sequence[LifeSearch], extrapolated: bool, confidence: float
 ) -> tuple[str, ...]:
     """Notes of places at limits, of sizes and tokens outside the runs, and of uncertain amounts."""
     notes, search = list[str](), searches[0]
     for choice, own in zip(best, searches, strict=True):
         if choice is None:
             share, n = own.attainable()
+            if share >= confidence:
+                text = "is reached at no size: farther beyond the runs the law's error grows by more than the loss falls"
+                notes.append(f"at confidence {confidence:g} the loss {own.value:g} {text}")
+                continue
             what = (
                 "the budget pays for a model" if own.budgeted else f"the loss {own.value:g} is reached, with however many tokens,"
             )
@@ -430,7 +487,8 @@ def _notes(
         notes.append("the plan's N lies at a limit of the sizes allowed")
     if extrapolated:
         notes.append(
-            "losses have the law's error at the deterministic plan as learnt (extrapolated); sizes are compared by the law"
+            f"losses have the law's error at the {'deterministic plan' if search.budgeted else 'plan'} as learnt (extrapolated); "
+            "sizes are compared by the law"
         )
     if not all(search.costs.certain(unit) for unit in search.costs.rates):
         notes.append(

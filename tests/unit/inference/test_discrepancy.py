@@ -56,6 +56,29 @@ def test_an_error_whose_chains_disagree_is_not_learnt(monkeypatch: pytest.Monkey
     assert reason.startswith("the chains that sampled a law with an error disagree (R-hat ")
 
 
+def test_errors_learnt_from_other_losses_are_independent_though_seeds_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws of two fits are paired by their numbers: with the same random numbers, the errors would cancel in differences."""
+    noise, typical = (
+        Noise.choose("normal", SEEN),
+        oracles.typical(LAW) | {"sigma_point": 0.01, "sigma_run": 0.01, "discrepancy": 0.01},
+    )
+
+    def learnt(observed: Observations, number: int) -> Any:
+        rng = np.random.default_rng(number)  # of the sampler's own, which are independent
+        draws = {name: value * np.exp(0.01 * rng.standard_normal((4, 250))) for name, value in typical.items()}
+        made = Sample(draws, xr.Dataset(), rng.standard_normal((4, 250)), None, interrupted=False)
+        monkeypatch.setattr(discrepancy, "sample_soundly", lambda *_, **__: (made, []))
+        with_it = learn_discrepancy(LAW, observed, noise, draws, {"seed": 0, "acceptance": Acceptance()})
+        assert not isinstance(with_it, str)
+        return with_it.coefficients.reshape(1000, -1)
+
+    other = Observations.of(LAW, read_runs(TABLE.assign(loss=TABLE["loss"] * 1.001)))
+    first, again, second = learnt(SEEN, 1), learnt(SEEN, 1), learnt(other, 2)
+    np.testing.assert_array_equal(first, again)
+    scaled = [(c - c.mean(axis=0)) / c.std(axis=0) for c in (first, second)]
+    assert np.abs((scaled[0] * scaled[1]).mean(axis=0)).max() < 4 / np.sqrt(1000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "reason"),

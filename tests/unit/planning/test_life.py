@@ -285,6 +285,35 @@ def test_sizes_that_are_compared_have_the_laws_error_at_one_place(fit: Fit) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sizes", [None, "3e9,1e10,3e10"])
+def test_a_loss_is_reached_with_the_laws_error_at_the_plan_itself(fit: Fit, sizes: str | None) -> None:
+    """It lies far beyond the deterministic choice, where the law errs less."""
+    erring = learning(fit)
+    drawn = present(present(erring.extrapolation).discrepancy).drawn(np.arange(SIZE), (0, Stream.PLANNED, 0, Stream.NEXT_RUN_ERROR))
+    life = solve(erring, max_loss=2.1, served=1e12, sizes=sizes, confidence=0.8, levels=(0.8,))
+    plan, some = present(life.best[0]), (life.searches[0].searched, life.searches[0].held_out)
+    rows = [row for row in life.menu.to_dict("records") if row["plan"] == "feasible"]
+    assert len(rows) == (0 if sizes is None else 2)
+    for n, d, held_out in ((plan.N, plan.D, plan.held_out), *((r["N"], r["D"], r["held_out"]) for r in rows)):
+        error = drawn.at({"N": np.array([n]), "D": np.array([d])})[0]
+        shares = [(losses(fit, draws, n, d)[:, 0] * np.exp(error[draws]) <= 2.1).mean() for draws in some]
+        assert shares == pytest.approx([0.8, held_out], abs=0.016)  # three of 200 draws: sizes are searched to 1% of the cost
+
+
+@pytest.mark.slow
+def test_a_loss_that_the_laws_error_outruns_is_infeasible(fit: Fit) -> None:
+    """At no N and D do 90% of the draws reach it, though they would with the error at the deterministic choice."""
+    erring = learning(fit)
+    drawn = present(present(erring.extrapolation).discrepancy).drawn(np.arange(SIZE), (0, Stream.PLANNED, 0, Stream.NEXT_RUN_ERROR))
+    life = solve(erring, max_loss=2.0, served=1e12)
+    assert life.best[0] is None
+    assert any("at confidence 0.9 the loss 2 is reached at no size" in text for text in life.notes)
+    n, d = (values.ravel() for values in np.meshgrid(np.geomspace(1e9, 1e13, 40), np.geomspace(1e10, 1e15, 40)))
+    every = losses(fit, np.arange(SIZE), n, d) * np.exp(drawn.at({"N": n, "D": d}).T)
+    assert (every <= 2.0).mean(axis=0).max() < LEVEL
+
+
+@pytest.mark.slow
 def test_hours_and_money_are_budgets_too(fit: Fit) -> None:
     device, prices = {"peak": 1e15, "utilisation": 0.4}, {"hour": 2.0}
     by_flops = present(solve(fit, compute=1e23, served=1e12).best[0])
