@@ -66,8 +66,9 @@ def test_effects_are_conditional_on_the_fitted_losses() -> None:
     k0, r0 = fit.observed.checkpoint_names.index("k0"), fit.observed.run_names.index("r0")
     in_k0, in_r0 = (branch == k0).astype(float), (of == r0).astype(float)
     effects = learnt(fit)
-    mean, explained = conditional(fit, covariance, CHECKPOINT**2 * in_k0)
-    check(effects.of_checkpoint(k0), mean, CHECKPOINT**2 - explained)
+    for code in (k0, fit.observed.checkpoint_names.index("k1")):
+        mean, explained = conditional(fit, covariance, CHECKPOINT**2 * (branch == code))
+        check(effects.of_checkpoint(code), mean, CHECKPOINT**2 - explained)
     mean, explained = conditional(fit, covariance, CHECKPOINT**2 * in_k0 + RUN**2 * in_r0)
     check(effects.of_run(r0), mean, CHECKPOINT**2 + RUN**2 - explained)
     drawn = effects.at(np.arange(5))
@@ -195,9 +196,11 @@ def test_explicit_effects_are_those_of_the_fit() -> None:
     fit = line_fit(noise="student")
     tree, drawn = fit.tree.copy(), np.random.default_rng(0).standard_normal((4, 1000, 4))
     tree["posterior"] = fit.tree["posterior"].to_dataset().assign(run_effect=(("chain", "draw", "run"), drawn))
-    effects = learnt(replace(fit, tree=tree))
+    chosen = np.arange(4000)[:1999:-1]
+    effects = LearntEffects.of(replace(fit, tree=tree), ROWS, np.zeros(len(ROWS)), chosen, (1, 2))
     r0 = fit.observed.run_names.index("r0")
-    np.testing.assert_array_equal(effects.at(np.arange(1))[0], drawn[..., r0].ravel())
+    np.testing.assert_array_equal(effects.at(np.arange(1))[0], drawn[..., r0].ravel()[chosen])
+    assert not effects.of_checkpoint(r0).any()
     assert learnt(line_fit(noise="student-no-run")).words == ["new run"] * 5  # nothing is learnt of a run
 
 
