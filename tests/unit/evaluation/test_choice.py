@@ -188,6 +188,19 @@ def test_the_crps_of_weighted_forecasts_is_that_of_their_draws() -> None:
     np.testing.assert_allclose(mixed, crps(loss, stacked) / loss, rtol=0.01)
 
 
+def test_what_laws_differ_by_is_a_part_of_their_errors() -> None:
+    """Forecasts of laws that are a factor apart go that part of the way back to those without the errors of the laws."""
+    loss, noise, error = ROWS["loss"].to_numpy()[:, None], 0.003, 0.006
+    for apart, left in ((0.008, 1 - 0.75 * 0.25 * 0.008**2 / (error**2 * NORMAL.var())), (0.1, 0.0)):
+        exact = {f"law {i}": loss * np.exp(i * apart + noise * NORMAL) for i in (0, 1)}
+        wider = {f"law {i}": loss * np.exp(i * apart + np.hypot(noise, error) * NORMAL) for i in (0, 1)}
+        held = HeldOut(ROWS, wider, exact=exact)
+        stacked = held.stacked({"law 0": 0.75, "law 1": 0.25}, in_part=True)
+        for draw, law, place in ((0, "law 0", 0), (749, "law 0", KEPT - 1), (750, "law 1", 0), (875, "law 1", KEPT // 2)):
+            part = exact[law][:, place] + np.sqrt(left) * (wider[law][:, place] - exact[law][:, place])
+            np.testing.assert_allclose(stacked[draw], part, rtol=1e-9)
+
+
 # --- weights ---------------------------------------------------------------------------------------------------------
 
 

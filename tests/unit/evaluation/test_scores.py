@@ -20,7 +20,7 @@ from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
-from tests import oracles
+from tests import oracles, outcomes
 from tests.errors import fails
 from tests.fixed import line_fit, measured, typical_fit
 from tests.oracles import Array
@@ -74,6 +74,11 @@ def test_point_scores_are_their_oracles(rng: np.random.Generator) -> None:
     }
     assert list(scores) == POINT
     assert scores == pytest.approx(expected, rel=1e-9)
+
+
+def test_outcomes_that_are_not_positive_are_scored_in_their_unit() -> None:
+    scores = point_scores(np.array([-1.0, 2.0]), np.array([0.0, 1.5]), outcomes.law("real").outcome)
+    assert scores == pytest.approx({"mae": 0.75, "bias": 0.25, "rmse": np.sqrt(0.625)})
 
 
 def test_perfect_predictions() -> None:
