@@ -14,7 +14,7 @@ from scipy import stats
 import bayeslaw
 from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.data.observations import Observations
-from bayeslaw.evaluation.scores import COVERAGE, by_run, crps, draw_scores, huber, point_scores, sample_note, score
+from bayeslaw.evaluation.scores import COVERAGE, by_run, crps, draw_scores, huber, point_scores, sample_note, score, transforms
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.point import PointFit, point_fit
@@ -171,6 +171,18 @@ def test_over_confident_draws(normal: tuple[Array, Array], honest: dict[str, flo
     assert scores["width_eti90"] == pytest.approx(0.5 * honest["width_eti90"])
     assert scores["crps"] > honest["crps"]
     assert scores["log_score"] > honest["log_score"]
+
+
+def test_a_log_score_is_that_of_a_gaussian_kernel_estimate(rng: np.random.Generator) -> None:
+    loss, draws = np.array([1.9, 2.2]), np.exp(0.7 + 0.1 * rng.standard_normal((50, 2)))
+    kernels = [stats.gaussian_kde(np.log(draws[:, i])) for i in (0, 1)]
+    expected = -np.mean([kernel.logpdf(np.log(y)) for kernel, y in zip(kernels, loss, strict=True)])
+    assert draw_scores(loss, draws)["log_score"] == pytest.approx(expected)
+    assert draw_scores(np.array([2.1]), np.full((50, 1), 2.0))["log_score"] == 1e3  # draws that are all the same
+
+
+def test_draws_equal_to_the_outcome_count_half() -> None:
+    assert transforms(np.array([2.0, 0.5]), np.array([[1.0, 1.0], [2.0, 0.5], [2.0, 0.5], [3.0, 0.5]])).tolist() == [0.5, 0.375]
 
 
 def test_a_loss_far_from_every_draw_has_a_finite_log_score() -> None:
@@ -410,3 +422,5 @@ def test_forecasts_run_by_run() -> None:
     np.testing.assert_allclose(table["error"], [0.3, 0.05])
     np.testing.assert_allclose(table[["loss", "predicted", "eti90_lb", "eti90_ub"]], [[2, 2.6, 2.366, 2.834], [1, 1, 0.91, 1.09]])
     assert by_run(frame.drop(columns="run"), draws)["run"].tolist() == ["row 2", "row 3", "row 1"]
+    low = by_run(frame.assign(loss=[1.2, 2.6, 3.3]), draws)  # a loss above its interval: the worst error has a sign
+    assert low[["run", "inside"]].values.tolist() == [["a", 1], ["b", 1]]

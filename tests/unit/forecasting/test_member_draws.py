@@ -13,8 +13,8 @@ from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.walk import Walk
 from bayeslaw.posterior.discrepancy import LearntDiscrepancy
-from tests import oracles
-from tests.fixed import line_fit, stand_in_fit
+from tests import oracles, outcomes
+from tests.fixed import fixed_fit, line_fit, stand_in_fit
 from tests.oracles import Array
 from tests.values import present
 
@@ -41,6 +41,21 @@ def test_rows_of_a_block_are_those_of_the_whole() -> None:
     whole = part.noisy(latent, slice(None))
     np.testing.assert_array_equal(part.noisy(latent[1:], slice(1, 3)), whole[1:])
     np.testing.assert_array_equal(part.noisy(latent[[2, 0]], np.array([2, 0])), whole[[2, 0]])
+
+
+def test_shares_of_a_block_have_the_noise_of_their_group() -> None:
+    """Of a thousand questions; nearly binomial in one group, and far more spread out in the other."""
+    size, table = 2000, outcomes.table("count").assign(task=np.tile(["a", "b"], 12))
+    values = {"k": 4.0, "c": 4.4, "sigma_point[a]": 1e-3, "sigma_point[b]": 0.3}
+    fit = fixed_fit(outcomes.law("count"), table, {k: np.full(size, v) for k, v in values.items()}, noise_by="task")
+    rows = pd.DataFrame({"N": 1e9, "D": 1e10, "items": 1000, "task": ["a", "b"]})
+    part = MemberDraws.of(fit, np.arange(size), read_runs(rows), (1, 2))
+    latent = part.latent(slice(None))
+    whole, p = part.noisy(latent, slice(None)), latent[:, 0]
+    np.testing.assert_array_equal(part.noisy(latent[1:], slice(1, 2)), whole[1:])
+    phi = 1 / np.array([1e-3, 0.3]) ** 2
+    variances = p * (1 - p) / 1000 * (1 + 999 / (phi + 1))  # beta-binomial
+    np.testing.assert_allclose(whole.var(axis=1), variances, rtol=5 * np.sqrt(2 / size))
 
 
 def test_a_stated_discrepancy_has_the_stated_size() -> None:
@@ -77,9 +92,20 @@ def test_losses_have_the_drawn_error_of_the_law_and_those_of_all_draws_what_runs
     components = walk.features(part.covariates)[:, walk.inside] @ walk.loadings
     np.testing.assert_allclose(part.latent(slice(None), fit.draws), law * np.exp(components @ own.T), rtol=1e-12)
     chosen = part.learnt.chosen
+    np.testing.assert_allclose(present(fit.discrepancy).learnt(part.covariates, chosen), own[chosen] @ components.T)
     drawn = walk.features(part.covariates) @ errors.coefficients
     np.testing.assert_allclose(part.latent(slice(None)), law[:, chosen] * np.exp(drawn), rtol=1e-12)
     np.testing.assert_allclose(walk.loadings.T @ errors.coefficients[walk.inside], own[chosen].T, atol=1e-9)
+
+
+def test_an_error_at_a_setting_of_each_draw_is_by_that_draw(erring: tuple[MemberDraws, Array]) -> None:
+    part, _ = erring
+    errors, size = present(part.errors), part.size
+    at = {name: np.geomspace(0.1, 10, size) * values[0] for name, values in part.covariates.items()}
+    expected = [errors.walk.features({k: v[[i]] for k, v in at.items()})[0] @ errors.coefficients[:, i] for i in range(size)]
+    np.testing.assert_allclose(errors.along(at), expected, atol=1e-12)
+    other = present(part.fit.discrepancy).drawn(part.learnt.chosen, (3,))
+    assert not np.isclose(other.at(part.covariates)[1], errors.at(part.covariates)[1]).any()  # seeds count
 
 
 def test_where_settings_differ_by_draw_the_law_errs_as_at_their_median(erring: tuple[MemberDraws, Array]) -> None:
