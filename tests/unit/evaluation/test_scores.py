@@ -14,7 +14,19 @@ from scipy import stats
 import bayeslaw
 from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.data.observations import Observations
-from bayeslaw.evaluation.scores import COVERAGE, by_run, crps, draw_scores, huber, point_scores, sample_note, score, transforms
+from bayeslaw.data.table import read_runs
+from bayeslaw.evaluation.scores import (
+    COVERAGE,
+    by_run,
+    crps,
+    draw_scores,
+    held_rows,
+    huber,
+    point_scores,
+    sample_note,
+    score,
+    transforms,
+)
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.point import PointFit, point_fit
@@ -22,7 +34,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles, outcomes
 from tests.errors import fails
-from tests.fixed import line_fit, measured, typical_fit
+from tests.fixed import line_fit, measured, stand_in_fit, typical_fit
 from tests.oracles import Array
 
 POINT = ["huber_log", "rmse_log", "mae_rel", "bias_rel", "mape_clip", "intercept", "slope"]
@@ -404,6 +416,22 @@ def test_base_checkpoints_alone_are_scored_by_a_law_that_describes_them() -> Non
         oracles.table(load_law("transfer-target"), runs=8).drop_duplicates("run").assign(D=0.0, run=[f"base {i}" for i in range(8)])
     )
     assert score(typical_fit("transfer-target"), base)["rows"].tolist() == [8]
+
+
+def test_rows_are_scored_that_every_law_describes_and_no_fit_has_seen() -> None:
+    """`ptpp-floor` is infinite at base checkpoints, `transfer-target` is not; each fit has seen a row of its own."""
+    table = oracles.table(load_law("transfer-target"), runs=8, checkpoints=4)
+    table = pd.concat([table, table.iloc[[0]].assign(D=0.0, run="base", loss=4.0)], ignore_index=True)
+    rows = table[table["D"] > 0]
+    members = [
+        stand_in_fit("ptpp-floor", rows.iloc[:-2], draws=400),
+        stand_in_fit("transfer-target", rows.drop(rows.index[[-3, -1]]), draws=400),
+    ]
+    held = held_rows(members, read_runs(table))
+    assert (held.base, held.seen, len(held.runs.frame)) == (1 + (table["D"].iloc[:-1] == 0).sum(), len(rows) - 1, 1)
+    assert held_rows(members[1:], read_runs(table)).base == 0
+    kept = held_rows(members, read_runs(table), in_sample=True)
+    assert len(kept.runs.frame) == len(rows)
 
 
 @pytest.mark.slow

@@ -305,6 +305,12 @@ def test_errors_of_laws_that_can_not_be_compared_stay_whole() -> None:
     assert rest(fits["from-base-source"], fits["plateau-source"]) == {}
     assert rest(fits["plateau-source"], fits["d-cpt"]) == {}
     assert {*rest(fits["plateau-source"], fits["transfer-source"])} == {"N", "ptpp"}
+    assert rest(fits["plateau-source"], with_values("plateau-source", table)) == {}  # two fits of one law
+    learnt = replace(fits["transfer-source"])
+    away = present(learnt.extrapolation)
+    walk = replace(present(away.discrepancy).walk, exact=False)
+    vars(learnt)["extrapolation"] = replace(away, discrepancy=replace(present(away.discrepancy), walk=walk))
+    assert rest(fits["plateau-source"], learnt) == rest(learnt, fits["plateau-source"]) == {}  # one has learnt its error
     infinite = with_values("transfer-source", table, A=np.inf)
     assert rest(fits["plateau-source"], infinite) == {"N": 1.0, "ptpp": 1.0}  # no setting at which both are known
 
