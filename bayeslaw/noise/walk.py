@@ -48,16 +48,17 @@ COMPONENTS = 12  # most coefficients learnt from the runs: more explain less tha
 BLOCK = 4_000_000  # numbers of an array of draws, rows and features at once
 ROW_NOISE = 0.25  # variance of a row's noise, in that of the walk an e-fold away, assumed where `BEYOND` is conditioned on the runs
 SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
+NO_AREA = 1e-9  # learning rate x steps: as which an area of 0 counts, the least that laws without an adaptation take
 
 
 def directions(law: Law) -> tuple[str, ...]:
-    """Return the covariates in whose logarithms a law's error varies: all that span decades, except D where the law has ptpp.
+    """Return the covariates in whose logarithms a law's error varies: those of its formula that span decades, except D with ptpp.
 
     In laws with ptpp, D is the number of tokens of an adaptation, and the points of its curve share the law's error at a size and
     a stage. In laws without, D is the budget, in which forecasts leave the range of the runs.
     """
     shared = {"D"} if "ptpp" in law.covariates else set()
-    return tuple(name for name, c in law.axes.items() if c.logarithmic and name not in shared)
+    return tuple(name for name, c in law.axes.items() if c.logarithmic and not c.context and name not in shared)
 
 
 def weight(law: Law, axis: str) -> float:
@@ -66,12 +67,12 @@ def weight(law: Law, axis: str) -> float:
 
 
 def least(law: Law, axis: str) -> float:
-    """Return the value of a covariate as which smaller ones count in logarithms: one token for D = 0."""
-    return law.covariates[axis].support[0] or 1.0
+    """Return the value of a covariate as which smaller ones count in logarithms: for 0 one token, or less than a step's area."""
+    return law.covariates[axis].support[0] or (1.0 if axis == "D" else NO_AREA)
 
 
 def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
-    """Return log covariates (n, axes) along `directions`; D = 0 counts as one token."""
+    """Return log covariates (n, axes) along `directions`; 0 counts as `least`."""
     columns = [np.log(np.maximum(covariates[a], least(law, a))) for a in directions(law)]
     return np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, len(columns))
 

@@ -67,11 +67,11 @@ class LearntEffects:
         left = np.array(observed.run_names) == left_out
         if reading != "known" or not (noise.run_effect or noise.checkpoint_effect or noise.skew):
             run = np.full_like(run, -1)
-        run = np.where((run >= 0) & left[run], -1, run)
+        run = np.where(left[run], -1, run)  # a code of -1 stays -1, whatever it picks here and below
         alone = np.bincount(observed.checkpoint, ~left, len(observed.checkpoint_names)) == 0
         if reading == "new-checkpoint" or not noise.checkpoint_effect:
             checkpoint = np.full_like(checkpoint, -1)
-        checkpoint = np.where((checkpoint >= 0) & ~alone[checkpoint] & (run < 0), checkpoint, -1)
+        checkpoint = np.where(~alone[checkpoint] & (run < 0), checkpoint, -1)
         if noise.drift and (run >= 0).any():
             time = clock_of(frame, observed.clock_column) / observed.span
         return cls(fit, run, checkpoint, time, chosen, entropy, left_out)

@@ -165,11 +165,15 @@ def test_a_group_counts_as_one_row() -> None:
 
 def test_laws_are_compared_by_weighted_means_and_errors_between_runs() -> None:
     """By hand: runs a, b and c, of which c has two forecasts, as fractions of the variance of a weighted mean of three."""
-    held = HeldOut(ROWS, forecasts((0.03, 0.02), (0.0, 0.01)))
+    by_law = forecasts((0.03, 0.02), (0.0, 0.01))
+    held = HeldOut(
+        ROWS.assign(row=range(4)), by_law | {"law 0": by_law["law 0"] * np.array([[1.0], [0.99], [1.01], [1.04]])}
+    )  # off by 0 to 7%
     w, apart = held.counts, (held.relative["law 0"] - held.relative["law 1"]).to_numpy()
     mean = (w * apart).sum()
     of_run = [w[0] * (apart[0] - mean), w[1] * (apart[1] - mean), w[2] * (apart[2] - mean) + w[3] * (apart[3] - mean)]
     errors = held.errors
+    assert apart.std() > 1e-3
     np.testing.assert_allclose(errors["crps"], w @ held.relative.to_numpy())
     np.testing.assert_allclose(errors["crps_diff"], [mean, 0.0], atol=1e-15)
     np.testing.assert_allclose(errors["dse"], [np.sqrt(3 / 2 * np.square(of_run).sum()), 0.0], atol=1e-15)
@@ -186,6 +190,19 @@ def test_the_crps_of_weighted_forecasts_is_that_of_their_draws() -> None:
     stacked = held.stacked(dict(zip(held.quantiles, weights, strict=True)))
     assert stacked.shape == (1000, 4)
     np.testing.assert_allclose(mixed, crps(loss, stacked) / loss, rtol=0.01)
+
+
+def test_what_laws_differ_by_is_a_part_of_their_errors() -> None:
+    """Forecasts of laws that are a factor apart go that part of the way back to those without the errors of the laws."""
+    loss, noise, error = ROWS["loss"].to_numpy()[:, None], 0.003, 0.006
+    for apart, left in ((0.008, 1 - 0.75 * 0.25 * 0.008**2 / (error**2 * NORMAL.var())), (0.1, 0.0)):
+        exact = {f"law {i}": loss * np.exp(i * apart + noise * NORMAL) for i in (0, 1)}
+        wider = {f"law {i}": loss * np.exp(i * apart + np.hypot(noise, error) * NORMAL) for i in (0, 1)}
+        held = HeldOut(ROWS, wider, exact=exact)
+        stacked = held.stacked({"law 0": 0.75, "law 1": 0.25}, in_part=True)
+        for draw, law, place in ((0, "law 0", 0), (749, "law 0", KEPT - 1), (750, "law 1", 0), (875, "law 1", KEPT // 2)):
+            part = exact[law][:, place] + np.sqrt(left) * (wider[law][:, place] - exact[law][:, place])
+            np.testing.assert_allclose(stacked[draw], part, rtol=1e-9)
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

@@ -14,15 +14,27 @@ from scipy import stats
 import bayeslaw
 from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.data.observations import Observations
-from bayeslaw.evaluation.scores import COVERAGE, by_run, crps, draw_scores, huber, point_scores, sample_note, score
+from bayeslaw.data.table import read_runs
+from bayeslaw.evaluation.scores import (
+    COVERAGE,
+    by_run,
+    crps,
+    draw_scores,
+    held_rows,
+    huber,
+    point_scores,
+    sample_note,
+    score,
+    transforms,
+)
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
-from tests import oracles
+from tests import oracles, outcomes
 from tests.errors import fails
-from tests.fixed import line_fit, measured, typical_fit
+from tests.fixed import line_fit, measured, stand_in_fit, typical_fit
 from tests.oracles import Array
 
 POINT = ["huber_log", "rmse_log", "mae_rel", "bias_rel", "mape_clip", "intercept", "slope"]
@@ -74,6 +86,11 @@ def test_point_scores_are_their_oracles(rng: np.random.Generator) -> None:
     }
     assert list(scores) == POINT
     assert scores == pytest.approx(expected, rel=1e-9)
+
+
+def test_outcomes_that_are_not_positive_are_scored_in_their_unit() -> None:
+    scores = point_scores(np.array([-1.0, 2.0]), np.array([0.0, 1.5]), outcomes.law("real").outcome)
+    assert scores == pytest.approx({"mae": 0.75, "bias": 0.25, "rmse": np.sqrt(0.625)})
 
 
 def test_perfect_predictions() -> None:
@@ -166,6 +183,18 @@ def test_over_confident_draws(normal: tuple[Array, Array], honest: dict[str, flo
     assert scores["width_eti90"] == pytest.approx(0.5 * honest["width_eti90"])
     assert scores["crps"] > honest["crps"]
     assert scores["log_score"] > honest["log_score"]
+
+
+def test_a_log_score_is_that_of_a_gaussian_kernel_estimate(rng: np.random.Generator) -> None:
+    loss, draws = np.array([1.9, 2.2]), np.exp(0.7 + 0.1 * rng.standard_normal((50, 2)))
+    kernels = [stats.gaussian_kde(np.log(draws[:, i])) for i in (0, 1)]
+    expected = -np.mean([kernel.logpdf(np.log(y)) for kernel, y in zip(kernels, loss, strict=True)])
+    assert draw_scores(loss, draws)["log_score"] == pytest.approx(expected)
+    assert draw_scores(np.array([2.1]), np.full((50, 1), 2.0))["log_score"] == 1e3  # draws that are all the same
+
+
+def test_draws_equal_to_the_outcome_count_half() -> None:
+    assert transforms(np.array([2.0, 0.5]), np.array([[1.0, 1.0], [2.0, 0.5], [2.0, 0.5], [3.0, 0.5]])).tolist() == [0.5, 0.375]
 
 
 def test_a_loss_far_from_every_draw_has_a_finite_log_score() -> None:
@@ -389,6 +418,22 @@ def test_base_checkpoints_alone_are_scored_by_a_law_that_describes_them() -> Non
     assert score(typical_fit("transfer-target"), base)["rows"].tolist() == [8]
 
 
+def test_rows_are_scored_that_every_law_describes_and_no_fit_has_seen() -> None:
+    """`ptpp-floor` is infinite at base checkpoints, `transfer-target` is not; each fit has seen a row of its own."""
+    table = oracles.table(load_law("transfer-target"), runs=8, checkpoints=4)
+    table = pd.concat([table, table.iloc[[0]].assign(D=0.0, run="base", loss=4.0)], ignore_index=True)
+    rows = table[table["D"] > 0]
+    members = [
+        stand_in_fit("ptpp-floor", rows.iloc[:-2], draws=400),
+        stand_in_fit("transfer-target", rows.drop(rows.index[[-3, -1]]), draws=400),
+    ]
+    held = held_rows(members, read_runs(table))
+    assert (held.base, held.seen, len(held.runs.frame)) == (1 + (table["D"].iloc[:-1] == 0).sum(), len(rows) - 1, 1)
+    assert held_rows(members[1:], read_runs(table)).base == 0
+    kept = held_rows(members, read_runs(table), in_sample=True)
+    assert len(kept.runs.frame) == len(rows)
+
+
 @pytest.mark.slow
 def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFrame) -> None:
     with fails("failed-checks", kind=FitError):
@@ -405,3 +450,5 @@ def test_forecasts_run_by_run() -> None:
     np.testing.assert_allclose(table["error"], [0.3, 0.05])
     np.testing.assert_allclose(table[["loss", "predicted", "eti90_lb", "eti90_ub"]], [[2, 2.6, 2.366, 2.834], [1, 1, 0.91, 1.09]])
     assert by_run(frame.drop(columns="run"), draws)["run"].tolist() == ["row 2", "row 3", "row 1"]
+    low = by_run(frame.assign(loss=[1.2, 2.6, 3.3]), draws)  # a loss above its interval: the worst error has a sign
+    assert low[["run", "inside"]].values.tolist() == [["a", 1], ["b", 1]]

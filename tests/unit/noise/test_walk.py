@@ -156,6 +156,28 @@ def test_where_none_is_learnt_the_law_errs_in_corners_that_the_runs_leave_out(
     features = [each.features(beyond) * (each.weights * ~each.inside) for each in (walk, without)]
     assert (features[0] ** 2).sum() >= (features[1] ** 2).sum() > 0  # what lies beyond an axis is counted as before
     np.testing.assert_array_equal(features[0][:, : features[1].shape[1]], features[1])
+    ends = [walk.features({"N": 1e6 * np.exp([first]), second: 1e6 * np.exp([3.0])}) for first in (-2.0, 0.0)]
+    np.testing.assert_array_equal(
+        ends[0][:, without.inside.size :], ends[1][:, without.inside.size :]
+    )  # in a corner too, not twice
+
+
+def test_areas_below_one_are_apart_and_what_is_no_part_of_a_law_is_no_direction() -> None:
+    """Rates x steps of small trainings are below 1, where tokens begin; the highest rate is no part of the law."""
+    law = load_law("cpt-dynamics")
+    seen = {name: np.full(4, 0.5) for name in law.covariates} | {"S1_cpt": np.array([0.0, 0.05, 0.1, 0.2])}
+    walk = replace(present(Walk.of(law, seen)), exact=True)
+    assert [*walk.usual] == ["S1_pt", "S1_cpt"]
+    at = {name: np.full(3, 0.5) for name in law.covariates}
+    areas, rates = (
+        at | {"S1_cpt": 0.2 * np.exp([-1.0, 1.0, 2.0])},
+        at | {"S1_cpt": np.full(3, 0.2), "lr_peak": 0.5 * np.exp([0, 1, 2])},
+    )
+    sds = [np.linalg.norm(walk.features(of) * walk.weights * ~walk.inside, axis=1) for of in (areas, rates)]
+    knots, beyond = np.linspace(np.log(1e-9 / 0.2), 0, 6, endpoint=False)[:, None], np.array([[1.0], [2.0]])  # an area of 0 is 1e-9
+    given = kernel(beyond, beyond) - kernel(beyond, knots) @ np.linalg.solve(kernel(knots, knots), kernel(knots, beyond))
+    np.testing.assert_allclose(sds[0], [0.0, *np.sqrt(np.diag(given))], rtol=1e-6)
+    np.testing.assert_array_equal(sds[1], 0)
 
 
 def test_there_is_no_walk_for_runs_of_one_setting_or_a_law_without_scales() -> None:
@@ -231,6 +253,9 @@ def test_a_discrepancy_that_vanishes_leaves_the_noise_and_has_a_slope() -> None:
     plain = np.diag(np.full(RUN.size, 1e-4)) + 4e-4 * (RUN[:, None] == RUN) + 1e-4 * (CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN])
     assert at(0.0)[0] == pytest.approx(float(stats.multivariate_normal(cov=plain).logpdf(error)))
     assert at(0.0)[1] == pytest.approx((at(1e-9)[0] - at(0.0)[0]) / 1e-9, rel=1e-3)
+    for small in (1e-8, 1e-6):  # of errors of .01% and .1%
+        slope = (at(1.01 * small)[0] - at(0.99 * small)[0]) / (0.02 * small)
+        assert at(small)[1] == pytest.approx(slope, rel=1e-3)
 
 
 # --- draws ------------------------------------------------------------------------------------------------------------
