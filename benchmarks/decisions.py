@@ -57,9 +57,9 @@ count too. ± is the Monte Carlo error of as many truths if what is stated is ri
 
 TAIL = """
 Plans for a target loss (the median forecast at 7B) count where there is one: farther out the law's error may grow by more than the
-loss falls. The loss at 7B has a standard deviation of {sd[0]:.1%} before the purchase, {sd[1]:.1%} after it as
-predicted, and {sd[2]:.1%} by the fit with the bought runs (root mean squares; median ratio of the last two {ratio:.2f}). At the law's best N the true loss is larger than the
-least by {mean:.2%} in the mean, and by {most:.2%} in one ladder of ten.
+loss falls. The loss at 7B has a standard deviation of {sd[0]:.1%} before the purchase, {sd[1]:.1%} after it as predicted, and
+{sd[2]:.1%} by the fit with the bought runs (root mean squares; median ratio of the last two {ratio:.2f}). At the law's best N the
+true loss is larger than the least by {mean:.2%} in the mean, and by {most:.2%} in one ladder of ten.
 """
 
 
