@@ -388,7 +388,7 @@ def anchors(
         market = Market(pool, ensemble, goal.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
     notes = (*pool.notes, *(() if learned or sd is not None else _misfits(members)))
-    if learned and any(m.errors is not None and m.errors.walk.exact for f in forecasts for m in f.members):
+    if learned and any(m.errors is not None for f in forecasts for m in f.members):
         notes = (*notes, FROM_NEW_RUNS)
     return Anchors(market, tuple(bought), tuple(when), goal, ci_prob, seed, projected, notes)
 

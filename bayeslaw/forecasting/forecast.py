@@ -221,9 +221,15 @@ class Forecast:
         return average(self.settings, self.averaged_over(over).predictive, over, self.outcome.facts)
 
     def averaged_over(self, over: str) -> Forecast:
-        """Return the forecast whose draws `mean` averages: without a column `run`, rows of one average are points of one run."""
+        """Return the forecast whose draws `mean` averages: without a column `run`, rows of one average are points of one run.
+
+        If one of these rows lies outside the runs, all are forecast as it is: draws of `run` and `extrapolated` are of two
+        posteriors, and don't belong together.
+        """
+        code = averaged(self.settings, over, self.outcome.facts)[1]
         apart = any(over in member.fit.law.covariates for member in self.members)
-        return self if apart else self.with_runs(averaged(self.settings, over, self.outcome.facts)[1])
+        outside = np.bincount(code, self.is_outside) > 0
+        return replace(self if apart else self.with_runs(code), is_outside=outside[code])
 
     def with_runs(self, code: Index) -> Forecast:
         """Return the forecast with rows of one code (n,) as points of one new run, where the settings name no run."""
@@ -276,8 +282,8 @@ class Forecast:
         The coordinate `row` has the numbers of the settings in their table, counted from 1. The rows of `summary` are in the same
         order and have pandas' usual index from 0: combine the two by place (``.values``), not by index.
 
-        Sums and differences of rows, draw by draw, have the errors that rows share. Forecasts by two fits with one seed share
-        random numbers, and not errors: give the second another `seed` before you subtract them, or compare the fits by
+        Sums and differences of rows, draw by draw of one spread, have the errors that rows share. Forecasts by two fits with one
+        seed share random numbers, and not errors: give the second another `seed` before you subtract them, or compare the fits by
         `bayeslaw.versus`.
 
         They are at most `MOST_DRAWS` numbers; `summary` has no such limit.

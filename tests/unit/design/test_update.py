@@ -302,6 +302,18 @@ def test_anchors_say_that_errors_will_count_from_the_bought_runs() -> None:
     assert [any("counts it from these" in note for note in notes[d]) for d in (None, "none")] == [True, False]
 
 
+def test_anchors_say_so_of_errors_that_are_learnt_from_the_runs_too() -> None:
+    law = bayeslaw.load_law("chinchilla")
+    learnt = stand_in_fit(law, oracles.table(law), draws=400)
+    away = learnt.extrapolation
+    assert away is not None
+    assert away.discrepancy is not None
+    assert not away.discrepancy.walk.exact
+    more = pd.DataFrame({"run": ["a", "b"], "N": [3e9, 5e9], "D": [6e10, 1e11]})
+    notes = bayeslaw.anchors(learnt, more, pd.DataFrame({"N": [1e11], "D": [2e12]}), budget=1e30).notes
+    assert any("counts it from these" in note for note in notes)
+
+
 @cache
 def stack_of_source() -> Stack:
     """A stack of two laws, of which only the second describes base checkpoints."""

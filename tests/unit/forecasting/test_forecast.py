@@ -382,3 +382,14 @@ def test_a_mapping_is_a_grid_of_settings(sound_fit: Fit) -> None:
     pd.testing.assert_frame_equal(by_mapping, by_grid)
     with fails("missing-covariate"):
         forecast(sound_fit, {"N": 1e8})
+
+
+def test_averages_of_rows_inside_and_outside_are_of_draws_of_one_posterior() -> None:
+    """Draws of `run` and `extrapolated` with one number have nothing in common, though the rows share the law's parameters."""
+    law = load_law("chinchilla")
+    fit = stand_in_fit(law, oracles.table(law), draws=400)
+    n, d = (float(fit.observed.covariates[name].max()) for name in ("N", "D"))
+    for more, headlines, spread in ((0.5, ["run", "run"], "run"), (4.0, ["run", "extrapolated"], "extrapolated")):
+        result = forecast(fit, pd.DataFrame({"N": [n, n], "D": [d, more * d]}), force=True)
+        assert result.headlines == headlines
+        np.testing.assert_allclose(result.mean("D").draws[:, 0], result.draws[spread].to_numpy().mean(axis=1))
