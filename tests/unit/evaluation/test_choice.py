@@ -166,7 +166,9 @@ def test_a_group_counts_as_one_row() -> None:
 def test_laws_are_compared_by_weighted_means_and_errors_between_runs() -> None:
     """By hand: runs a, b and c, of which c has two forecasts, as fractions of the variance of a weighted mean of three."""
     by_law = forecasts((0.03, 0.02), (0.0, 0.01))
-    held = HeldOut(ROWS, by_law | {"law 0": by_law["law 0"] * np.array([[1.0], [0.99], [1.01], [1.04]])})  # off by 0 to 7%
+    held = HeldOut(
+        ROWS.assign(row=range(4)), by_law | {"law 0": by_law["law 0"] * np.array([[1.0], [0.99], [1.01], [1.04]])}
+    )  # off by 0 to 7%
     w, apart = held.counts, (held.relative["law 0"] - held.relative["law 1"]).to_numpy()
     mean = (w * apart).sum()
     of_run = [w[0] * (apart[0] - mean), w[1] * (apart[1] - mean), w[2] * (apart[2] - mean) + w[3] * (apart[3] - mean)]

@@ -298,6 +298,17 @@ def test_laws_are_compared_an_e_fold_beyond_the_runs_along_each_axis() -> None:
     assert 0.1 < shares["ptpp"] < 0.95
 
 
+def test_laws_are_compared_by_their_mean_log_losses_over_the_draws() -> None:
+    """Half of the second law's losses are 20% above the first's, and half as far below."""
+    one = with_values("plateau-source", oracles.table(load_law("plateau-source"), runs=8, checkpoints=8))
+    factor = xr.DataArray(np.exp(0.2 * np.repeat([1.0, -1.0], 200)), dims="draw")
+    posterior = one.tree["posterior"].to_dataset()
+    tree = one.tree.copy()
+    tree["posterior"] = xr.DataTree(posterior.assign({k: posterior[k] * factor for k in "EUSJ"}))
+    other = replace(one, law=replace(one.law, name="other"), tree=tree)
+    assert rest(one, other) == pytest.approx({"N": 1.0, "ptpp": 1.0}, abs=1e-6)
+
+
 def test_errors_of_laws_that_can_not_be_compared_stay_whole() -> None:
     """A base loss beyond the runs is one that nobody has measured, and laws with other axes err along these."""
     table = oracles.table(load_law("from-base-source"), runs=8, checkpoints=8)
