@@ -197,6 +197,11 @@ def test_the_lowest_loss_is_where_the_last_needed_draw_or_the_budget_ends(budget
         assert optimum.count == (LEVELS[DRAWS] >= optimum.x).sum() >= k
 
 
+def test_a_loss_that_rises_is_lowest_at_the_fewest_tokens() -> None:
+    found = present(Search((), box(), lambda _: 0.0).lowest(DRAWS, [10], Plane(1.0, -0.3))[0])
+    assert (found.x, found.r, found.value) == (0.0, 0.4, -0.12)
+
+
 def test_the_least_replay_at_fixed_tokens() -> None:
     x = np.array([2.0])
     needs = [SORTED[SORTED <= 2.0].size, SORTED[SORTED <= 2.4].size, SORTED[SORTED <= 2.4].size + 1]
