@@ -196,7 +196,8 @@ def test_a_phase_may_be_traced_in_parts() -> None:
         pd.testing.assert_frame_equal(late.drop(columns="step"), table.drop(columns="step"), rtol=1e-12)
         assert table["lr_peak"].iloc[-1] == both.rates.max()
         assert table[f"S2w_{'pt' if phase == 'pretrain' else 'cpt'}"].iloc[-1] != 0
-    assert (present(whole).peak, present(whole).weighted) == (8e-4, pytest.approx(present(parts).weighted))
+    assert present(whole).peak == 8e-4
+    assert present(whole).weighted == pytest.approx(present(parts).weighted)
     with fails("pretraining-after-adaptation"):
         trace(pretraining[0], np.array([1]), OPEN)
 
