@@ -137,7 +137,7 @@ def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:
             above = {name: up for name, up in above.items() if name not in ("N", "D")} | {"compute": compute}
     outward = sorted((name for name in above if above[name].max() > ROUNDING), key=lambda name: -above[name].max())
     seen = {name: Question(name, np.zeros(0), 0, flops=flops).along(runs).to_numpy() for name in outward}
-    possible = [name for name in outward if len(group_ends(seen[name][seen[name] > 0])) >= LEAST_VALUES]
+    possible = [name for name in outward if len(group_ends(seen[name])) >= LEAST_VALUES]
     by = next(iter([*possible, *outward]), "")
     covered = {"compute": ("N", "D")}.get(by, (by,))
     outside = {name: np.maximum(down, 0 if name in covered else up).max() for name, (up, down) in ranges.items()}
@@ -152,11 +152,9 @@ def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws:
     """Return how far targets lie above and below the runs in a covariate, arrays (n,), in e-folds or in its unit."""
     law = next(law for law in laws if name in law.covariates)
     seen, asked = (complete(table.frame, law)[name].to_numpy(dtype=np.float64) for table in (runs, targets))
-    from_zero = covariate.logarithmic and bool((seen <= 0).any())  # no target lies below such runs
-    if covariate.logarithmic:
+    if covariate.logarithmic:  # no target lies below runs at 0
         seen, asked = (np.log(np.maximum(values, 1e-300)) for values in (seen, asked))
-    below = np.full(asked.size, -np.inf) if from_zero else np.nanmin(seen) - asked
-    return asked - np.nanmax(seen), below
+    return asked - np.nanmax(seen), np.nanmin(seen) - asked
 
 
 # --- held-out rows ---------------------------------------------------------------------------------------------------

@@ -112,6 +112,9 @@ def test_base_losses_that_agree_are_sound() -> None:
     assert faults_of(AGREED.assign(base_loss=[3.0, 2.5, 3.2, 3.2, 2.5, 2.6], loss_se=0.1)) == []
     assert faults_of(AGREED[2:].assign(base_loss=[3.0, 3.0, 2.5, 2.6], domain=["source", "target", "source", "source"])) == []
 
+    both = AGREED[2:].assign(base_loss=[3.0, 2.2, 2.5, 2.6], domain=["source", "target", "source", "source"])
+    assert faults_of(both) == []  # one run, on two domains
+
 
 OTHER = pd.concat([ROWS, ROWS.head(1).assign(run="other", loss=3.2)])
 ROWS_APART = pd.concat([ROWS, ROWS.head(1).assign(run="other", loss=3.09)])
@@ -124,6 +127,16 @@ CONTRADICTING = {
         4,
         "base_loss is 2.6, and the loss of its checkpoint at D = 0 2.5",
     ),
+    "another row, of a lower one": (
+        AGREED.assign(base_loss=[3.0, 2.5, 3.0, 3.0, 2.4, 2.6]),
+        4,
+        "base_loss is 2.4, and the loss of its checkpoint at D = 0 2.5",
+    ),
+    "a run with a lower one": (
+        AGREED[2:].assign(base_loss=[3.0, 2.9, 2.5, 2.6]),
+        1,
+        "base_loss 2.9 is another than in the first row",
+    ),
     "a run": (AGREED[2:].assign(base_loss=[3.0, 3.1, 2.5, 2.6]), 1, "base_loss 3.1 is another than in the first row of its run, 3"),
 }
 
@@ -134,15 +147,24 @@ def test_base_losses_that_contradict_are_named(name: str) -> None:
     row, problem = faults_of(table)[0]
     assert row == where
     assert words in problem
+    named = [row for row, _ in faults_of(table)]
+    assert len(named) == len({*named})  # each row once
     runs = bayeslaw.read_runs(table.dropna(subset=["base_loss"]) if "base_loss" in table else table)
     with fails("contradicting-base-losses", words, kind=TableError):
         Observations.of(bayeslaw.load_law("from-base-source"), runs)
+
+
+def test_rows_at_no_tokens_that_contradict_are_named_in_any_order_and_may_be_explained_by_their_errors() -> None:
+    numbered = with_base_loss(ROWS_APART).reset_index(drop=True)
+    assert [fault.row for fault in base_loss_faults(numbered[::-1], True)] == [len(ROWS)]
+    assert faults_of(ROWS_APART.assign(loss_se=0.04)) == []
 
 
 def test_base_losses_that_may_be_perplexities_are_asked_about() -> None:
     table = AGREED[2:].assign(base_loss=13.5)
     with fails("base-loss-in-another-unit", "base_loss 13.5 is 4.2 times", ":perplexity", kind=TableError):
         Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(table))
+    assert faults_of(table.assign(base_loss=3.9 * table["loss"].min())) == []
     assert faults_of(table, of_source=False) == []  # a domain that is learnt may start far above
 
 

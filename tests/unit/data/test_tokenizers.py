@@ -9,7 +9,7 @@ import pytest
 from bayeslaw import load_law
 from bayeslaw.core.units import convert_table
 from bayeslaw.data.table import read_runs
-from bayeslaw.data.tokenizers import check_tokenizer, differ, token_length
+from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer, differ, loss_unit, token_length, tokenizer_faults
 from bayeslaw.data.validate import check
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -55,6 +55,26 @@ def test_only_rows_with_the_length_that_is_shown_are_named(law: Law, table: pd.D
     assert "--by E=tokenizer" in found[0].suggestion
 
 
+def test_lengths_within_a_hundredth_are_one_that_was_measured_twice(law: Law, table: pd.DataFrame) -> None:
+    for length, codes in ((3.1 * 1.008, set()), (3.1 * 1.012, {"several-tokenizers"}), (3.1 / 1.012, {"several-tokenizers"})):
+        lengths = table.assign(bytes_per_token=np.where(table["tokenizer"] == "old", 3.1, length))
+        assert {fault.code for fault in check(read_runs(lengths), law)} == codes
+        one, other = {"bytes_per_token": 3.1}, {"bytes_per_token": length}
+        assert (differ(one, other, "nats/token") is None) == (not codes)
+        assert token_length(lengths, law) == ({} if codes else one)
+
+
+def test_losses_on_which_an_accuracy_depends_have_the_unit_of_the_table_or_else_of_the_law() -> None:
+    law = load_law("task-sigmoid")
+    frame = pd.DataFrame({"loss": [2.0]})
+    assert loss_unit(frame, law) == law.measured["loss"].unit
+    assert loss_unit(frame.assign(unit="bits/byte"), law) == "bits/byte"
+    assert token_length(frame.assign(bytes_per_token=4.2), law) == {"bytes_per_token": 4.2}
+    check_loss_unit("bits/byte", frame, law, "new.csv")  # a table that says nothing
+    with fails("another-unit", "bits/byte"):
+        check_loss_unit("bits/byte", frame.assign(unit="nats/token"), law, "new.csv")
+
+
 def test_losses_that_were_brought_to_one_unit_are_sound(law: Law, table: pd.DataFrame) -> None:
     for sound in (
         convert_table(table, "bits/byte"),
@@ -67,6 +87,7 @@ def test_losses_that_were_brought_to_one_unit_are_sound(law: Law, table: pd.Data
 
 def test_parameters_that_vary_by_the_tokenizer_or_domain_describe_the_difference(law: Law, table: pd.DataFrame) -> None:
     by = with_by(law, {"E": "tokenizer"})
+    assert tokenizer_faults(table, by) == []  # before its values are known, too
     assert check(read_runs(table), with_levels(by, levels_of(by, table))) == []
     domains = read_runs(table.rename(columns={"tokenizer": "domain"}))
     assert "several-tokenizers" not in {fault.code for fault in check(domains, law)}  # that domains are mixed is another error

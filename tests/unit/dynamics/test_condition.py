@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,6 +48,27 @@ def test_level_and_effect_are_those_of_the_joint_normal_distribution() -> None:
     np.testing.assert_allclose(total.mean(axis=0), cross @ np.linalg.solve(whole, LOGGED), atol=6e-4)
     covariance = kernel(AHEAD, AHEAD) + 0.02**2 - cross @ np.linalg.solve(whole, cross.T)
     np.testing.assert_allclose(np.cov(total.T), covariance, rtol=0.08)
+
+
+@pytest.mark.slow
+def test_effects_are_by_the_scales_of_each_chosen_draw() -> None:
+    size, errors = 8_000, np.array([0.0, 0.02, 0.01, 0.0])
+    rng, level = np.random.default_rng(2), levels(8_000)
+    point, run, length = (rng.choice(values, size) for values in ([0.005, 0.03], [0.01, 0.05], [0.2, 2.0]))
+    all_new = np.ones(TIME.size, dtype=bool)
+    found = condition(LOGGED - level[:, None], TIME, all_new, Scales(point, run, length), AHEAD, rng, errors**2)
+    z = []
+    for draw, effect in zip(found.chosen, found.effect, strict=True):
+        near = run[draw] ** 2 * np.exp(-np.abs(TIME[:, None] - TIME) / length[draw]) + np.diag(point[draw] ** 2 + errors**2)
+        ahead = run[draw] ** 2 * np.exp(-np.abs(TIME - AHEAD[1]) / length[draw])
+        gain = np.linalg.solve(near, ahead)
+        z.append((effect[1] - gain @ (LOGGED - level[draw])) / math.sqrt(run[draw] ** 2 - gain @ ahead))
+    assert abs(np.mean(z)) < 4 / math.sqrt(size)
+    assert np.var(z) == pytest.approx(1, abs=4 * math.sqrt(2 / size))
+    assert (found.good_k, found.power) == (0.7, 1.0)
+    few = condition(LOGGED - level[:200, None], TIME, all_new, scales(200), AHEAD, rng)
+    assert few.good_k == pytest.approx(1 - 1 / math.log10(200))
+    assert not replace(found, pareto_k=0.0, power=0.9).reliable
 
 
 @pytest.mark.slow
@@ -126,6 +148,28 @@ def test_few_runs_that_keep_to_their_band_are_said_to_leave_it() -> None:
     rng = np.random.default_rng(0)
     alarms = np.mean([left_band(rng.uniform(size=200)) is not None for _ in range(1_000)])
     assert alarms <= ALARM + 2 * math.sqrt(ALARM * (1 - ALARM) / 1_000)
+
+
+def test_a_run_leaves_its_band_when_the_evidence_for_any_later_share_outside_is_twenty_to_one() -> None:
+    """Summed over the rows from which it may hold, and averaged over three shares."""
+
+    def brute_force(pit: Array) -> int | None:
+        outside = np.where((pit < 0.05) | (pit > 0.95), 1, 0)
+        weights = [1 / math.log2(i + 1) - 1 / math.log2(i + 2) for i in range(1, pit.size + 1)]
+        for n in range(1, pit.size + 1):
+            total = 1 - sum(weights[:n])
+            for start in range(n):
+                out, rows = outside[start:n].sum(), n - start
+                ratios = [(rate / 0.1) ** out * ((1 - rate) / 0.9) ** (rows - out) for rate in (0.3, 0.6, 0.9)]
+                total += weights[start] * np.mean(ratios)
+            if total >= 20:
+                return n
+        return None
+
+    rng = np.random.default_rng(4)
+    for spread in (0.05, 0.3, 0.6, 0.9):
+        pit = np.append(rng.uniform(0.06, 0.94, 5), np.where(rng.uniform(size=20) < spread, 0.96, rng.uniform(0.06, 0.94, 20)))
+        assert left_band(pit) == left_band(1 - pit) == brute_force(pit)
 
 
 def test_a_run_that_leaves_its_band_is_found_within_a_few_losses() -> None:

@@ -23,14 +23,17 @@ from bayeslaw.evaluation.choice import (
     groups_of,
     hold_outs,
     nearness,
+    quantiles_of,
     question,
     shrunk_weights,
     targets_of,
 )
 from bayeslaw.evaluation.scores import crps
+from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.laws.card import load_law
+from tests import oracles, outcomes
 from tests.errors import fails, faults
-from tests.fixed import line
+from tests.fixed import line, stand_in_fit
 
 CHINCHILLA, KAPLAN, PTPP, TRANSFER = map(load_law, ("chinchilla", "kaplan", "ptpp-floor", "transfer-target"))
 RUNS: dict[str, list[float]] = {"N": [1e8, 1e8, 1e9, 1e9], "D": [1e10, 1e11, 1e10, 2e10]}
@@ -48,6 +51,7 @@ def asked(targets: Mapping[str, Any], runs: Mapping[str, Any] = RUNS, laws: Any 
     [
         ({"N": [2e9], "D": [2e11]}, "compute", [np.log(20)]),  # both
         ({"N": [1e9], "D": [1e11]}, "compute", [np.log(5)]),  # neither, but no run was as large in both
+        ({"N": [1e8], "D": [4e11]}, "compute", [np.log(2)]),  # though tokens alone are farther beyond
         ({"N": [2e9, 1e8], "D": [5e9, 1e10]}, "N", [np.log(2)]),
         ({"N": [1e8], "D": [1.5e11]}, "D", [np.log(1.5)]),
         ({"N": [3e9, 1e8], "D": [5e9, 1.5e11]}, "N", [np.log(3)]),  # by most e-folds
@@ -83,6 +87,14 @@ def test_a_direction_of_which_the_runs_have_two_values_is_passed_over() -> None:
     assert (found.by, found.elsewhere) == ("compute", ("ptpp by 2.3 e-folds",))
     np.testing.assert_allclose(found.reach, np.log(2))
     assert asked(target, runs | {"ptpp": [10, 20, 40, 40]}, (PTPP,)).by == "ptpp"
+
+
+def test_a_base_checkpoint_is_no_value_that_a_backtest_cuts_beyond() -> None:
+    """Of ptpp there are three values, of tokens two and those of no adaptation."""
+    runs = {"N": [1e8] * 4, "D": [0.0, 1e9, 1e10, 1e10], "r": [0.1] * 4, "ptpp": [10, 20, 40, 40]}
+    target = {"N": [1e8], "D": [1e12], "r": [0.1], "ptpp": [80]}
+    assert asked(target, runs, (TRANSFER,)).by == "ptpp"
+    assert asked(target, runs | {"D": [1e8, 1e9, 1e10, 1e10]}, (TRANSFER,)).by == "compute"
 
 
 def test_runs_that_begin_at_zero_have_nothing_below_them() -> None:
@@ -190,6 +202,25 @@ def test_the_crps_of_weighted_forecasts_is_that_of_their_draws() -> None:
     stacked = held.stacked(dict(zip(held.quantiles, weights, strict=True)))
     assert stacked.shape == (1000, 4)
     np.testing.assert_allclose(mixed, crps(loss, stacked) / loss, rtol=0.01)
+
+
+def test_errors_of_outcomes_that_are_not_positive_are_in_their_unit() -> None:
+    rows = ROWS.assign(gain=[-1.0, 0.0, 2.0, 2.0])
+    drawn = rows["gain"].to_numpy()[:, None] + 0.3 + 0.5 * NORMAL
+    held = HeldOut(rows, {"law": drawn}, outcomes.law("real").outcome)
+    np.testing.assert_allclose(held.relative["law"], crps(rows["gain"].to_numpy(), drawn.T))
+
+
+def test_quantiles_are_of_the_reported_spread_and_of_that_without_the_error_of_the_law() -> None:
+    fit = stand_in_fit("chinchilla", oracles.table(CHINCHILLA), draws=400)
+    frame = pd.DataFrame({"N": [1e12], "D": [1e14], "loss": [1.8]})
+    predicted = forecast(fit, frame, force=True)
+    table = quantiles_of(predicted, frame)
+    assert (table.attrs["spread"], len(table.columns)) == ("extrapolated", 2 * KEPT)
+    for name, spread in (("reported", "extrapolated"), ("exact", "run")):
+        draws = np.sort(predicted.draws[spread].values.ravel())
+        at = (np.arange(KEPT) + 0.5) / KEPT * (draws.size - 1)
+        np.testing.assert_allclose(table[name].to_numpy()[0], np.interp(at, np.arange(draws.size), draws))
 
 
 def test_what_laws_differ_by_is_a_part_of_their_errors() -> None:

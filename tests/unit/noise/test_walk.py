@@ -20,7 +20,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.lowrank import integrated
 from bayeslaw.noise.noise import Noise
-from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, Axis, Walk, coefficients
+from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, Axis, Walk, coefficients, powers
 from tests.oracles import Array, central, nested
 from tests.values import present
 
@@ -160,6 +160,14 @@ def test_where_none_is_learnt_the_law_errs_in_corners_that_the_runs_leave_out(
     np.testing.assert_array_equal(
         ends[0][:, without.inside.size :], ends[1][:, without.inside.size :]
     )  # in a corner too, not twice
+
+
+def test_sizes_tokens_and_stages_are_large_or_small_together() -> None:
+    """Ratios of tokens and sizes only where tokens are a budget; other covariates, and one alone, have no part."""
+    product, ratio = {"N x D": {"N": 1, "D": 1}}, {"D / N": {"D": 1, "N": -1}}
+    expected = {"chinchilla": product | ratio, "lr-batch": product | ratio, "transfer-target": {"N x ptpp": {"N": 1, "ptpp": 1}}}
+    expected |= {"parallel-scaling": {}, "bimix": {}}
+    assert {name: powers(load_law(name)) for name in expected} == expected
 
 
 def test_areas_below_one_are_apart_and_what_is_no_part_of_a_law_is_no_direction() -> None:

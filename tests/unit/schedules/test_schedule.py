@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bayeslaw.schedules.areas import OPEN, Point, trace
+from bayeslaw.schedules.areas import OPEN, Phase, Point, trace
 from bayeslaw.schedules.schedule import (
     Schedule,
     State,
@@ -177,6 +179,27 @@ def test_earlier_annealing_and_the_change_at_the_boundary_count_in_the_second_ph
     np.testing.assert_allclose(table["S2"][1:], whole[40:], rtol=1e-12)
     assert (table[["S1_cpt", "S2_cpt", "S2w_cpt"]].iloc[0] == 0).all()
     np.testing.assert_allclose(present(end.adapt).S1, adaptation.rates.sum())
+
+
+def test_a_phase_may_be_traced_in_parts() -> None:
+    """As a run that goes on does: areas, peaks and the momentum of the annealing are those of the whole phase."""
+    settings: dict[str, Any] = {"memory": 0.95, "power": 0.3, "weight": 0.5}
+    pretraining, adaptation = (cosine(20, 1e-3, final=0.2), wsd(15, 6e-4)), (wsd(12, 8e-4, warmup=3), constant(9, 5e-4))
+    whole: Point | None = None
+    parts: Point | None = None
+    phases: list[tuple[Phase, tuple[Schedule, Schedule]]] = [("pretrain", pretraining), ("adapt", adaptation)]
+    for phase, (first, second) in phases:
+        both = joined(first, second)
+        table, whole = trace(both, np.arange(len(first), len(both) + 1), whole, phase=phase, **settings)
+        _, parts = trace(first, np.array([0]), parts, phase=phase, **settings)
+        late, parts = trace(second, np.arange(len(second) + 1), parts, phase=phase, **settings)
+        pd.testing.assert_frame_equal(late.drop(columns="step"), table.drop(columns="step"), rtol=1e-12)
+        assert table["lr_peak"].iloc[-1] == both.rates.max()
+        assert table[f"S2w_{'pt' if phase == 'pretrain' else 'cpt'}"].iloc[-1] != 0
+    assert present(whole).peak == 8e-4
+    assert present(whole).weighted == pytest.approx(present(parts).weighted)
+    with fails("pretraining-after-adaptation"):
+        trace(pretraining[0], np.array([1]), OPEN)
 
 
 def test_an_open_model_is_taken_to_end_at_a_rate_of_0() -> None:
