@@ -71,6 +71,16 @@ def test_effects_are_by_the_scales_of_each_chosen_draw() -> None:
     assert not replace(found, pareto_k=0.0, power=0.9).reliable
 
 
+def test_draws_weigh_by_the_density_of_the_run_under_their_own_scales() -> None:
+    size, residual = 4_000, np.array([0.01, -0.012, 0.008, -0.009])
+    point = np.random.default_rng(3).permutation(np.repeat([0.01, 0.02], size // 2))
+    by_draw = Scales(point, np.full(size, RUN), np.full(size, LENGTH))
+    found = condition(np.tile(residual, (size, 1)), TIME, np.ones(4, dtype=bool), by_draw, AHEAD, np.random.default_rng(1))
+    narrow, wide = (multivariate_normal.pdf(residual, cov=kernel(TIME, TIME) + sd**2 * np.eye(4)) for sd in (0.01, 0.02))
+    assert (point[found.chosen] == 0.01).mean() == pytest.approx(narrow / (narrow + wide), abs=0.02)
+    assert abs(narrow / (narrow + wide) - 0.5) > 0.1
+
+
 @pytest.mark.slow
 def test_what_was_stated_before_a_loss_is_its_distribution_given_the_earlier_ones() -> None:
     level, new = levels(), np.ones(TIME.size, dtype=bool)
