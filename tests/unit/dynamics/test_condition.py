@@ -69,6 +69,7 @@ def test_effects_are_by_the_scales_of_each_chosen_draw() -> None:
     few = condition(LOGGED - level[:200, None], TIME, all_new, scales(200), AHEAD, rng)
     assert few.good_k == pytest.approx(1 - 1 / math.log10(200))
     assert not replace(found, pareto_k=0.0, power=0.9).reliable
+    assert not replace(found, pareto_k=0.71).reliable
 
 
 def test_draws_weigh_by_the_density_of_the_run_under_their_own_scales() -> None:
