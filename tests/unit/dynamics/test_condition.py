@@ -69,6 +69,17 @@ def test_effects_are_by_the_scales_of_each_chosen_draw() -> None:
     few = condition(LOGGED - level[:200, None], TIME, all_new, scales(200), AHEAD, rng)
     assert few.good_k == pytest.approx(1 - 1 / math.log10(200))
     assert not replace(found, pareto_k=0.0, power=0.9).reliable
+    assert not replace(found, pareto_k=0.71).reliable
+
+
+def test_draws_weigh_by_the_density_of_the_run_under_their_own_scales() -> None:
+    size, residual = 4_000, np.array([0.01, -0.012, 0.008, -0.009])
+    point = np.random.default_rng(3).permutation(np.repeat([0.01, 0.02], size // 2))
+    by_draw = Scales(point, np.full(size, RUN), np.full(size, LENGTH))
+    found = condition(np.tile(residual, (size, 1)), TIME, np.ones(4, dtype=bool), by_draw, AHEAD, np.random.default_rng(1))
+    narrow, wide = (multivariate_normal.pdf(residual, cov=kernel(TIME, TIME) + sd**2 * np.eye(4)) for sd in (0.01, 0.02))
+    assert (point[found.chosen] == 0.01).mean() == pytest.approx(narrow / (narrow + wide), abs=0.02)
+    assert abs(narrow / (narrow + wide) - 0.5) > 0.1
 
 
 @pytest.mark.slow

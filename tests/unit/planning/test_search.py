@@ -194,6 +194,7 @@ def test_the_lowest_loss_is_where_the_last_needed_draw_or_the_budget_ends(budget
         end = min(np.sort(LEVELS[DRAWS])[-k], budget)
         assert (optimum.x, optimum.r) == pytest.approx((end, 0.0), abs=5e-3)
         assert optimum.x <= end + 1e-9
+        assert end < budget or optimum.x == pytest.approx(budget, abs=1e-9)
         assert optimum.value == pytest.approx(-optimum.x)
         assert optimum.count == (LEVELS[DRAWS] >= optimum.x).sum() >= k
 
