@@ -121,7 +121,7 @@ def settle(
         Score rows that the fits had too.
     mean : str, optional
         Score averages over the values of this column; see `Forecast.mean`. Where rows of one average lie inside the runs and others
-        outside, their recorded draws are of two posteriors, and the average has a narrower spread than `bayeslaw.score` gives it.
+        outside, their recorded draws are of two posteriors, and the average has another spread than `bayeslaw.score` gives it.
     key : path, optional
         The key by which the file must be signed.
 
