@@ -304,7 +304,7 @@ def test_laws_are_compared_by_their_mean_log_losses_over_the_draws() -> None:
     factor = xr.DataArray(np.exp(0.2 * np.repeat([1.0, -1.0], 200)), dims="draw")
     posterior = one.tree["posterior"].to_dataset()
     tree = one.tree.copy()
-    tree["posterior"] = xr.DataTree(posterior.assign({k: factor * posterior[k] for k in "EUSJ"}))
+    tree["posterior"] = xr.DataTree(posterior.assign({k: posterior[k] * factor for k in "EUSJ"}))
     other = replace(one, law=replace(one.law, name="other"), tree=tree)
     assert rest(one, other) == pytest.approx({"N": 1.0, "ptpp": 1.0}, abs=1e-6)
 
