@@ -17,11 +17,10 @@ from bayeslaw.data.schedule_text import parse_schedule
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.posterior.draws import LawDraws, check_values
-from bayeslaw.schedules.areas import POWER, Point, trace
+from bayeslaw.schedules.areas import NO_AREA, POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
 from bayeslaw.schedules.schedule import MEMORY, Schedule
 
-NO_AREA = 1e-9  # forward area of an absent pre-training: not 0, because laws take its logarithm
 AREAS = ("S1", "S2", "S2w")
 # Highest rate and steps of the adaptation, loss potential (last rate of pre-training over its highest), and replay share.
 CHOICES = ("peak", "steps", "potential", "r")

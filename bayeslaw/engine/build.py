@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -62,6 +63,17 @@ def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return compiled  # type: ignore[no-any-return]
 
 
+@contextmanager
+def _vectorising_loops(whether: bool) -> Iterator[None]:
+    """Compile with or without vector instructions in loops."""
+    config: Any = numba_config
+    before, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, int(whether)
+    try:
+        yield
+    finally:
+        config.LOOP_VECTORIZE = before
+
+
 @cache
 def _by_itself(function: Callable[..., None]) -> Any:
     return inner(function)
@@ -72,12 +84,8 @@ def compiled_by_itself(function: Callable[..., None], signature: Any) -> Any:
 
     Unlike theirs its loops are vectorised.
     """
-    config: Any = numba_config
-    vectorised, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, 1
-    try:
+    with _vectorising_loops(True):
         return _by_itself(function).get_compile_result(signature)
-    finally:
-        config.LOOP_VECTORIZE = vectorised
 
 
 def kept_on_disk(make: Callable[[bool], Any]) -> Any:
@@ -128,17 +136,13 @@ def compiled(kind: Any, function: Callable[..., Any], key: str = "", kept: bool 
     -----
     Loops are not vectorised: that takes half of the time to compile a law and makes a gradient of a million points 10% faster.
     """
-    config: Any = numba_config
-    vectorised, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, 0
-    try:
+    with _vectorising_loops(False):
         code = versioned(function, key, **names)
 
         def make(cache: bool) -> Any:
             return cfunc(kind, cache=cache, error_model="numpy")(code)
 
         return kept_on_disk(make) if kept else make(False)
-    finally:
-        config.LOOP_VECTORIZE = vectorised
 
 
 def calling(kind: Any) -> Any:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
+from bayeslaw.schedules.areas import NO_AREA
 
 if TYPE_CHECKING:
     from bayeslaw.data.observations import Observations
@@ -48,7 +49,6 @@ COMPONENTS = 12  # most coefficients learnt from the runs: more explain less tha
 BLOCK = 4_000_000  # numbers of an array of draws, rows and features at once
 ROW_NOISE = 0.25  # variance of a row's noise, in that of the walk an e-fold away, assumed where `BEYOND` is conditioned on the runs
 SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
-NO_AREA = 1e-9  # learning rate x steps: as which an area of 0 counts, the least that laws without an adaptation take
 
 
 def directions(law: Law) -> tuple[str, ...]:

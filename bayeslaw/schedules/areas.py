@@ -19,6 +19,7 @@ from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
 Phase = Literal["pretrain", "adapt"]
 POWER = 0.1  # epsilon of the LR-weighted area; Wang et al. try 0.1 and 0.2
+NO_AREA = 1e-9  # as which a forward area of 0 counts where logarithms are taken: less than that of any step
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_draws_weigh_by_the_density_of_the_run_under_their_own_scales() -> None:
     by_draw = Scales(point, np.full(size, RUN), np.full(size, LENGTH))
     found = condition(np.tile(residual, (size, 1)), TIME, np.ones(4, dtype=bool), by_draw, AHEAD, np.random.default_rng(1))
     narrow, wide = (multivariate_normal.pdf(residual, cov=kernel(TIME, TIME) + sd**2 * np.eye(4)) for sd in (0.01, 0.02))
-    assert (point[found.chosen] == 0.01).mean() == pytest.approx(narrow / (narrow + wide), abs=0.02)
+    assert (point[found.chosen] == 0.01).mean() == pytest.approx(narrow / (narrow + wide), abs=0.02)  # 2.5 of its sd
     assert abs(narrow / (narrow + wide) - 0.5) > 0.1
 
 
