@@ -251,7 +251,7 @@ def allocate(
         Option(help="Over a whole life: the law's losses (latent), or those that the next run will log (run)."),
     ] = "latent",
     discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Whether losses beyond the runs include the learnt error of the law.")
+        Literal["learned", "none"], Option(help="Whether the law has its learnt error, or is exact.")
     ] = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,

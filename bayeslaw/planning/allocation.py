@@ -111,8 +111,9 @@ def allocate(
 ) -> Allocation:
     """Find the parameters and tokens of least loss at C = 6 N D.
 
-    If compute exceeds that of the runs, or the best N, D or tokens per parameter lie outside theirs, the law is that of the
-    posterior in which it has an error (`Fit.extrapolation`), and the losses have that error. The optimum is the law's own.
+    Half of the draws take the law for exact, and half are of the posterior in which it has an error (`Fit.extrapolation`). If
+    compute exceeds that of the runs, or the best N, D or tokens per parameter lie outside theirs, all draws are of that one.
+    Losses have the error; the optimum of a draw is that of its law.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def allocate(
     discrepancy : {'learned', 'none'}
         'none' takes the law for exact.
     seed : int
-        Of the errors beyond the runs.
+        Of the errors.
     force : bool
         In spite of failed checks; rows are marked.
 
@@ -150,9 +151,9 @@ def allocate(
     flops = read_values(compute)
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
     laws, optima = _optima(fits, settings or {}, stage, flops)
-    away = _beyond(fits, optima, flops) if discrepancy == "learned" else fits
-    if any(other is not own for (other, _), (own, _) in zip(away, fits, strict=True)):
-        fits = away
+    extrapolated = False
+    if discrepancy == "learned":
+        fits, extrapolated = _erring(fits, optima, flops)
         laws, optima = _optima(fits, settings or {}, stage, flops)
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
     parts = enumerate(zip(fits, laws, optima, strict=True))
@@ -169,12 +170,11 @@ def allocate(
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for covariate, values in (("N", n), ("D", d)):
         notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
-    extrapolated = any(isinstance(own, Fit) and own.discrepancy is not None for own, _ in fits)
     if extrapolated:
         notes.append(
             "some compute, or its best N, D or D / N, lies outside the runs, so losses include the law's error (extrapolated), and "
-            "the best N and D leave it out: their intervals are too narrow if the law is wrong there. Compute inside the runs has "
-            "narrower intervals if asked for by itself"
+            "the best N and D are those of the law fitted with it. Compute inside the runs has narrower intervals if asked for by "
+            "itself"
         )
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
@@ -191,19 +191,29 @@ def _optima(
     return laws, [optimum(law, flops) for law in laws]
 
 
-def _beyond(
+def _erring(
     fits: Sequence[tuple[Fit | PointFit, Index]], optima: Sequence[Mapping[str, Any]], flops: Array
-) -> list[tuple[Fit | PointFit, Index]]:
-    """The fits and their draws; with the error of the law where compute, its best N and D, or their ratio leave the runs."""
+) -> tuple[list[tuple[Fit | PointFit, Index]], bool]:
+    """The fits and their draws, with errors of the laws that have learnt one, and whether any of these leaves its runs.
+
+    All draws of a law have its error if compute, its best N and D, or their ratio leave the runs, and half of them inside. There
+    the best N of the law taken for exact is nearer to the measured one on some public ladders, and that of the law with an error
+    on others; half of each is better than either (benchmarks/results/best_sizes.md).
+    """
     n = np.median(np.concatenate([o["N"] for o in optima]), axis=0)
     best = np.column_stack([n, flops / FLOPS / n])  # a median D need not be at the compute of the median N
     chosen: list[tuple[Fit | PointFit, Index]] = []
-    whole = [(fit, draws) for fit, draws in fits if isinstance(fit, Fit)]
+    whole, beyond = [(fit, draws) for fit, draws in fits if isinstance(fit, Fit)], False
     for fit, draws in fits:
-        away = with_error(fit, whole) if isinstance(fit, Fit) else None
-        leaves = {"N", "D"} <= {*fit.observed.covariates} and size_and_tokens_outside(sizes_and_tokens(fit), best).any()
-        chosen.append((away if away is not None and leaves else fit, draws))
-    return chosen
+        away = with_error(fit, whole) if isinstance(fit, Fit) and {"N", "D"} <= {*fit.observed.covariates} else None
+        if away is None:
+            chosen.append((fit, draws))
+        elif size_and_tokens_outside(sizes_and_tokens(fit), best).any():
+            beyond = True
+            chosen.append((away, draws))
+        else:
+            chosen += [(fit, draws[::2]), (away, draws[1::2])]
+    return chosen, beyond
 
 
 def _errors(fit: Fit | PointFit, chosen: Index, law: LawDraws, optimum: Mapping[str, Array], entropy: tuple[int, ...]) -> Array:

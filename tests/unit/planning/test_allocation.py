@@ -14,6 +14,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.design import read_candidates
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
+from bayeslaw.planning import allocation
 from bayeslaw.planning.allocation import allocate
 from bayeslaw.planning.arguments import NOTED
 from bayeslaw.planning.optimum import numeric, powers_of
@@ -296,6 +297,21 @@ def test_the_law_errs_where_its_best_tokens_per_parameter_leave_the_runs(chinchi
     assert wide.extrapolated
     assert np.std(wide.loss) > np.std(exact.loss)
     assert not allocate(fit, 1e20, discrepancy="none").extrapolated
+
+
+def test_inside_the_runs_half_of_the_draws_are_of_the_law_with_an_error(chinchilla: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit, seen = learning(chinchilla), chinchilla.observed.covariates
+    within = float(6 * (seen["N"] * seen["D"]).max() / 100)
+    exact = allocate(fit, within, discrepancy="none")
+    draws = {k: chinchilla.draws[k] for k in chinchilla.law.parameters}
+    erring = posterior(chinchilla.law, draws | {"A": 2 * draws["A"]})
+    of_error = allocate(erring, within, discrepancy="none")
+    monkeypatch.setattr(allocation, "with_error", lambda fit, whole: erring)
+    half = allocate(fit, within)
+    np.testing.assert_array_equal(half.N, np.concatenate([exact.N[::2], of_error.N[1::2]]))
+    assert (of_error.N > exact.N).all()
+    assert not half.extrapolated
+    assert half.notes == exact.notes
 
 
 def test_laws_of_a_stack_that_agree_have_their_whole_error() -> None:
