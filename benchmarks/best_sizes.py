@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from tables import banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.intervals import interval_names
+from bayeslaw.evaluation.scores import crps
 
 NEAR = 0.35  # e-folds of compute on each side of a budget: half of a halving
 ASIDE = 1.6  # e-folds of N on each side of the best one that its parabola spans
@@ -30,7 +31,7 @@ KNOWN = 0.25  # largest standard error of a measured log N that is used
 PARTS = (1, 3, 10, 30, 100)  # the largest compute over that of the fitted runs
 PROBABILITIES = (0.5, 0.8, 0.9)
 REACHES = {"inside": (-99.0, 0.01), "up to 1": (0.01, 1.0), "1 to 2": (1.0, 2.0), "2 to 4.6": (2.0, 4.7)}
-SPREADS: dict[str, Literal["none", "learned"]] = {"law taken for exact": "none", "as stated": "learned"}
+EXACT, ERRING, STATED = "law taken for exact", "learnt error", "as stated"
 
 LOW, HIGH = interval_names("eti", 0.9)
 
@@ -43,9 +44,12 @@ best; `cost` is by how much the loss at the stated N exceeds the least, on the p
 of {fits}.
 
 `as stated` is the default of `allocate`: beyond the runs, of the law with its learnt error; inside, half of the draws of
-that, and half of the law taken for exact. This half was chosen on these rows, by the CRPS of log N over the sources, from
-none, half and all, and leads without any one of them. The learnt error's own size was learnt from losses of the same
-sources."""
+that, and half of the law taken for exact. The learnt error's own size was learnt from losses of the same sources."""
+
+CHOICE = """## Which share of draws has the error inside the runs
+
+The half was chosen on these rows. CRPS is that of log N. The share chosen among none, half and all by the CRPS of the other
+sources is {chosen}; 90% intervals of the left-out sources then hold {held:.0%}."""
 
 EXPONENTS = """## Exponents
 
@@ -104,17 +108,28 @@ def minima(rows: pd.DataFrame) -> list[Minimum]:
     return [found for k in range(halvings) if (found := minimum(rows, float(compute.max()) / 2**k))]
 
 
+def stated(fit: bayeslaw.Fit, compute: Sequence[float]) -> dict[str, bayeslaw.planning.Allocation]:
+    """The best N by the law taken for exact, by the law with its learnt error, and as `allocate` states it."""
+    away = fit.extrapolation
+    assert away is not None
+    return {
+        EXACT: bayeslaw.allocate(fit, compute, discrepancy="none", force=True),
+        ERRING: bayeslaw.allocate(away, compute, discrepancy="none", force=True),
+        STATED: bayeslaw.allocate(fit, compute, force=True),
+    }
+
+
 def compared(fit: bayeslaw.Fit, measured: Sequence[Minimum], largest: float) -> list[dict[str, Any]]:
     """Rows that compare what `allocate` states at some measured best N with these."""
     rows = []
-    for spread, discrepancy in SPREADS.items():
-        stated = bayeslaw.allocate(fit, [m.compute for m in measured], discrepancy=discrepancy, force=True).N
-        for m, draws in zip(measured, np.log(stated).T, strict=True):
+    for spread, allocation in stated(fit, [m.compute for m in measured]).items():
+        for m, draws in zip(measured, np.log(allocation.N).T, strict=True):
             error = float(np.median(draws)) - m.log_n
             cost = float(np.expm1(m.curvature * error**2))
             row: dict[str, Any] = {"spread": spread, "reach": np.log(m.compute / largest), "error": abs(error), "cost": cost}
             row["width"] = float(np.exp(np.ptp(np.quantile(draws, [0.05, 0.95]))))
             noisy = draws + np.random.default_rng(0).normal(0.0, m.se, draws.size)
+            row["crps"] = float(crps(np.array([m.log_n]), noisy[:, None])[0])
             off = abs(float((noisy < m.log_n).mean()) - 0.5)
             rows.append(row | {f"in {p:.0%}": off < p / 2 for p in PROBABILITIES})
     return rows
@@ -143,10 +158,9 @@ def exponents(fit: bayeslaw.Fit, measured: Sequence[Minimum]) -> dict[str, str]:
     x = x - x.mean()
     slope = float(x @ y / (x @ x))
     se = float(np.sqrt(((y - y.mean() - slope * x) ** 2).sum() / (x.size - 2) / (x @ x)))
-    compute = [m.compute for m in measured]
     shown = {"measured": f"{slope:.3f} ({se:.3f})"}
-    for spread, discrepancy in SPREADS.items():
-        row = bayeslaw.allocate(fit, compute, discrepancy=discrepancy, force=True).powers().loc["N_exponent"]
+    for spread, allocation in stated(fit, [m.compute for m in measured]).items():
+        row = allocation.powers().loc["N_exponent"]
         shown[spread] = f"{row['median']:.3f} [{row[LOW]:.3f}, {row[HIGH]:.3f}]"
     return shown
 
@@ -159,27 +173,46 @@ def line(rows: pd.DataFrame) -> dict[str, str]:
     return {"n": str(len(rows))} | shown | {"90% interval, high / low": f"{means['width']:.2f}", "cost": f"{means['cost']:.2%}"}
 
 
+def choice(inside: pd.DataFrame) -> str:
+    """The CRPS and the shares in 90% intervals by source and spread, and what would be chosen by the other sources."""
+    crpss, held = (inside.pivot_table(name, "source", "spread") for name in ("crps", "in 90%"))
+    chosen = {source: str(crpss.drop(source).mean().idxmin()) for source in crpss.index}
+    left = np.mean([held.loc[source, spread] for source, spread in chosen.items()])
+    shares = {EXACT: "none", STATED: "half", ERRING: "all"}
+    counts = pd.Series(chosen).map(shares).value_counts()
+    text = CHOICE.format(chosen=", ".join(f"{name} for {n}" for name, n in counts.items()), held=left)
+    rows = [
+        {"source": source}
+        | {f"CRPS, {share}": f"{crpss.loc[source, spread]:.3f}" for spread, share in shares.items()}
+        | {f"in 90%, {share}": f"{held.loc[source, spread]:.0%}" for spread, share in shares.items()}
+        for source in crpss.index
+    ]
+    means = {"source": "mean"} | {f"CRPS, {share}": f"{crpss[spread].mean():.3f}" for spread, share in shares.items()}
+    means |= {f"in 90%, {share}": f"{held[spread].mean():.0%}" for spread, share in shares.items()}
+    return f"{text}\n\n{markdown_table([*rows, means])}\n"
+
+
 def main() -> None:
     tasks = [(s, n, runs_of(s, t), part) for s, n, t in tables() for part in PARTS if minima(runs_of(s, t))]
     with ProcessPoolExecutor(2) as pool:
         rows = pd.DataFrame([row for part in pool.map(work, tasks) for row in part])
+    rows["where"] = np.where(rows["reach"] > REACHES["inside"][1], "beyond", "inside")
     fits = rows.drop_duplicates(["source", "ladder", "part"])
     measured = {(s, n): len(minima(t)) for s, n, t, _ in tasks}
-    about = {"measured": sum(measured.values()), "ladders": len(measured), "cases": len(rows) // len(SPREADS)}
+    about = {"measured": sum(measured.values()), "ladders": len(measured), "cases": int((rows["spread"] == STATED).sum())}
     print(f"# The best N at a compute, against what public ladders measured\n\n{banner('best_sizes')}\n")
     print(HEAD.format(known=KNOWN, failed=int((~fits["passed"].astype(bool)).sum()), fits=len(fits), **about))
     body = []
     for reach, (low, high) in REACHES.items():
-        for spread in SPREADS:
+        for spread in (EXACT, STATED):
             some = rows[(rows["spread"] == spread) & rows["reach"].between(low, high)]
             body.append({"reach": reach, "spread": spread, "sources": str(some["source"].nunique())} | line(some))
     print(f"\n{markdown_table(body)}\n\nBy source, as stated:\n")
-    rows["where"] = np.where(rows["reach"] > REACHES["inside"][1], "beyond", "inside")
-    groups = rows[rows["spread"] == "as stated"].groupby(["source", "where"])
+    groups = rows[rows["spread"] == STATED].groupby(["source", "where"])
     print(markdown_table([{"source": str(source), "runs": str(where)} | line(own) for (source, where), own in groups]))
-    print(f"\n{EXPONENTS}")
+    print(f"\n{choice(rows[rows['where'] == 'inside'])}\n{EXPONENTS}")
     known = fits.dropna(subset="measured").astype(str)
-    print(markdown_table([{k: row[k] for k in ("source", "ladder", "measured", *SPREADS)} for _, row in known.iterrows()]))
+    print(markdown_table([{k: row[k] for k in ("source", "ladder", "measured", EXACT, STATED)} for _, row in known.iterrows()]))
 
 
 if __name__ == "__main__":
