@@ -19,7 +19,7 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, res
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
-from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns
+from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns, with_settings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
 from bayeslaw.data.logs.printed import is_printed, read_printed
@@ -147,9 +147,23 @@ def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) ->
     names = _distinct(names, paths)
     logs = [_read(path, name, known, run, given) for (path, known, run), name in zip(files, names, strict=True)]
     named_by = {"tensorboard": lambda path: path.parent, "trainer": run_folder}  # a run that no column names; else the file's stem
-    of_runs = [named_by.get(log.kind, lambda p: p.with_suffix(""))(path) for path, log in zip(paths, logs, strict=True)]
+    of_runs = [
+        log.folder or named_by.get(log.kind, lambda p: p.with_suffix(""))(path.absolute())
+        for path, log in zip(paths, logs, strict=True)
+    ]
     runs = _distinct([log.run for log in logs], of_runs)
-    return [replace(log, run=run) for log, run in zip(logs, runs, strict=True)]
+    return _with_settings([replace(log, run=run) for log, run in zip(logs, runs, strict=True)], of_runs, given)
+
+
+def _with_settings(logs: list[Log], folders: list[Path], given: LogMap) -> list[Log]:
+    """Add the settings of runs to their entries; those in a folder without entries are of the run in the folder above it."""
+    entries = {folder for log, folder in zip(logs, folders, strict=True) if len(log.frame)}
+    settings = dict[Path, dict[str, object]]()
+    for log, folder in zip(logs, folders, strict=True):
+        settings.setdefault(folder if folder in entries else folder.parent, {}).update(log.settings)
+    of_runs = [settings.get(folder, {}) if len(log.frame) else {} for log, folder in zip(logs, folders, strict=True)]
+    kept = [(log, of) for log, of in zip(logs, of_runs, strict=True) if of or not log.settings]
+    return [with_settings(log, of, {*given.columns, *given.losses}) for log, of in kept] or logs
 
 
 def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]]:
@@ -253,7 +267,9 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collec
     known = {*frame, *given.constants, *(name for values in given.runs.values() for name in values)}
     wanted = [*(["N"] if "N" not in known else []), *(["D"] if known.isdisjoint(("D", "tokens_per_step", "batch", "atpp")) else [])]
     raw = pd.concat([log.frame for log in logs], ignore_index=True) if len(logs) > 1 else logs[0].frame
-    raw = raw[[c for c in raw if c not in given.columns]]
+    unread = pd.DataFrame([log.unread for log in logs if log.unread])
+    raw = pd.concat([raw, unread[[c for c in unread if c not in raw]]], ignore_index=True)
+    raw = raw[[c for c in raw if c not in (*given.columns, "_time")]]
     if not any(str(c).startswith(LOSS) for c in frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
         training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)

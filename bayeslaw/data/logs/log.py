@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.columns import LOGS, is_setting, key, resolve
+from bayeslaw.core.text import counted, listed
+from bayeslaw.data.columns import LOGS, TEXT, is_setting, key, resolve
 
 STEPS = ("step", *LOGS["step"])  # the trainer's own count
 LOGGER_STEPS = ("_step",)  # the logger's count
@@ -56,6 +58,10 @@ class Log:
         The column of steps, and those of losses with their domains, where the kind of file fixes them.
     bare_loss : bool
         Whether a column `loss` is a validation loss.
+    settings, folder : mapping, and path or None
+        What the run was started with, such as N, by name; the folder of the run, where it isn't that of the file.
+    unread : mapping
+        The last number of each scalar that was not read, by its tag.
     """
 
     name: str
@@ -66,6 +72,32 @@ class Log:
     losses: Mapping[str, str | None] | None = None
     bare_loss: bool = True
     notes: tuple[str, ...] = field(default=())
+    settings: Mapping[str, object] = field(default_factory=dict)
+    folder: Path | None = None
+    unread: Mapping[str, float] = field(default_factory=dict)
+
+
+def with_settings(log: Log, settings: Mapping[str, object], named: Collection[str] = ()) -> Log:
+    """Return a log whose entries all have those settings of its run that we know by their names, as columns `hparams.NAME`.
+
+    Tokens are what the run was planned for, so they are those of an evaluation only where the run has a single step.
+
+    Parameters
+    ----------
+    log, settings : Log and mapping
+    named : collection of str
+        Columns whose meaning the user gives: these settings are used whatever their names.
+    """
+    several = log.step is not None and log.frame[log.step].unique().size > 1
+    never = {*TEXT["logs"], *(("D", "atpp", "flops") if several else ())}
+    columns = {f"hparams.{name}": value for name, value in settings.items()}
+    known = {c for c in columns if c in named or ((of := resolve(c, "logs")) and of[0] not in never)}
+    frame = log.frame.assign(
+        **{c: pd.Series([columns[c]] * len(log.frame), log.frame.index, object) for c in columns if c in known}
+    )
+    left = [repr(name) for name in settings if f"hparams.{name}" not in known]
+    notes = [f"{log.name}: {counted(len(left), 'setting')} of the run not used ({listed(left, 4)})"] if left else []
+    return replace(log, frame=frame, notes=(*log.notes, *notes))
 
 
 @dataclass(frozen=True)
