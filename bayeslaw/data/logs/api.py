@@ -190,7 +190,7 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
             return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
         text = decoded(path, name)
         if kind == "text" or (kind is None and not given.delimiter and not is_json(text) and is_printed(text)):
-            return read_printed(text, name, path.stem)
+            return read_printed(text, name, path.stem, given.constants.get("eval_interval"))
         if kind in ("trainer", "jsonl") or (kind is None and JSON.match(text)):
             return read_json(path, name, kind)
         return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})

@@ -1,11 +1,17 @@
-"""Lines that a training program prints: `step 500: train loss 3.1, val loss 3.2`, and others that name a step and quantities."""
+"""Lines that a training program prints: `step 500: train loss 3.1, val loss 3.2`, and others that name a step and quantities.
+
+Some programs print a block: a line with the step, such as `[step=500/9000,epoch=1]`, and below it one quantity a line, indented.
+"""
 
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 import pandas as pd
 
@@ -18,7 +24,8 @@ from bayeslaw.data.logs.text import DELIMITERS
 _NAME = r"(?:[a-z][\w/.()-]*[ ]+){0,2}[a-z][\w/.()-]*"
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?(?:nan|inf)"
 _STEP = re.compile(  # step 500, iteration 200/ 1000, step:125/5100, s:250
-    r"(?<![\w/.-])(?P<word>global[_ ]step|steps?|iteration|iter|update|s(?=:))\s*[:=]?\s*(?P<step>\d{1,3}(?:,\d{3})+|\d+)(?![\w.])"
+    r"(?<![\w/.-])(?P<word>global[_ ]step|steps?|iteration|iter|update|s(?=:))\s*[:=]?\s*"
+    r"(?P<step>\d{1,3}(?:,\d{3})+|\d+)(?:\.0+)?(?![\w.])"
     r"(?:\s*/\s*[\d,]+)?",
     re.IGNORECASE,
 )
@@ -29,11 +36,17 @@ _PAIR = re.compile(  # val loss 3.2, lr: 3e-4, tokens_seen=1.2B; 12ms and 3.4GB 
 _BY_STEP = re.compile(rf"^(?P<step>\d+) (?P<name>train|val) (?P<value>{_NUMBER})$")  # 250 val 5.9
 _OF_VALIDATION = re.compile(r"(?<![a-z/._-])(?:validat(?:ion|e)|eval(?:uation)?|val)(?![a-z/.-])", re.IGNORECASE)
 _OF_TEST = re.compile(r"\bon test set\b", re.IGNORECASE)
-_LOSS = re.compile(r"^(?:lm )?loss(?: value)?$", re.IGNORECASE)
+_LOSS = re.compile(r"^(?:lm[ _])?loss(?: value)?$", re.IGNORECASE)
+# Of blocks: the line with the step, [step=500/9000,epoch=1] or [batch=500/9000]; one quantity, indented; the head of an evaluation.
+_HEAD = re.compile(r"\[(?P<word>step|batch)=(?P<step>\d+)(?:/[^,\]]*)?[,\]]")
+_QUANTITY = re.compile(rf"^\s+(?:(?:Train|Eval) )?(?P<name>[^\s=:][^=:]*)[=:]\s*(?P<value>{_NUMBER})\s*$", re.IGNORECASE)
+_OF_EVALUATION = re.compile(r"\bevals?\b|\bevaluation\b", re.IGNORECASE)
+_EVALUATING = re.compile(r"\[eval=")  # [eval=lm,step=5/20] counts the batches of an evaluation
+_BAR = re.compile(r"\d%\||=\s*\d")  # in a line that is no header of a table
 _SHORT = {"tel": "val loss", "trl": "train loss"}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 Entry = tuple[dict[str, str], dict[str, str]]  # the steps of a line by their word, and its quantities by their names
-_ORDER = ("step", "steps", "global_step", "iteration", "iter", "update", "s")
+_ORDER = ("step", "steps", "global_step", "iteration", "iter", "update", "s", "batch")
 
 
 def is_printed(text: str) -> bool:
@@ -43,10 +56,11 @@ def is_printed(text: str) -> bool:
         lines
         and not lines[0].startswith("{")
         and not _entry(lines[0])
+        and not _BAR.search(lines[0])
         and any(_rows_alike(lines[:20], mark) for mark in DELIMITERS)
     ):
         return False
-    return any(_entry(line) or any(map(_is_validation, _pairs(line))) for line in lines)
+    return any(True for _, steps, pairs in _entries(lines) if steps or any(map(_is_validation, pairs)))
 
 
 def _rows_alike(lines: list[str], mark: str) -> bool:
@@ -58,27 +72,46 @@ def _rows_alike(lines: list[str], mark: str) -> bool:
     return len(counts) == 1 and 1 not in counts
 
 
-def read_printed(text: str, name: str, run: str) -> Log:
+def read_printed(text: str, name: str, run: str, eval_interval: float | None = None) -> Log:
     """Read the lines that name a step and a loss or another quantity that we know.
 
     Parameters
     ----------
     text, name, run : str
         What the program printed, the file's name in messages, and that of its run.
+    eval_interval : float, optional
+        Steps between evaluations, by which those are placed that name no step.
     """
-    rows, without = dict[int, Entry](), list[int]()
-    for number, line in enumerate(_lines(text), 1):
-        if entry := _entry(line):
-            rows[number] = entry
-        elif not _steps(line) and any(map(_is_validation, _pairs(line))):
-            without.append(number)
-    word = _count(list(rows.values()), without, name)
+    rows, without = dict[int, Entry](), dict[int, dict[str, str]]()
+    for number, steps, pairs in _entries(_lines(text)):
+        if steps:
+            rows[number] = steps, pairs
+        elif any(map(_is_validation, pairs)):
+            without[number] = pairs
+    notes = list[str]()
+    by_interval = bool(without) and not any(any(map(_is_validation, pairs)) for _, pairs in rows.values())
+    word = _count(list(rows.values()), list(without) if by_interval else [], eval_interval, name)
     kept = {number: {word: steps[word]} | pairs for number, (steps, pairs) in rows.items() if word in steps}
-    notes = [f"{name}: the lines that name a step ({word}) and a loss or rate are read"]
+    if by_interval and eval_interval is not None:
+        kept = _placed(kept, without, word, eval_interval, name)
+        notes.append(f"{name}: evaluations name no step; each is of the next multiple of {eval_interval:g} steps ({word})")
+    else:
+        notes.append(f"{name}: the lines that name a step ({word}) and a loss or rate are read")
     if others := {w for steps, _ in rows.values() if word not in steps for w in steps}:
-        left = counted(len(rows) - len(kept), "line")
+        left = counted(sum(word not in steps for steps, _ in rows.values()), "line")
         notes.append(f"{name}: {left} with another count ({listed(sorted(others))}) left out, which may be no step")
-    if without:
+    if other := next(
+        ((steps[word], w, steps[w]) for steps, _ in rows.values() if word in steps for w in steps if steps[w] != steps[word]), None
+    ):
+        notes.append(
+            f"{name}: {word} {other[0]} is {other[1]} {other[2]}; steps are the first, so tokens_per_step is of one {word}"
+        )
+    if repeats := _without_carried(list(kept.values())):
+        notes.append(
+            f"{name}: {counted(repeats, 'line')} that repeat the validation loss of the line before left out: such programs go on "
+            "printing the last one, so a loss is of an evaluation at or shortly before the step that it is read at"
+        )
+    if without and not by_interval:
         notes.append(f"{name}: {counted(len(without), 'validation loss')} in lines without a step left out")
     columns = list(dict.fromkeys(c for row in kept.values() for c in row))
     frame = pd.DataFrame({c: pd.Series([row.get(c) for row in kept.values()], dtype=object) for c in columns})
@@ -86,14 +119,17 @@ def read_printed(text: str, name: str, run: str) -> Log:
     return Log(name, "text", frame, run, step=word, bare_loss=False, notes=tuple(notes))
 
 
-def _count(entries: list[Entry], without: list[int], name: str) -> str:
-    """Return the word of the count that evaluations are logged by; `without` are lines of validation losses without a step."""
+def _count(entries: list[Entry], without: list[int], interval: float | None, name: str) -> str:
+    """Return the word of the count that evaluations are logged by; `without` are lines of validation losses if none has a step."""
     evaluations = [steps for steps, pairs in entries if any(map(_is_validation, pairs))]
-    if without and not evaluations:
+    if without and (interval is None or not entries):
+        state = (
+            "Give the steps between evaluations, --set eval_interval=500 (eval_interval=500), or import" if entries else "Import"
+        )
         raise BayeslawError(
             f"{name}: its validation losses stand in lines that name no step (such as line {without[0]}), so which step they are "
-            "of is not known. Import a log in which each does, such as the log file, table or trainer_state.json that the program "
-            "writes.",
+            f"of is not known. {state} a log in which each does, such as the log file, table or trainer_state.json that the "
+            "program writes.",
             code="losses-without-steps",
         )
     counts = Counter(word for steps in evaluations or [steps for steps, _ in entries] for word in steps)
@@ -103,9 +139,67 @@ def _count(entries: list[Entry], without: list[int], name: str) -> str:
     return min(counts, key=lambda word: (-counts[word], _ORDER.index(word)))
 
 
+def _placed(
+    kept: dict[int, dict[str, str]], without: dict[int, dict[str, str]], word: str, interval: float, name: str
+) -> dict[int, dict[str, str]]:
+    """Add evaluations at the multiple of the interval that is next to the step printed before them.
+
+    A program prints its evaluation after the step's own line, or some steps before that, when it prints steps together.
+    """
+    if interval < 1 or interval % 1:
+        raise BayeslawError(f"eval_interval is {interval:g}; it must be a whole number of steps from 1.", code="not-a-whole-number")
+    steps, before = dict[int, str](), 0
+    for number in sorted({*kept, *without}):
+        if number in kept:
+            before = int(kept[number][word].replace(",", ""))
+            continue
+        at = math.ceil(before / interval) * int(interval)
+        if 2 * (at - before) > interval:
+            raise BayeslawError(
+                f"{name}: the evaluation in line {number} is printed after {word} {before}, and the next multiple of eval_interval "
+                f"({interval:g}) is {at}: give the interval at which the run was evaluated.",
+                code="not-the-interval",
+            )
+        steps[number] = str(at)
+    return dict(sorted({**kept, **{number: {word: steps[number]} | pairs for number, pairs in without.items()}}.items()))
+
+
+def _without_carried(rows: list[dict[str, str]]) -> int:
+    """Remove validation losses that lines of training repeat from the line before, and return how many.
+
+    So do progress bars of PyTorch Lightning, until the next evaluation; lines before the first one have none. In a log in which
+    only evaluations name validation losses, other lines lie between two of them.
+    """
+    carried = list[tuple[dict[str, str], str]]()
+    for column in {c for row in rows for c in row if _is_validation(c)}:
+        for training in {c for row in rows if column in row for c in row if "loss" in key(c) and not _is_validation(c)}:
+            lines = [row for row in rows if training in row]
+            if all(column in row for row in lines):
+                continue
+            carried += [(row, column) for last, row in pairwise(lines) if column in row and row[column] == last.get(column)]
+    for row, column in carried:
+        row.pop(column, None)
+    return len({id(row) for row, _ in carried})
+
+
 def _lines(text: str) -> list[str]:
     """Return the lines of a text, each state of a progress bar as one, without colours."""
     return re.split(r"\r\n|\r|\n", _COLOURS.sub("", text))
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
+    """Yield lines by their numbers with their steps and quantities, if they have a quantity that we know; a block is one line."""
+    at, steps, pairs, prefix = 0, dict[str, str](), dict[str, str](), ""
+    for number, line in enumerate([*lines, ""], 1):
+        if (quantity := _QUANTITY.match(line)) and not _steps(line) and at:
+            name = quantity["name"].strip()
+            pairs.setdefault(name if "eval" in key(name) else prefix + name, quantity["value"])
+            continue
+        if any(map(_is_known, pairs)):
+            yield at, steps, pairs
+        entry, head = _entry(line), _HEAD.search(line)
+        at, prefix = number, "eval/" if not head and _OF_EVALUATION.search(line) else ""
+        steps, pairs = entry or ({head["word"]: head["step"]} if head else {}, {} if head else _pairs(line))
 
 
 def _entry(line: str) -> Entry | None:
@@ -118,6 +212,8 @@ def _entry(line: str) -> Entry | None:
 
 
 def _steps(line: str) -> dict[str, str]:
+    if _EVALUATING.search(line):
+        return {}
     return {key(match["word"]): match["step"] for match in reversed([*_STEP.finditer(line)])}
 
 
