@@ -22,6 +22,7 @@ from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_fold
 from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns, with_settings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
+from bayeslaw.data.logs.mlflow import is_store, read_store
 from bayeslaw.data.logs.printed import is_printed, read_printed
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
 from bayeslaw.data.logs.text import decoded, read_text
@@ -67,8 +68,8 @@ def import_runs(
     Parameters
     ----------
     sources : path or sequence of paths
-        Files, or folders with event files of TensorBoard or with trainer_state.json.
-    kind : {'wandb', 'tensorboard', 'trainer', 'jsonl', 'text', 'wide', 'table'}, optional
+        Files, or folders with event files of TensorBoard, with runs of MLflow or with trainer_state.json.
+    kind : {'wandb', 'tensorboard', 'mlflow', 'trainer', 'jsonl', 'text', 'wide', 'table'}, optional
         The kind of all sources; by default inferred from their contents.
     map : path or mapping, optional
         The meanings of columns that their names do not show; see `bayeslaw.data.logs.mapping.read_mapping`.
@@ -133,11 +134,19 @@ def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) ->
     """Read the logs in files and folders."""
     if not sources:
         raise BayeslawError("Give a file or folder to import.", code="no-source")
-    files: list[tuple[Path, str | None, str]] = []
+    files, of_stores = list[tuple[Path, str | None, str]](), list[Log]()
     for source in map(Path, sources):
         if not source.exists():
             raise BayeslawError(f"There is no file or folder {source}.", code="no-such-file")
-        files += _inside(source, kind) if source.is_dir() else [(source, kind, "")]
+        if kind in (None, "mlflow") and is_store(source):
+            of_stores += read_store(source, {*given.columns, *given.losses})
+        else:
+            files += _inside(source, kind) if source.is_dir() else [(source, kind, "")]
+    return [*of_stores, *_of_files(files, given)]
+
+
+def _of_files(files: list[tuple[Path, str | None, str]], given: LogMap) -> list[Log]:
+    """Read the logs in files, with the kind and run of each."""
     paths = [path for path, _, _ in files]
     resolved = [path.resolve() for path in paths]
     if twice := [path for i, path in enumerate(paths) if resolved[i] in resolved[:i]]:
@@ -179,8 +188,8 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
         return [(p, "tensorboard", folder.absolute().name if run == "." else run) for p, run in zip(events, runs, strict=True)]
     if states and kind in (None, "trainer"):
         return [(path, "trainer", "") for path in states]
-    wanted = {"tensorboard": "event files of TensorBoard", "trainer": "trainer_state.json"}
-    missing = wanted.get(kind or "", "event files of TensorBoard and no trainer_state.json")
+    wanted = {"tensorboard": "event files of TensorBoard", "trainer": "trainer_state.json", "mlflow": "runs of MLflow"}
+    missing = wanted.get(kind or "", "event files of TensorBoard, no runs of MLflow and no trainer_state.json")
     raise BayeslawError(f"{folder} has no {missing}; name its files, such as {folder}/*.jsonl.", code="no-logs")
 
 

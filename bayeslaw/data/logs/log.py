@@ -59,7 +59,7 @@ class Log:
     bare_loss : bool
         Whether a column `loss` is a validation loss.
     settings, folder : mapping, and path or None
-        What the run was started with, such as N, by name; the folder of the run, where it isn't that of the file.
+        What the run was started with, as columns such as `hparams.lr`; the folder of the run, where it isn't that of the file.
     unread : mapping
         The last number of each scalar that was not read, by its tag.
     """
@@ -78,7 +78,7 @@ class Log:
 
 
 def with_settings(log: Log, settings: Mapping[str, object], named: Collection[str] = ()) -> Log:
-    """Return a log whose entries all have those settings of its run that we know by their names, as columns `hparams.NAME`.
+    """Return a log whose entries all have those settings of its run, as columns, that we know by their names.
 
     Tokens are what the run was planned for, so they are those of an evaluation only where the run has a single step.
 
@@ -90,12 +90,11 @@ def with_settings(log: Log, settings: Mapping[str, object], named: Collection[st
     """
     several = log.step is not None and log.frame[log.step].unique().size > 1
     never = {*TEXT["logs"], *(("D", "atpp", "flops") if several else ())}
-    columns = {f"hparams.{name}": value for name, value in settings.items()}
-    known = {c for c in columns if c in named or ((of := resolve(c, "logs")) and of[0] not in never)}
+    known = {c for c in settings if c in named or ((of := resolve(c, "logs")) and of[0] not in never)}
     frame = log.frame.assign(
-        **{c: pd.Series([columns[c]] * len(log.frame), log.frame.index, object) for c in columns if c in known}
+        **{c: pd.Series([settings[c]] * len(log.frame), log.frame.index, object) for c in settings if c in known}
     )
-    left = [repr(name) for name in settings if f"hparams.{name}" not in known]
+    left = [c for c in settings if c not in known]
     notes = [f"{log.name}: {counted(len(left), 'setting')} of the run not used ({listed(left, 4)})"] if left else []
     return replace(log, frame=frame, notes=(*log.notes, *notes))
 

@@ -14,7 +14,7 @@ from bayeslaw.core.toml import parse_toml
 from bayeslaw.core.units import NATS, unit
 from bayeslaw.data.columns import factor, parted
 
-KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "text", "wide", "table")
+KINDS = ("wandb", "tensorboard", "mlflow", "trainer", "jsonl", "text", "wide", "table")
 # What columns may be made of, and what may be given once for a run or for all.
 CONSTANTS = (
     "N", "D", "U", "P", "r", "ptpp", "atpp", "pretrain_tokens", "tokens_per_step", "lr", "checkpoint", "phase", "parent",

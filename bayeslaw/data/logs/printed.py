@@ -154,7 +154,9 @@ def _placed(
             before = int(kept[number][word].replace(",", ""))
             continue
         at = math.ceil(before / interval) * int(interval)
-        if 2 * (at - before) > interval:
+        if number > max(kept) and 4 * (at - before) > interval:
+            at = before  # the evaluation at the end of training
+        if 4 * (at - before) > interval:
             raise BayeslawError(
                 f"{name}: the evaluation in line {number} is printed after {word} {before}, and the next multiple of eval_interval "
                 f"({interval:g}) is {at}: give the interval at which the run was evaluated.",

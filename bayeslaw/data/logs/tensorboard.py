@@ -128,7 +128,7 @@ def _tensor(data: bytes) -> float | None:
 
 
 def hyperparameters(record: bytes) -> dict[str, object]:
-    """Return the hyperparameters of a run from the event that TensorBoard's plugin for them writes, by their names.
+    """Return the hyperparameters of a run from the event that TensorBoard's plugin for them writes, as `hparams.NAME`.
 
     Numbers and texts are returned, None for all else. The numbers of fields are those of the plugin's plugin_data.proto and of
     google.protobuf.Value.
@@ -141,7 +141,7 @@ def hyperparameters(record: bytes) -> dict[str, object]:
                 _, value = _message(entry[2][-1] if entry[2] else b"")
                 number = struct.unpack("<d", value[2][-1])[0] if value[2] else None
                 setting = value[3][-1].decode("utf-8", errors="replace") if value[3] else number
-                settings[entry[1][-1].decode("utf-8", errors="replace")] = setting
+                settings[f"hparams.{entry[1][-1].decode('utf-8', errors='replace')}"] = setting
     return settings
 
 
