@@ -197,6 +197,8 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
             return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
+        if path.suffix.lower() == ".parquet":
+            return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
         text = decoded(path, name)
         if kind == "text" or (kind is None and not given.delimiter and not is_json(text) and is_printed(text)):
             return read_printed(text, name, path.stem, given.constants.get("eval_interval"))

@@ -98,7 +98,13 @@ class GrowingLog:
 
     def _read(self, settled: bool, quiet: bool) -> Imported:
         self._torn = False
-        if settled or self.path.is_dir() or is_event_file(self.path) or is_store(self.path):
+        if (
+            settled
+            or self.path.is_dir()
+            or is_event_file(self.path)
+            or is_store(self.path)
+            or self.path.suffix.lower() == ".parquet"
+        ):
             return self._imported(self.path)
         data = self.path.read_bytes()
         whole = whole_lines(data)

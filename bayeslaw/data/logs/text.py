@@ -1,7 +1,8 @@
-"""Text tables of logs: exports of Weights & Biases, tables with one column for each run, and tables with known column names."""
+"""Tables of logs: exports of Weights & Biases, tables with one column for each run, and tables with known column names."""
 
 from __future__ import annotations
 
+import ast
 import codecs
 import csv
 import io
@@ -16,7 +17,8 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, resolve
-from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, step_column
+from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
+from bayeslaw.data.table import read_parquet
 
 DELIMITERS = (",", "\t", ";")
 PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
@@ -27,7 +29,7 @@ _RUN_METRIC = re.compile(r"^(?P<run>.+) - (?P<metric>\S.*)$")
 
 
 def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, given: Collection[str]) -> Log:
-    """Read a text table; one that may be of several kinds is refused.
+    """Read a table, of text or in Parquet; one that may be of several kinds is refused.
 
     Parameters
     ----------
@@ -40,7 +42,8 @@ def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, gi
         Columns whose meaning the user gives. Such a file is a table, unless they are metrics of a chart's runs, or it is a chart of
         losses and no column of a run is among them.
     """
-    frame, notes = _table(path, name, delimiter)
+    frame, notes = _parquet(path, name) if path.suffix.lower() == ".parquet" else _table(path, name, delimiter)
+    frame = _without_objects(frame)
     columns = [str(c) for c in frame]
     of_runs = {*given} & {pair[1] for c in columns if (pair := _of_run(c))}  # of 'big - eval/ppl'
     as_table = given and not (_is_chart(columns) and not any(_of_run(c) for c in given))
@@ -87,6 +90,51 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     frame = pd.DataFrame(cells[:, keep], columns=[header[i] for i in keep], dtype=object)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     return frame, notes
+
+
+def _parquet(path: Path, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return the cells of a table in Parquet, such as that of a run's history, None where one is empty."""
+    try:
+        frame = read_parquet(path)
+    except (ValueError, OSError) as error:
+        raise BayeslawError(f"{name} can't be read as Parquet: {error}.", code="unreadable-table") from None
+    if not len(frame) or not len(frame.columns):
+        raise BayeslawError(f"{name} has no rows.", code="no-rows")
+    frame = frame.rename(columns=str).astype(object)
+    return frame.where(frame.notna(), None).set_axis(pd.RangeIndex(1, len(frame) + 1, name="row")), []
+
+
+def _without_objects(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with columns `config.N` and so on for a column `config` of objects.
+
+    Weights & Biases' example of an export by its API writes configurations and summaries of runs as Python prints them.
+    """
+    objects = dict[str, list[dict[str, object]]]()
+    for column in map(str, frame):
+        cells = [cell for cell in frame[column] if cell is not None]
+        if cells and all(isinstance(cell, dict) or str(cell).startswith("{") for cell in cells):
+            try:
+                objects[column] = [_object(cell) for cell in frame[column]]
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                continue
+    for column, rows in objects.items():
+        keys = dict.fromkeys(k for row in rows for k in row)
+        parts = {f"{column}.{k}": pd.Series([row.get(k) for row in rows], frame.index, object) for k in keys}
+        frame = pd.concat([frame.drop(columns=column), pd.DataFrame(parts, frame.index)], axis=1)
+    return frame
+
+
+def _object(cell: object, before: str = "") -> dict[str, object]:
+    """Return the values of an object, or of its text, by their names; those in an object within it have both names."""
+    if not isinstance(cell, dict):
+        parsed = ast.literal_eval(re.sub(r"(?<=[:,\[ ])(-?(?:nan|inf))(?=[,}\]])", r"'\1'", "{}" if cell is None else str(cell)))
+        if not isinstance(parsed, dict):
+            raise ValueError("this is no object")
+        cell = parsed
+    flat = dict[str, object]()
+    for name, value in cell.items():
+        flat |= _object(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value}
+    return flat
 
 
 def _no_table(path: Path, name: str, cause: str) -> BayeslawError:
@@ -205,7 +253,7 @@ def _wandb(frame: pd.DataFrame, name: str, stem: str) -> Log:
     for run, metrics in by_run.items():
         part = frame[[step, *metrics]].rename(columns=metrics)
         parts.append(part[part[list(metrics.values())].notna().any(axis=1)].assign(run=run))
-    return Log(name, "wandb", _stacked(parts), "", step, notes=tuple(notes))
+    return Log(name, "wandb", _stacked(parts), "", step if is_step(step) else None, notes=tuple(notes))
 
 
 def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -216,12 +264,13 @@ def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _axis(columns: list[str], name: str) -> str:
-    """Return the column of steps of a chart."""
-    if (step := step_column(columns)) is not None:
+    """Return the column of steps of a chart, or of tokens where those are its x axis."""
+    tokens = [c for c in columns if (of := resolve(c, "logs")) and of[0] == "D"]
+    if (step := step_column(columns) or next(iter(tokens), None)) is not None:
         return step
     time = [c for c in columns if TIMES.match(key(c))]
     cause = f"its x axis is {time[0]}" if time else f"no column counts steps ({', '.join(map(repr, columns)) or 'none is left'})"
-    raise BayeslawError(f"{name}: {cause}. Export it with Step on the x axis.", code="no-steps")
+    raise BayeslawError(f"{name}: {cause}. Export it with Step or tokens_seen on the x axis.", code="no-steps")
 
 
 def _same_as_value(frame: pd.DataFrame, column: str) -> bool:

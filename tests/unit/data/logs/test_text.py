@@ -343,3 +343,44 @@ def test_amounts_in_cells_have_the_marks_of_the_mapping(tmp_path: Path) -> None:
     assert cells(import_runs(written(tmp_path, plain)), "N") == [[410e6], [410e6]]
     with fails("not-a-number", "decimal comma"):
         import_runs(written(tmp_path, 'run,step,val_loss,params\na,1,3.1,"1,3M"\n'))
+
+
+def test_a_chart_over_tokens(tmp_path: Path) -> None:
+    head = "tokens_seen,big - _step,big - eval/loss,big - eval/loss__MIN,big - eval/loss__MAX\n"
+    path = written(tmp_path, head + "1000,10,3.5,3.5,3.5\n2000,20,3.25,3.25,3.25\n")
+    assert cells(import_runs(path), "run", "step", "D", "loss") == [["big", 10, 1000, 3.5], ["big", 20, 2000, 3.25]]
+    path = written(tmp_path, "tokens_seen,big - eval/loss\n1000,3.5\n2000,3.25\n", "b.csv")
+    assert cells(import_runs(path), "run", "D", "loss") == [["big", 1000, 3.5], ["big", 2000, 3.25]]
+
+
+def test_objects_in_cells_are_columns(tmp_path: Path) -> None:
+    rows = [({"eval/loss": 3.5, "_wandb": {"runtime": 3}}, {"n_params": 1e7, "betas": [0.9, 0.95]}, "a")]
+    rows.append(({"eval/loss": float("nan")}, {"n_params": 4e7, "note": "nan, or {x}"}, "b"))
+    path = tmp_path / "project.csv"
+    pd.DataFrame(rows, columns=["summary", "config", "name"]).to_csv(path)
+    with faults(("diverged", 2, "loss")):
+        import_runs(path)
+    assert cells(import_runs(path, nan="drop"), "run", "N", "loss") == [["a", 1e7, 3.5]]
+    # a text in braces that is none stays a text
+    assert cells(import_runs(written(tmp_path, 'run,note,val_loss\na,"{x: 1",3.5\nb,"{1, 2}",3.0\n')), "run", "loss") == [
+        ["a", 3.5], ["b", 3.0],
+    ]  # fmt: skip
+
+
+def test_a_history_in_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "0000.parquet"
+    nan = float("nan")
+    history = {"_step": [0, 1, 2], "_timestamp": [1.0, 2.0, 3.0], "train/global_step": [10, 10, 20], "eval/loss": [nan, 3.5, 3.25]}
+    pd.DataFrame(history | {"train/learning_rate": [0.5, nan, nan]}).to_parquet(path)
+    assert cells(import_runs(path), "run", "step", "loss", "lr") == [["0000", 10, 3.5, 0.5], ["0000", 20, 3.25, None]]
+    path.write_bytes(b"PAR1" + bytes(20))
+    with fails("unreadable-table", "0000.parquet can't be read as Parquet"):
+        import_runs(path)
+    pd.DataFrame({"eval/loss": []}).to_parquet(path)
+    with fails("no-rows"):
+        import_runs(path)
+
+
+def test_tokens_per_step_without_steps_are_noted(tmp_path: Path) -> None:
+    imported = import_runs(written(tmp_path, "run,val_loss,params.tokens_per_step\na,3.5,64\nb,3.0,64\n"))
+    assert noted(imported, "no tokens", "steps are not")
