@@ -305,7 +305,16 @@ def _meanings(log: Log, given: LogMap) -> Meanings:
     words = {
         c for c in columns if (of := resolve(c, "logs")) and of[0] not in TEXT["logs"] and not _some_number(log.frame[c], of[0])
     }
-    of_log = partial(meanings, columns, log.name, given=given.columns, losses=losses, bare_loss=log.bare_loss, words=words)
+    of_log = partial(
+        meanings,
+        columns,
+        log.name,
+        given=given.columns,
+        losses=losses,
+        bare_loss=log.bare_loss,
+        last_values=log.last_values,
+        words=words,
+    )
     meaning = of_log(step=log.step)
     if log.step is None and meaning.step not in (None, *given.columns):
         meaning = of_log(step=_step_of(log.frame, list(meaning.losses), str(meaning.step)))

@@ -289,7 +289,7 @@ def _runs_table(frame: pd.DataFrame, name: str) -> Log:
     if len(unfinished):
         shown = ", ".join(f"{run} ({how})" for run, how in unfinished.head(3).itertuples(index=False))
         notes.append(f"{name}: {counted(len(unfinished), 'run')} did not finish; their last losses are used: {shown}")
-    return Log(name, "wandb", frame, "", notes=tuple(notes))
+    return Log(name, "wandb", frame, "", last_values=True, notes=tuple(notes))
 
 
 def _wide(frame: pd.DataFrame, name: str) -> Log:

@@ -384,3 +384,10 @@ def test_a_history_in_parquet(tmp_path: Path) -> None:
 def test_tokens_per_step_without_steps_are_noted(tmp_path: Path) -> None:
     imported = import_runs(written(tmp_path, "run,val_loss,params.tokens_per_step\na,3.5,64\nb,3.0,64\n"))
     assert noted(imported, "no tokens", "steps are not")
+
+
+def test_a_table_of_runs_has_the_learning_rate_that_was_set(tmp_path: Path) -> None:
+    text = "Name,State,config.lr,train/learning_rate,val/loss\na,finished,0.5,0,3.5\nb,finished,0.25,0,3.0\n"
+    assert cells(import_runs(written(tmp_path, text)), "lr") == [[0.5], [0.25]]
+    text = "run,step,config.lr,train/learning_rate,val/loss\na,1,0.5,0.25,3.5\na,2,0.5,0.125,3.0\n"
+    assert cells(import_runs(written(tmp_path, text, "b.csv")), "lr") == [[0.25], [0.125]]
