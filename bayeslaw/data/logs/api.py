@@ -197,6 +197,9 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
             return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
+        if path.suffix == ".wandb":
+            message = f"{name} is the binary file in which Weights & Biases keeps a run: export its history, as CSV or JSON lines."
+            raise BayeslawError(message, code="not-an-export")
         if path.suffix.lower() == ".parquet":
             return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
         text = decoded(path, name)

@@ -41,10 +41,13 @@ class _Run:
 
 def is_store(path: Path) -> bool:
     """Whether a path is a folder with runs, or one run, of MLflow, or a database of SQLite."""
-    if path.is_dir():
-        return next(_folders(path), None) is not None
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+    try:
+        if path.is_dir():
+            return next(_folders(path), None) is not None
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:  # which is said where the file is read
+        return False
 
 
 def read_store(path: Path, columns: Collection[str]) -> list[Log]:
@@ -56,7 +59,10 @@ def read_store(path: Path, columns: Collection[str]) -> list[Log]:
     columns : collection of str
         Columns whose meaning the user gives; those of parameters are called `params.NAME`.
     """
-    stored = [_run(folder) for folder in _folders(path)] if path.is_dir() else _database(path)
+    try:
+        stored = [_run(folder) for folder in _folders(path)] if path.is_dir() else _database(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BayeslawError(f"{path} can't be read as a store of MLflow: {error}.", code="unreadable-store") from None
     runs = [run for run in stored if run.metrics and not run.deleted]
     if not runs:
         raise BayeslawError(f"{path} is a store of MLflow without a run that logs metrics.", code="no-rows")
@@ -134,11 +140,12 @@ def _database(path: Path) -> list[_Run]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
             runs = store.execute(_RUNS).fetchall()
-            for run, *row in store.execute("SELECT run_uuid, key, value, timestamp, step, is_nan FROM metrics"):
-                metrics.setdefault(run, []).append((row[0], np.inf if row[4] else _value(row[1]), row[2], row[3]))
+            for run, key, value, nan, *at in store.execute("SELECT run_uuid, key, value, is_nan, timestamp, step FROM metrics"):
+                time, step = map(int, at)
+                metrics.setdefault(run, []).append((str(key), np.inf if nan else _value(float(value)), time, step))
             for run, key, value in store.execute("SELECT run_uuid, key, value FROM params"):
                 params.setdefault(run, {})[key] = value
-    except sqlite3.Error as error:
+    except (sqlite3.Error, TypeError, ValueError) as error:
         message = f"{path.name} is a database of SQLite, and can't be read as one of MLflow: {error}."
         raise BayeslawError(message, code="no-store") from None
     return [

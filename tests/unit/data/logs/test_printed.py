@@ -181,6 +181,11 @@ def test_an_evaluation_before_the_first_step_is_of_step_0(tmp_path: Path) -> Non
     assert cells(import_runs(written(tmp_path, text, "a.out"), eval_interval=250), "step", "loss") == [[0, 10.5], [250, 5.25]]
 
 
+def test_the_evaluation_at_the_end_is_of_the_last_step(tmp_path: Path) -> None:
+    text = "step 250 | loss: 5.5\nval loss: 5.25\nstep 300 | loss: 5.0\nval loss: 4.75\n"
+    assert cells(import_runs(written(tmp_path, text, "a.out"), eval_interval=250), "step", "loss") == [[250, 5.25], [300, 4.75]]
+
+
 def test_equal_losses_of_two_evaluations_both_count(tmp_path: Path) -> None:
     text = "".join(f"step {s}: train loss 3.1{', val loss 3.2' if s % 2 == 0 else ''}\n" for s in range(1, 5))
     assert cells(import_runs(written(tmp_path, text, "a.out")), "step", "loss") == [[2, 3.2], [4, 3.2]]
