@@ -114,8 +114,11 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _logged(file: Path, metric: str) -> Iterator[tuple[str, float, int, int]]:
-    """Yield the values of a metric from its file, whose lines are milliseconds, value and step; older ones lack the step."""
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    """Yield the values of a metric from its file, whose lines are milliseconds, value and step; older ones lack the step.
+
+    A last line without an end is being written.
+    """
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n")[:-1], 1):
         try:
             time, value, *rest = line.split()
             yield metric, _value(float(value)), int(time), int(rest[0]) if rest else 0

@@ -37,8 +37,9 @@ _BY_STEP = re.compile(rf"^(?P<step>\d+) (?P<name>train|val) (?P<value>{_NUMBER})
 _OF_VALIDATION = re.compile(r"(?<![a-z/._-])(?:validat(?:ion|e)|eval(?:uation)?|val)(?![a-z/.-])", re.IGNORECASE)
 _OF_TEST = re.compile(r"\bon test set\b", re.IGNORECASE)
 _LOSS = re.compile(r"^(?:lm[ _])?loss(?: value)?$", re.IGNORECASE)
-# Of blocks: the line with the step, [step=500/9000,epoch=1] or [batch=500/9000]; one quantity, indented; the head of an evaluation.
-_HEAD = re.compile(r"\[(?P<word>step|batch)=(?P<step>\d+)(?:/[^,\]]*)?[,\]]")
+# Of blocks: the line with the step, [step=500/9000,epoch=1], [batch=500/9000] or [epoch=2][batch=50/900], where batches are those
+# of an epoch; one quantity, indented; the head of an evaluation.
+_HEAD = re.compile(r"(?:\[epoch=(?P<epoch>\d+)\])?\[(?P<word>step|batch)=(?P<step>\d+)(?:/(?P<of>\d+)|/[^,\]]*)?[,\]]")
 _QUANTITY = re.compile(rf"^\s+(?:(?:Train|Eval) )?(?P<name>[^\s=:][^=:]*)[=:]\s*(?P<value>{_NUMBER})\s*$", re.IGNORECASE)
 _OF_EVALUATION = re.compile(r"\bevals?\b|\bevaluation\b", re.IGNORECASE)
 _EVALUATING = re.compile(r"\[eval=")  # [eval=lm,step=5/20] counts the batches of an evaluation
@@ -172,13 +173,13 @@ def _without_carried(rows: list[dict[str, str]]) -> int:
     So do progress bars of PyTorch Lightning, until the next evaluation; lines before the first one have none. In a log in which
     only evaluations name validation losses, other lines lie between two of them.
     """
-    carried = list[tuple[dict[str, str], str]]()
-    for column in {c for row in rows for c in row if _is_validation(c)}:
-        for training in {c for row in rows if column in row for c in row if "loss" in key(c) and not _is_validation(c)}:
-            lines = [row for row in rows if training in row]
-            if all(column in row for row in lines):
-                continue
-            carried += [(row, column) for last, row in pairwise(lines) if column in row and row[column] == last.get(column)]
+    carried, names = list[tuple[dict[str, str], str]](), dict.fromkeys(c for row in rows for c in row)
+    of_validation = [c for c in names if _is_validation(c)]
+    for training in (c for c in names if "loss" in key(c) and c not in of_validation):
+        lines = [row for row in rows if training in row]
+        for column in of_validation:
+            if not all(column in row for row in lines):
+                carried += [(row, column) for last, row in pairwise(lines) if row.get(column, "") == last.get(column)]
     for row, column in carried:
         row.pop(column, None)
     return len({id(row) for row, _ in carried})
@@ -201,7 +202,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[int, dict[str, str], dict[str, 
             yield at, steps, pairs
         entry, head = _entry(line), _HEAD.search(line)
         at, prefix = number, "eval/" if not head and _OF_EVALUATION.search(line) else ""
-        steps, pairs = entry or ({head["word"]: head["step"]} if head else {}, {} if head else _pairs(line))
+        steps, pairs = entry or (_head(head), {}) if head else entry or ({}, _pairs(line))
 
 
 def _entry(line: str) -> Entry | None:
@@ -211,6 +212,11 @@ def _entry(line: str) -> Entry | None:
     if not (steps := _steps(line)):
         return None
     return (steps, pairs) if any(map(_is_known, pairs := _pairs(line))) else None
+
+
+def _head(match: re.Match[str]) -> dict[str, str]:
+    before = (int(match["epoch"]) - 1) * int(match["of"]) if match["epoch"] and match["of"] else 0
+    return {match["word"]: str(before + int(match["step"]))}
 
 
 def _steps(line: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.logs.growing import GrowingLog
 from tests.errors import fails, faults
 from tests.logs import cells, noted
 from tests.stores import Store, filed, in_a_database, in_files
@@ -108,3 +109,22 @@ def test_the_binary_file_of_weights_and_biases_is_refused_by_name(tmp_path: Path
     (tmp_path / "run-1.wandb").write_bytes(b":W&B\xbe\xef")
     with fails("not-an-export", "export its history"):
         import_runs(tmp_path / "run-1.wandb")
+
+
+def test_a_store_that_grows(tmp_path: Path) -> None:
+    path = in_files(tmp_path, [("a", "big", "active", {"val_loss": [(3.5, 9)]}, {})])
+    growing = GrowingLog(path)
+    read = growing.read()
+    assert read is not None
+    assert cells(read, "step", "loss") == [[9, 3.5]]
+    file = path / "a" / "0".ljust(32, "0") / "metrics" / "val_loss"
+    for more, losses in (("1700000000009 3.25", [[9, 3.5]]), (" 18\n", [[9, 3.5], [18, 3.25]])):  # a line that is being written
+        file.write_text(file.read_text() + more)
+        read = growing.read()
+        assert read is not None
+        assert cells(read, "step", "loss") == losses
+    path = in_a_database(tmp_path, [("a", "big", "active", {"val_loss": [(3.5, 9)]}, {})])
+    growing = GrowingLog(path)
+    read = growing.read()
+    assert read is not None
+    assert cells(read, "step", "loss") == [[9, 3.5]]

@@ -181,6 +181,13 @@ def test_an_evaluation_before_the_first_step_is_of_step_0(tmp_path: Path) -> Non
     assert cells(import_runs(written(tmp_path, text, "a.out"), eval_interval=250), "step", "loss") == [[0, 10.5], [250, 5.25]]
 
 
+def test_batches_of_an_epoch_are_counted_through(tmp_path: Path) -> None:
+    block = "[epoch={}][batch=8/8]:\n\t Train loss/train/total: 3.5\n[Eval batch=9/9] Eval on eval data:\n"
+    block += "\t Eval metrics/eval/c4/LanguageCrossEntropy: {}\n"
+    path = written(tmp_path, block.format(1, 3.25) + block.format(2, 3.0), "a.out")
+    assert cells(import_runs(path, eval_interval=8), "step", "domain", "loss") == [[8, "c4", 3.25], [16, "c4", 3.0]]
+
+
 def test_the_evaluation_at_the_end_is_of_the_last_step(tmp_path: Path) -> None:
     text = "step 250 | loss: 5.5\nval loss: 5.25\nstep 300 | loss: 5.0\nval loss: 4.75\n"
     assert cells(import_runs(written(tmp_path, text, "a.out"), eval_interval=250), "step", "loss") == [[250, 5.25], [300, 4.75]]
