@@ -24,6 +24,9 @@ DELIMITERS = (",", "\t", ";")
 PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
 RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
+SCALAR = {"wall_time", "step", "value"}  # columns of one metric of one run, as TensorBoard's page exports it
+SCALAR_NAMES = ("tag", "key", "metric")  # columns with the name of a metric
+_SCALAR_FILE = re.compile(r"^run-(?P<run>.*)-tag-(?P<tag>.+?)(?: ?\(\d+\))?$")
 _OF_TRAINING = re.compile(r"^epochs?$|(?<![a-z])train(ing)?(?![a-z])")  # columns of metrics, and no names of runs
 _RUN_METRIC = re.compile(r"^(?P<run>.+) - (?P<metric>\S.*)$")
 
@@ -44,6 +47,8 @@ def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, gi
     """
     frame, notes = _parquet(path, name) if path.suffix.lower() == ".parquet" else _table(path, name, delimiter)
     frame = _without_objects(frame)
+    if scalars := _of_scalars(frame, path, name, given):
+        return replace(scalars, notes=(*notes, *scalars.notes))
     columns = [str(c) for c in frame]
     of_runs = {*given} & {pair[1] for c in columns if (pair := _of_run(c))}  # of 'big - eval/ppl'
     as_table = given and not (_is_chart(columns) and not any(_of_run(c) for c in given))
@@ -102,6 +107,35 @@ def _parquet(path: Path, name: str) -> tuple[pd.DataFrame, list[str]]:
         raise BayeslawError(f"{name} has no rows.", code="no-rows")
     frame = frame.rename(columns=str).astype(object)
     return frame.where(frame.notna(), None).set_axis(pd.RangeIndex(1, len(frame) + 1, name="row")), []
+
+
+def _of_scalars(frame: pd.DataFrame, path: Path, name: str, given: Collection[str]) -> Log | None:
+    """Read a table with one value of one metric in each row, as TensorBoard and MLflow export them; None for any other.
+
+    TensorBoard's page exports one metric of one run, which the name of the file says alone: run-small-tag-eval_loss.csv.
+    """
+    by_key = {key(str(c)): c for c in frame}
+    value, metric = by_key.get("value"), next((by_key[c] for c in SCALAR_NAMES if c in by_key), None)
+    single = by_key.keys() == SCALAR
+    if value is None or value in given or not (single or metric) or any(domain_of(str(c)) is not None for c in frame):
+        return None
+    of_file = _SCALAR_FILE.match(path.stem) if single else None
+    if single and of_file is None:
+        message = (
+            f"{name} has the values of one metric, and its name isn't of the form run-RUN-tag-METRIC.csv, so it doesn't say which."
+        )
+        raise BayeslawError(f"{message} If they are validation losses, add --loss {value} (losses={value!r}).", code="no-loss")
+    names = pd.Series(of_file["tag"], frame.index, object) if of_file else frame[metric]
+    every = [m for m in names.dropna().unique() if isinstance(m, str)]
+    found = [m for m in every if of_file or is_metric(m) or m in given] or every
+    other = [m for m in every if m not in found]
+    columns = {m: frame[value].where(names == m, None) for m in found}
+    rest = frame[[c for c in map(str, frame) if c not in (value, metric)]]
+    wide = pd.concat([rest, pd.DataFrame(columns, index=frame.index, dtype=object)], axis=1)
+    notes = (f"{name}: rows of other metrics are not used ({listed(other, 4)})",) if other else ()
+    run = of_file["run"] if of_file else path.stem
+    kept = wide[names.isin(found)]
+    return Log(name, "table", kept, run, bare_loss=False, notes=notes, folder=path.absolute().parent / run)
 
 
 def _without_objects(frame: pd.DataFrame) -> pd.DataFrame:

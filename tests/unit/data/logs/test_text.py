@@ -391,3 +391,33 @@ def test_a_table_of_runs_has_the_learning_rate_that_was_set(tmp_path: Path) -> N
     assert cells(import_runs(written(tmp_path, text)), "lr") == [[0.5], [0.25]]
     text = "run,step,config.lr,train/learning_rate,val/loss\na,1,0.5,0.25,3.5\na,2,0.5,0.125,3.0\n"
     assert cells(import_runs(written(tmp_path, text, "b.csv")), "lr") == [[0.25], [0.125]]
+
+
+def test_metrics_of_runs_that_tensorboard_exports_one_by_one(tmp_path: Path) -> None:
+    files = {"big-tag-eval_loss": (3.5, 3.25), "small-tag-eval_loss (1)": (4.0, 3.75), "small-tag-lr": (0.5, 0.25)}
+    for name, values in files.items():
+        text = "Wall time,Step,Value\n" + "".join(f"1700000000.5,{100 * i},{v}\n" for i, v in enumerate(values, 1))
+        written(tmp_path, text, f"run-{name}.csv")
+    imported = import_runs(sorted(tmp_path.glob("*.csv")))
+    assert cells(imported, "run", "step", "loss", "lr") == [
+        ["big", 100, 3.5, None], ["big", 200, 3.25, None], ["small", 100, 4.0, 0.5], ["small", 200, 3.75, 0.25],
+    ]  # fmt: skip
+    with fails("no-loss", "train_loss has losses of training batches"):
+        import_runs(written(tmp_path, text, "run-big-tag-train_loss.csv"))
+    path = written(tmp_path, text, "scalars.csv")
+    with fails("no-loss", "run-RUN-tag-METRIC.csv", "--loss Value"):
+        import_runs(path)
+    assert cells(import_runs(path, losses="Value"), "run", "loss") == [["scalars", 0.5], ["scalars", 0.25]]
+
+
+@pytest.mark.parametrize("head", ["run,tag,step,value", "run_id,key,step,value"])
+def test_a_table_with_a_metric_in_each_row(tmp_path: Path, head: str) -> None:
+    text = f"{head}\na,eval/loss,100,3.5\na,train/loss,100,3.0\na,tokens_seen,100,6400\nb,eval/loss,100,3.25\n"
+    imported = import_runs(written(tmp_path, text))
+    assert cells(imported, "run", "step", "loss", "D") == [["a", 100, 3.5, 6400], ["b", 100, 3.25, None]]
+    assert noted(imported, "other metrics", "train/loss")
+    assert cells(import_runs(written(tmp_path, text), losses="train/loss"), "run", "loss") == [["a", 3.0]]
+    with fails("no-loss", "train/loss has losses of training batches"):
+        import_runs(written(tmp_path, f"{head}\na,train/loss,100,3.0\n"))
+    # a value beside losses is a value
+    assert cells(import_runs(written(tmp_path, "run,tag,value,val_loss\na,x,3,3.5\n")), "run", "loss") == [["a", 3.5]]
