@@ -55,7 +55,7 @@ def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, gi
     as_wandb = of_runs or {key(c) for c in columns} >= RUNS_TABLE
     match kind or ("wandb" if as_wandb else "table" if as_table else _kind(frame, name)):
         case "wandb":
-            log = _wandb(frame, name, path.stem)
+            log = _wandb(frame, name, path.stem, given)
         case "wide":
             log = _wide(frame, name)
         case _:
@@ -257,13 +257,13 @@ def _is_chart(columns: list[str]) -> bool:
     return any(domain_of(m) is not None or key(m) == "loss" for m in metrics) and not _names_runs(columns)
 
 
-def _wandb(frame: pd.DataFrame, name: str, stem: str) -> Log:
+def _wandb(frame: pd.DataFrame, name: str, stem: str, given: Collection[str]) -> Log:
     """Read an export of a chart (a column for each run and metric), of one run's history, or of the table of runs."""
     columns = [str(c) for c in frame]
     pairs = {c: pair for c in columns if (pair := _of_run(c))}
     if not pairs:
         return _runs_table(frame, name) if {key(c) for c in columns} >= RUNS_TABLE else Log(name, "wandb", frame, stem)
-    step = _axis([c for c in columns if c not in pairs], name)
+    step = _axis([c for c in columns if c not in pairs], name, given)
     notes = list[str]()
     if other := [c for c in columns if c not in pairs and c != step]:
         shown = listed([*map(repr, other)])
@@ -297,14 +297,17 @@ def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
     return whole.astype(object).where(whole.notna(), None)
 
 
-def _axis(columns: list[str], name: str) -> str:
-    """Return the column of steps of a chart, or of tokens where those are its x axis."""
-    tokens = [c for c in columns if (of := resolve(c, "logs")) and of[0] == "D"]
-    if (step := step_column(columns) or next(iter(tokens), None)) is not None:
+def _axis(columns: list[str], name: str, given: Collection[str] = ()) -> str:
+    """Return the column of steps of a chart, or of tokens where those, or one that the user names, are its x axis."""
+    others = [c for c in columns if c in given or ((of := resolve(c, "logs")) and of[0] == "D")]
+    if (step := step_column(columns) or next(iter(others), None)) is not None:
         return step
     time = [c for c in columns if TIMES.match(key(c))]
     cause = f"its x axis is {time[0]}" if time else f"no column counts steps ({', '.join(map(repr, columns)) or 'none is left'})"
-    raise BayeslawError(f"{name}: {cause}. Export it with Step or tokens_seen on the x axis.", code="no-steps")
+    raise BayeslawError(
+        f"{name}: {cause}. Export it with Step on the x axis, or with tokens (--column D=COLUMN, columns={{'D': 'COLUMN'}}).",
+        code="no-steps",
+    )
 
 
 def _same_as_value(frame: pd.DataFrame, column: str) -> bool:
