@@ -98,15 +98,9 @@ def read_printed(text: str, name: str, run: str, eval_interval: float | None = N
         notes.append(f"{name}: evaluations name no step; each is of the next multiple of {eval_interval:g} steps ({word})")
     else:
         notes.append(f"{name}: the lines that name a step ({word}) and a loss or rate are read")
-    if others := {w for steps, _ in rows.values() if word not in steps for w in steps}:
-        left = counted(sum(word not in steps for steps, _ in rows.values()), "line")
-        notes.append(f"{name}: {left} with another count ({listed(sorted(others))}) left out, which may be no step")
-    if other := next(
-        ((steps[word], w, steps[w]) for steps, _ in rows.values() if word in steps for w in steps if steps[w] != steps[word]), None
-    ):
-        notes.append(
-            f"{name}: {word} {other[0]} is {other[1]} {other[2]}; steps are the first, so tokens_per_step is of one {word}"
-        )
+        if eval_interval is not None:
+            notes.append(f"{name}: eval_interval is not used, since evaluations name their steps")
+    notes += _of_other_counts(list(rows.values()), word, name)
     if repeats := _without_carried(list(kept.values())):
         notes.append(
             f"{name}: {counted(repeats, 'line')} that repeat the validation loss of the line before left out: such programs go on "
@@ -118,6 +112,19 @@ def read_printed(text: str, name: str, run: str, eval_interval: float | None = N
     frame = pd.DataFrame({c: pd.Series([row.get(c) for row in kept.values()], dtype=object) for c in columns})
     frame.index = pd.Index(list(kept), name="row")
     return Log(name, "text", frame, run, step=word, bare_loss=False, notes=tuple(notes))
+
+
+def _of_other_counts(entries: list[Entry], word: str, name: str) -> list[str]:
+    """Note lines that are left out since they count something else, and what is counted beside the steps."""
+    notes, left = list[str](), [steps for steps, _ in entries if word not in steps]
+    if left:
+        words = listed(sorted({other for steps in left for other in steps}))
+        notes.append(f"{name}: {counted(len(left), 'line')} with another count ({words}) left out, which may be no step")
+    two = ((steps, other) for steps, _ in entries for other in steps if word in steps and steps[other] != steps[word])
+    if differs := next(two, None):
+        both = f"{word} {differs[0][word]} is {differs[1]} {differs[0][differs[1]]}"
+        notes.append(f"{name}: {both}; steps are the first, so tokens_per_step is of one {word}")
+    return notes
 
 
 def _count(entries: list[Entry], without: list[int], interval: float | None, name: str) -> str:

@@ -200,6 +200,12 @@ def test_equal_losses_of_two_evaluations_both_count(tmp_path: Path) -> None:
     assert cells(import_runs(written(tmp_path, text, "b.out")), "step", "loss") == [[2, 3.2], [4, 3.2]]
 
 
+def test_an_interval_is_not_used_where_evaluations_name_their_steps(tmp_path: Path) -> None:
+    imported = import_runs(written(tmp_path, "step 3: val loss 3.2\n", "a.out"), eval_interval=2)
+    assert cells(imported, "step") == [[3]]
+    assert noted(imported, "eval_interval is not used")
+
+
 def test_two_counts_in_one_line_are_noted(tmp_path: Path) -> None:
     assert noted(
         import_runs(written(tmp_path, PRINTED["LitGPT"][0], "a.out")), "iter 128 is step 8", "tokens_per_step is of one iter"
