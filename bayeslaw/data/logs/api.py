@@ -90,7 +90,7 @@ def import_runs(
         The unit of the losses, by default nats/token; see `bayeslaw.core.units`. Perplexities are converted to nats/token.
     **values
         Values of all runs: N, ptpp, r, tokens_per_step (D is step x tokens_per_step) and others of
-        `bayeslaw.data.logs.mapping.CONSTANTS`.
+        `bayeslaw.data.logs.mapping.CONSTANTS`; and eval_interval, the steps between evaluations, for printed lines that name none.
 
     Raises
     ------
