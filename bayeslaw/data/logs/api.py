@@ -170,9 +170,13 @@ def _with_settings(logs: list[Log], folders: list[Path], given: LogMap) -> list[
     settings = dict[Path, dict[str, object]]()
     for log, folder in zip(logs, folders, strict=True):
         settings.setdefault(folder if folder in entries else folder.parent, {}).update(log.settings)
-    of_runs = [settings.get(folder, {}) if len(log.frame) else {} for log, folder in zip(logs, folders, strict=True)]
-    kept = [(log, of) for log, of in zip(logs, of_runs, strict=True) if of or not log.settings]
-    return [with_settings(log, of, {*given.columns, *given.losses}) for log, of in kept] or logs
+    named, read = {*given.columns, *given.losses}, list[Log]()
+    for log, folder in zip(logs, folders, strict=True):
+        if len(log.frame):
+            read.append(with_settings(log, settings.get(folder, {}), named))
+        elif not log.settings or entries.isdisjoint((folder, folder.parent)):
+            read.append(log)
+    return read
 
 
 def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]]:

@@ -322,6 +322,9 @@ def test_hyperparameters_of_tensorboard_are_values_of_their_run(tmp_path: Path) 
         [run, s, 4 - s / 1024, size, s * 64, 0.25] for run, size in (("big", 4e7), ("small", 1e7)) for s in (128, 256)
     ]
     assert noted(imported, "3 settings of the run not used", "hparams.tokens", "hparams.opt", "hparams.mup")
+    # a run of which nothing else was logged
+    events.write(tmp_path / "logs" / "third" / "1700000000.5" / "a.tfevents", written)
+    assert noted(import_runs(tmp_path / "logs"), "1700000000.5", "hparam/val_loss")
     # in the file of the losses too, and a planned number of tokens counts where the run has one step
     events.write(tmp_path / "one.tfevents", [events.event(0, 2.0, settings), events.event(9, 2.0, events.simple("val/loss", 3.0))])
     assert cells(import_runs(tmp_path / "one.tfevents"), "N", "D", "loss") == [[1e7, 1e9, 3.0]]
