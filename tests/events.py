@@ -74,3 +74,19 @@ def write(path: Path, events: Iterable[bytes], cut: int = 0) -> Path:
     whole = record(b"\x09" + struct.pack("<d", 1.0) + field(3, "brain.Event:2")) + b"".join(map(record, events))
     path.write_bytes(whole[: len(whole) - cut])
     return path
+
+
+def settings(values: dict[str, float | str | bool]) -> bytes:
+    """Return a run's hyperparameters as the plugin for them stores them: in the metadata of a value without a number."""
+    entries = b""
+    for name, value in values.items():
+        match value:
+            case bool():
+                body = field(4, int(value))
+            case str():
+                body = field(3, value)
+            case _:
+                body = b"\x11" + struct.pack("<d", value)
+        entries += field(1, field(1, name) + field(2, body))
+    plugin = field(1, field(1, "hparams") + field(2, field(3, entries)))
+    return field(1, "_hparams_/session_start_info") + field(9, plugin)

@@ -15,14 +15,15 @@ from bayeslaw.core.errors import BayeslawError, TableError
 
 def import_(
     sources: Annotated[
-        list[Path], Argument(help="Exports and logs, or folders with event files or trainer_state.json; all go into one table.")
+        list[Path],
+        Argument(help="Exports and logs, or folders with event files, MLflow's runs or trainer_state.json; all go into one table."),
     ],
     output: options.NewTable,
     kind: Annotated[
         str | None,
         Option(
             "--from",
-            help="Kind of the logs: wandb, tensorboard, trainer, jsonl, text, wide or table; by default it is recognised.",
+            help="Kind of the logs: wandb, tensorboard, mlflow, trainer, jsonl, text, wide or table; by default it is recognised.",
         ),
     ] = None,
     map_: Annotated[
@@ -46,7 +47,7 @@ def import_(
     ] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> Answer:
-    """Read losses from Weights & Biases, TensorBoard, Hugging Face's Trainer, JSON, tables or printed lines into one table."""
+    """Read losses from Weights & Biases, TensorBoard, MLflow, Hugging Face, JSON, tables or printed lines into one table."""
     from bayeslaw.core.files import write_text
     from bayeslaw.core.text import counted
     from bayeslaw.data.logs.mapping import constants

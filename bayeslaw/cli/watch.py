@@ -45,7 +45,9 @@ def watch(
     domain: Annotated[str | None, Option(help="The domain of the fit's losses, if the log has several.")] = None,
     kind: Annotated[
         str | None,
-        Option(help="Kind of the log: wandb, tensorboard, trainer, jsonl, text, wide or table; by default it is recognised."),
+        Option(
+            help="Kind of the log: wandb, tensorboard, mlflow, trainer, jsonl, text, wide or table; by default it is recognised."
+        ),
     ] = None,
     column: options.Columns = None,
     loss: Annotated[str | None, Option(help="The column of losses; by default found by its name.")] = None,

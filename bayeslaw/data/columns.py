@@ -55,9 +55,9 @@ LOGS: dict[str, dict[str, float]] = {
     "D": {
         "train/tokens": 1, "tokens_seen": 1, "train/tokens_seen": 1, "total_tokens": 1, "consumed_tokens": 1,
         "num_input_tokens_seen": 1, "train/num_input_tokens_seen": 1, "throughput/total_tokens": 1, "n_tokens_seen": 1,
-        "time/token": 1,
+        "time/token": 1, "metrics/throughput/total_tokens": 1,
     },
-    "N": {"model/num_parameters": 1, "total_params": 1, "num_params_m": 1e6},
+    "N": {"model/num_parameters": 1, "total_params": 1, "num_params_m": 1e6, "metrics/parameter_count": 1},
     "run": {"name": 1},
     "lr": {
         "optim/lr": 1, "optimizer/lr": 1, "lr-adamw": 1, "lr-adamw/pg1": 1, "lr/group0": 1, "learning-rate": 1,

@@ -28,6 +28,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.schedules.schedule import wsd
 from tests import events, oracles
 from tests.hosts import CHINCHILLA, publish, serving
+from tests.stores import in_files
 
 pytestmark = pytest.mark.usefixtures("kept_draws_of_workers")  # pages fit the same tables
 HERE = Path(__file__).parents[2]
@@ -180,10 +181,12 @@ def test_the_quickstart(began: Path) -> None:
 
 
 def training_logs(folder: Path) -> None:
-    """Event files and checkpoints, as training programs leave them."""
+    """Event files, a store and checkpoints, as training programs leave them."""
     for run, start in (("small", 3.5), ("large", 3.25)):
         seen = [events.event(s, float(s), events.simple("eval/loss", start - s / 4096)) for s in (1000, 2000)]
         events.write(folder / "logs" / run / "events.out.tfevents.1700000001.host", seen)
+    settings = {"n_params": "124e6", "tokens_per_step": "524288"}
+    in_files(folder, [("ladder", "small", "active", {"eval_loss": [(3.5, 1000)]}, settings)])
     for last in (500, 1000):
         history = [{"step": s, "epoch": s / 1000, "eval_loss": 3.5 - s / 4096} for s in range(250, last + 1, 250)]
         path = folder / "trained" / f"checkpoint-{last}" / "trainer_state.json"

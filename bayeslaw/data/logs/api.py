@@ -19,9 +19,10 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, res
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
-from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns
+from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns, with_settings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
+from bayeslaw.data.logs.mlflow import is_store, read_store
 from bayeslaw.data.logs.printed import is_printed, read_printed
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
 from bayeslaw.data.logs.text import decoded, read_text
@@ -67,8 +68,8 @@ def import_runs(
     Parameters
     ----------
     sources : path or sequence of paths
-        Files, or folders with event files of TensorBoard or with trainer_state.json.
-    kind : {'wandb', 'tensorboard', 'trainer', 'jsonl', 'text', 'wide', 'table'}, optional
+        Files, or folders with event files of TensorBoard, with runs of MLflow or with trainer_state.json.
+    kind : {'wandb', 'tensorboard', 'mlflow', 'trainer', 'jsonl', 'text', 'wide', 'table'}, optional
         The kind of all sources; by default inferred from their contents.
     map : path or mapping, optional
         The meanings of columns that their names do not show; see `bayeslaw.data.logs.mapping.read_mapping`.
@@ -89,7 +90,7 @@ def import_runs(
         The unit of the losses, by default nats/token; see `bayeslaw.core.units`. Perplexities are converted to nats/token.
     **values
         Values of all runs: N, ptpp, r, tokens_per_step (D is step x tokens_per_step) and others of
-        `bayeslaw.data.logs.mapping.CONSTANTS`.
+        `bayeslaw.data.logs.mapping.CONSTANTS`; and eval_interval, the steps between evaluations, for printed lines that name none.
 
     Raises
     ------
@@ -133,11 +134,19 @@ def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) ->
     """Read the logs in files and folders."""
     if not sources:
         raise BayeslawError("Give a file or folder to import.", code="no-source")
-    files: list[tuple[Path, str | None, str]] = []
+    files, of_stores = list[tuple[Path, str | None, str]](), list[Log]()
     for source in map(Path, sources):
         if not source.exists():
             raise BayeslawError(f"There is no file or folder {source}.", code="no-such-file")
-        files += _inside(source, kind) if source.is_dir() else [(source, kind, "")]
+        if kind in (None, "mlflow") and is_store(source):
+            of_stores += read_store(source, {*given.columns, *given.losses})
+        else:
+            files += _inside(source, kind) if source.is_dir() else [(source, kind, "")]
+    return [*of_stores, *_of_files(files, given)]
+
+
+def _of_files(files: list[tuple[Path, str | None, str]], given: LogMap) -> list[Log]:
+    """Read the logs in files, with the kind and run of each."""
     paths = [path for path, _, _ in files]
     resolved = [path.resolve() for path in paths]
     if twice := [path for i, path in enumerate(paths) if resolved[i] in resolved[:i]]:
@@ -147,9 +156,27 @@ def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) ->
     names = _distinct(names, paths)
     logs = [_read(path, name, known, run, given) for (path, known, run), name in zip(files, names, strict=True)]
     named_by = {"tensorboard": lambda path: path.parent, "trainer": run_folder}  # a run that no column names; else the file's stem
-    of_runs = [named_by.get(log.kind, lambda p: p.with_suffix(""))(path) for path, log in zip(paths, logs, strict=True)]
+    of_runs = [
+        log.folder or named_by.get(log.kind, lambda p: p.with_suffix(""))(path.absolute())
+        for path, log in zip(paths, logs, strict=True)
+    ]
     runs = _distinct([log.run for log in logs], of_runs)
-    return [replace(log, run=run) for log, run in zip(logs, runs, strict=True)]
+    return _with_settings([replace(log, run=run) for log, run in zip(logs, runs, strict=True)], of_runs, given)
+
+
+def _with_settings(logs: list[Log], folders: list[Path], given: LogMap) -> list[Log]:
+    """Add the settings of runs to their entries; those in a folder without entries are of the run in the folder above it."""
+    entries = {folder for log, folder in zip(logs, folders, strict=True) if len(log.frame)}
+    settings = dict[Path, dict[str, object]]()
+    for log, folder in zip(logs, folders, strict=True):
+        settings.setdefault(folder if folder in entries else folder.parent, {}).update(log.settings)
+    named, read = {*given.columns, *given.losses}, list[Log]()
+    for log, folder in zip(logs, folders, strict=True):
+        if len(log.frame):
+            read.append(with_settings(log, settings.get(folder, {}), named))
+        elif not log.settings or entries.isdisjoint((folder, folder.parent)):
+            read.append(log)
+    return read
 
 
 def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]]:
@@ -165,8 +192,8 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
         return [(p, "tensorboard", folder.absolute().name if run == "." else run) for p, run in zip(events, runs, strict=True)]
     if states and kind in (None, "trainer"):
         return [(path, "trainer", "") for path in states]
-    wanted = {"tensorboard": "event files of TensorBoard", "trainer": "trainer_state.json"}
-    missing = wanted.get(kind or "", "event files of TensorBoard and no trainer_state.json")
+    wanted = {"tensorboard": "event files of TensorBoard", "trainer": "trainer_state.json", "mlflow": "runs of MLflow"}
+    missing = wanted.get(kind or "", "event files of TensorBoard, no runs of MLflow and no trainer_state.json")
     raise BayeslawError(f"{folder} has no {missing}; name its files, such as {folder}/*.jsonl.", code="no-logs")
 
 
@@ -174,9 +201,14 @@ def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> L
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
             return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
+        if path.suffix == ".wandb":
+            message = f"{name} is the binary file in which Weights & Biases keeps a run: export its history, as CSV or JSON lines."
+            raise BayeslawError(message, code="not-an-export")
+        if path.suffix.lower() == ".parquet":
+            return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
         text = decoded(path, name)
         if kind == "text" or (kind is None and not given.delimiter and not is_json(text) and is_printed(text)):
-            return read_printed(text, name, path.stem)
+            return read_printed(text, name, path.stem, given.constants.get("eval_interval"))
         if kind in ("trainer", "jsonl") or (kind is None and JSON.match(text)):
             return read_json(path, name, kind)
         return read_text(path, name, kind, given.delimiter, {*given.columns, *given.losses})
@@ -253,7 +285,9 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collec
     known = {*frame, *given.constants, *(name for values in given.runs.values() for name in values)}
     wanted = [*(["N"] if "N" not in known else []), *(["D"] if known.isdisjoint(("D", "tokens_per_step", "batch", "atpp")) else [])]
     raw = pd.concat([log.frame for log in logs], ignore_index=True) if len(logs) > 1 else logs[0].frame
-    raw = raw[[c for c in raw if c not in given.columns]]
+    unread = pd.DataFrame([log.unread for log in logs if log.unread])
+    raw = pd.concat([raw, unread[[c for c in unread if c not in raw]]], ignore_index=True)
+    raw = raw[[c for c in raw if c not in (*given.columns, "_time")]]
     if not any(str(c).startswith(LOSS) for c in frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
         training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)
@@ -278,7 +312,16 @@ def _meanings(log: Log, given: LogMap) -> Meanings:
     words = {
         c for c in columns if (of := resolve(c, "logs")) and of[0] not in TEXT["logs"] and not _some_number(log.frame[c], of[0])
     }
-    of_log = partial(meanings, columns, log.name, given=given.columns, losses=losses, bare_loss=log.bare_loss, words=words)
+    of_log = partial(
+        meanings,
+        columns,
+        log.name,
+        given=given.columns,
+        losses=losses,
+        bare_loss=log.bare_loss,
+        last_values=log.last_values,
+        words=words,
+    )
     meaning = of_log(step=log.step)
     if log.step is None and meaning.step not in (None, *given.columns):
         meaning = of_log(step=_step_of(log.frame, list(meaning.losses), str(meaning.step)))

@@ -188,6 +188,10 @@ def _with_tokens(
             suggestion = (
                 "laws in D need --set tokens_per_step=… (tokens_per_step=; D = step x tokens per step), or a column of them"
             )
+            if "batch" in frame and "step" not in frame:
+                suggestion = (
+                    "tokens per step are known and steps are not: name either, such as --column D=COLUMN (columns={'D': 'COLUMN'})"
+                )
             notes.append(f"no tokens{why}: {suggestion}")
         return frame
     if steps:

@@ -10,6 +10,7 @@ from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, TableError
 from bayeslaw.data.logs.api import Imported, import_runs
+from bayeslaw.data.logs.mlflow import is_store
 from bayeslaw.data.logs.tensorboard import is_event_file
 
 # Seconds without a change after which a file's faults are real and its last line is whole, unless it is half a line of JSON: what
@@ -97,7 +98,13 @@ class GrowingLog:
 
     def _read(self, settled: bool, quiet: bool) -> Imported:
         self._torn = False
-        if settled or self.path.is_dir() or is_event_file(self.path):
+        if (
+            settled
+            or self.path.is_dir()
+            or is_event_file(self.path)
+            or is_store(self.path)
+            or self.path.suffix.lower() == ".parquet"
+        ):
             return self._imported(self.path)
         data = self.path.read_bytes()
         whole = whole_lines(data)

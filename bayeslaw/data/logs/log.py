@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.columns import LOGS, is_setting, key, resolve
+from bayeslaw.core.text import counted, listed
+from bayeslaw.data.columns import LOGS, TEXT, is_setting, key, resolve
 
 STEPS = ("step", *LOGS["step"])  # the trainer's own count
 LOGGER_STEPS = ("_step",)  # the logger's count
@@ -54,8 +56,12 @@ class Log:
         Name of its run if no column names any.
     step, losses : str and mapping, or None
         The column of steps, and those of losses with their domains, where the kind of file fixes them.
-    bare_loss : bool
-        Whether a column `loss` is a validation loss.
+    bare_loss, last_values : bool
+        Whether a column `loss` is a validation loss; whether rows hold the last values of runs.
+    settings, folder : mapping, and path or None
+        What the run was started with, as columns such as `hparams.lr`; the folder of the run, where it isn't that of the file.
+    unread : mapping
+        The last number of each scalar that was not read, by its tag.
     """
 
     name: str
@@ -65,7 +71,33 @@ class Log:
     step: str | None = None
     losses: Mapping[str, str | None] | None = None
     bare_loss: bool = True
+    last_values: bool = False
     notes: tuple[str, ...] = field(default=())
+    settings: Mapping[str, object] = field(default_factory=dict)
+    folder: Path | None = None
+    unread: Mapping[str, float] = field(default_factory=dict)
+
+
+def with_settings(log: Log, settings: Mapping[str, object], named: Collection[str] = ()) -> Log:
+    """Return a log whose entries all have those settings of its run, as columns, that we know by their names.
+
+    Tokens are what the run was planned for, so they are those of an evaluation only where the run has a single step.
+
+    Parameters
+    ----------
+    log, settings : Log and mapping
+    named : collection of str
+        Columns whose meaning the user gives: these settings are used whatever their names.
+    """
+    several = log.step is not None and log.frame[log.step].unique().size > 1
+    never = {*TEXT["logs"], *(("D", "atpp", "flops") if several else ())}
+    known = {c for c in settings if c in named or ((of := resolve(c, "logs")) and of[0] not in never)}
+    frame = log.frame.assign(
+        **{c: pd.Series([settings[c]] * len(log.frame), log.frame.index, object) for c in settings if c in known}
+    )
+    left = [c for c in settings if c not in known]
+    notes = [f"{log.name}: {counted(len(left), 'setting')} of the run not used ({listed(left, 4)})"] if left else []
+    return replace(log, frame=frame, notes=(*log.notes, *notes))
 
 
 @dataclass(frozen=True)
@@ -98,13 +130,14 @@ def meanings(
     given: Mapping[str, tuple[str, float]] | None = None,
     losses: Mapping[str, str | None] | None = None,
     bare_loss: bool = True,
+    last_values: bool = False,
     words: Collection[str] = (),
 ) -> Meanings:
     """Find what each column of a log means; two columns of one meaning, or several possible losses, are refused.
 
     Parameters
     ----------
-    columns, name, step, bare_loss
+    columns, name, step, bare_loss, last_values
         As in `Log`.
     given, losses : mapping, optional
         Column to our name and factor, and column to domain, from the user: they override the names of columns.
@@ -118,7 +151,7 @@ def meanings(
             covariates[column] = meaning
     step = next((c for c, (ours, _) in given.items() if ours == "step" and c in columns), None) or step or step_column(columns)
     covariates.pop(step or "", None)
-    _remove_duplicates(covariates, given, words, name)
+    _remove_duplicates(covariates, given, words, name, last_values)
     taken = {*covariates, step}
     free = [c for c in columns if c not in taken and not SPREADS.search(c)]
     chosen = dict(losses) if losses else _losses(free, name, bare_loss)
@@ -134,15 +167,23 @@ def meanings(
 
 
 def _remove_duplicates(
-    covariates: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, float]], words: Collection[str], name: str
+    covariates: dict[str, tuple[str, float]],
+    given: Mapping[str, tuple[str, float]],
+    words: Collection[str],
+    name: str,
+    last_values: bool,
 ) -> None:
-    """Of two columns of one meaning keep the one that the user named, holds numbers, or was logged; refuse others."""
+    """Of two columns of one meaning keep the one that the user named, holds numbers, or was logged; refuse others.
+
+    Of last values a learning rate that was logged is the one at the end of the schedule, so there a setting counts.
+    """
     by_meaning: dict[str, str] = {}
     for column, (ours, _) in list(covariates.items()):
         other = by_meaning.setdefault(ours, column)
         if other == column:
             continue
-        ranks = {c: (c in given, c not in words, not is_setting(c)) for c in (other, column)}  # lr was logged, config.lr was not
+        end = last_values and ours == "lr"
+        ranks = {c: (c in given, c not in words, is_setting(c) == end) for c in (other, column)}  # lr was logged, config.lr was not
         if ranks[other] == ranks[column]:
             choices = " or ".join(f"--column {ours}={c}" if " " not in c else f"--column '{ours}={c}'" for c in (other, column))
             message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one: {choices} (columns={{{ours!r}: …}})."

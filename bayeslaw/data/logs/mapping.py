@@ -14,12 +14,13 @@ from bayeslaw.core.toml import parse_toml
 from bayeslaw.core.units import NATS, unit
 from bayeslaw.data.columns import factor, parted
 
-KINDS = ("wandb", "tensorboard", "trainer", "jsonl", "text", "wide", "table")
+KINDS = ("wandb", "tensorboard", "mlflow", "trainer", "jsonl", "text", "wide", "table")
 # What columns may be made of, and what may be given once for a run or for all.
 CONSTANTS = (
     "N", "D", "U", "P", "r", "ptpp", "atpp", "pretrain_tokens", "tokens_per_step", "lr", "checkpoint", "phase", "parent",
     "parent_step", "seed", "bytes_per_token", "characters_per_token",
 )  # fmt: skip
+READING = ("eval_interval",)  # what tells how to read the logs, and is no value of a run
 COLUMNS = ("run", "domain", "step", "batch", "loss_se", "flops", *(c for c in CONSTANTS if c != "tokens_per_step"))
 WORDS = ("checkpoint", "phase", "parent")
 _TOP = ("from", "columns", "losses", "constants", "runs", "rename", "delimiter", "decimal", "thousands", "loss_unit")
@@ -87,7 +88,7 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
     if marks["decimal"] is not None and marks["decimal"] == marks["thousands"]:
         raise BayeslawError(f"{name}: decimal and thousands are both {marks['decimal']!r}.", code="equal-marks")
     columns, losses, loss_unit = _columns(given, name)
-    runs = {run: constants(values, f'{name}, [runs."{run}"]') for run, values in given.get("runs", {}).items()}
+    runs = {run: constants(values, f'{name}, [runs."{run}"]', CONSTANTS) for run, values in given.get("runs", {}).items()}
     for old, new in given.get("rename", {}).items():
         if not isinstance(new, str) or not new.strip():
             raise BayeslawError(f"{name}: [rename] {old!r} must be a name, not {new!r}.", code="not-a-name")
@@ -99,9 +100,9 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
     return LogMap(kind, columns, losses, every, runs, dict(given.get("rename", {})), **marks, loss_unit=loss_unit)
 
 
-def constants(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+def constants(given: Mapping[str, Any], name: str, known: tuple[str, ...] = (*CONSTANTS, *READING)) -> dict[str, Any]:
     """Check values of runs: numbers, or texts for the columns in `WORDS`."""
-    _check_names(name, given, CONSTANTS)
+    _check_names(name, given, known)
     values: dict[str, Any] = {}
     for ours, value in given.items():
         if ours in WORDS:

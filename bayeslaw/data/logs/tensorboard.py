@@ -6,9 +6,10 @@ The numbers of fields are those of TensorFlow's event.proto, summary.proto, tens
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import google_crc32c
@@ -18,12 +19,16 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, resolve
-from bayeslaw.data.logs.log import Log, domain_of
+from bayeslaw.data.logs.log import SPLIT, Log, domain_of
 
 _MASK = 0xA282EAD8
 _HEADER = 12
 # By the dtype of a tensor: NumPy's type in tensor_content, and the field of single values.
 _DTYPES = {1: ("<f4", 5), 2: ("<f8", 6), 3: ("<i4", 7), 9: ("<i8", 10)}
+_HPARAMS = "_hparams_/session_start_info"
+_RESULTS = "hparam/"  # before metrics that the plugin of hyperparameters shows: they have no step
+_SPLIT = re.compile(rf"(?<![a-z])(?:(?P<training>train(?:ing)?)|{SPLIT})(?![a-z])", re.IGNORECASE)
+_OF_FOLDER = re.compile(rf"^(?P<of>.*?)[_-]?(?:(?P<training>train(?:ing)?)|{SPLIT})$", re.IGNORECASE)
 
 
 def masked_crc(data: bytes) -> int:
@@ -122,6 +127,24 @@ def _tensor(data: bytes) -> float | None:
     return float(values[0]) if len(values) == 1 else None
 
 
+def hyperparameters(record: bytes) -> dict[str, object]:
+    """Return the hyperparameters of a run from the event that TensorBoard's plugin for them writes, as `hparams.NAME`.
+
+    Numbers and texts are returned, None for all else. The numbers of fields are those of the plugin's plugin_data.proto and of
+    google.protobuf.Value.
+    """
+    settings: dict[str, object] = {}
+    for data in (value for summary in _message(record)[1][5] for value in _message(summary)[1][1]):
+        for content in (c for metadata in _message(data)[1][9] for of in _message(metadata)[1][1] for c in _message(of)[1][2]):
+            for pair in (p for start in _message(content)[1][3] for p in _message(start)[1][1]):
+                _, entry = _message(pair)
+                _, value = _message(entry[2][-1] if entry[2] else b"")
+                number = struct.unpack("<d", value[2][-1])[0] if value[2] else None
+                setting = value[3][-1].decode("utf-8", errors="replace") if value[3] else number
+                settings[f"hparams.{entry[1][-1].decode('utf-8', errors='replace')}"] = setting
+    return settings
+
+
 def read_events(path: Path, name: str, run: str, losses: set[str], columns: set[str]) -> Log:
     """Read an event file, and refuse a damaged one.
 
@@ -133,18 +156,22 @@ def read_events(path: Path, name: str, run: str, losses: set[str], columns: set[
     """
     data = path.read_bytes()
     rows, other, no_scalars = list[tuple[int, int, float, str, float]](), Counter[str](), Counter[str]()
+    settings, unread = dict[str, object](), dict[str, float]()
     number = end = 0
     try:
         for number, (record, end) in enumerate(records(data, name), 1):  # noqa: B007
             for step, time, tag, value in scalars(record):
-                if value is None:
+                if tag == _HPARAMS:
+                    settings |= hyperparameters(record)
+                elif value is None:
                     no_scalars[tag] += 1
-                elif tag in losses or domain_of(tag) is not None or key(tag) == "loss":
+                elif tag in losses or (not tag.startswith(_RESULTS) and (domain_of(tag) is not None or key(tag) == "loss")):
                     rows.append((number, step, time, tag, value if np.isfinite(value) else np.inf))
                 elif tag in columns or resolve(tag, "logs") is not None:
                     rows.append((number, step, time, tag, value))
                 else:
                     other[tag] += 1
+                    unread[tag] = value
     except (ValueError, IndexError, struct.error) as error:
         if isinstance(error, BayeslawError):
             raise
@@ -157,7 +184,33 @@ def read_events(path: Path, name: str, run: str, losses: set[str], columns: set[
     for tags, shown in ((other, "other scalars"), (no_scalars, "values that are not scalars")):
         if tags:
             notes.append(f"{name}: {tags.total():,} {shown} are not used ({listed(list(tags), 4)})")
-    return Log(name, "tensorboard", _events(rows), run, "step", notes=tuple(notes))
+    bare = {tag for *_, tag, _ in rows if (key(tag) == "loss" or tag in losses) and not _SPLIT.search(tag)}
+    run, folder, training = _of_split(path.absolute().parent, run, bare)
+    if training:
+        unread |= {tag: value for *_, tag, value in rows if tag in bare}
+        rows = [row for row in rows if row[3] not in bare]
+        notes.append(f"{name}: {listed(sorted(bare))} has losses of training batches by its folder, and is not used")
+    elif folder is not None:
+        notes.append(f"{name}: {listed(sorted(bare))} has validation losses of run {run!r} by its folder")
+    return Log(name, "tensorboard", _events(rows), run, "step", notes=tuple(notes), settings=settings, folder=folder, unread=unread)
+
+
+def _of_split(folder: Path, run: str, bare: Collection[str]) -> tuple[str, Path | None, bool]:
+    """Return run, its folder and whether losses are of training, where tags name no split and a folder does.
+
+    Programs write one tag for both splits into two folders: `Loss` into run/Loss_train and run/Loss_val, or into run/train and
+    run/validation.
+    """
+    if not bare or not (match := _OF_FOLDER.match(folder.name)):
+        return run, None, False
+    if match["training"]:
+        return run, None, True
+    of_tag = match["of"] in ("", *bare)
+    base = folder.parent if of_tag else folder.parent / match["of"]
+    if of_tag and base.name in bare:
+        base = base.parent
+    above = run.split("/")[: len(base.parts) - len(folder.parts) or None]
+    return "/".join([*above[:-1], base.name] if not of_tag else above) or base.name, base, False
 
 
 def _events(rows: list[tuple[int, int, float, str, float]]) -> pd.DataFrame:

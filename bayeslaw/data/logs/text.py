@@ -1,7 +1,8 @@
-"""Text tables of logs: exports of Weights & Biases, tables with one column for each run, and tables with known column names."""
+"""Tables of logs: exports of Weights & Biases, tables with one column for each run, and tables with known column names."""
 
 from __future__ import annotations
 
+import ast
 import codecs
 import csv
 import io
@@ -16,18 +17,22 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, resolve
-from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, step_column
+from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
+from bayeslaw.data.table import read_parquet
 
 DELIMITERS = (",", "\t", ";")
 PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
 HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of one run's history
 RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
+SCALAR = {"wall_time", "step", "value"}  # columns of one metric of one run, as TensorBoard's page exports it
+SCALAR_NAMES = ("tag", "key", "metric")  # columns with the name of a metric
+_SCALAR_FILE = re.compile(r"^run-(?P<run>.*)-tag-(?P<tag>.+?)(?: ?\(\d+\))?$")
 _OF_TRAINING = re.compile(r"^epochs?$|(?<![a-z])train(ing)?(?![a-z])")  # columns of metrics, and no names of runs
 _RUN_METRIC = re.compile(r"^(?P<run>.+) - (?P<metric>\S.*)$")
 
 
 def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, given: Collection[str]) -> Log:
-    """Read a text table; one that may be of several kinds is refused.
+    """Read a table, of text or in Parquet; one that may be of several kinds is refused.
 
     Parameters
     ----------
@@ -40,14 +45,17 @@ def read_text(path: Path, name: str, kind: str | None, delimiter: str | None, gi
         Columns whose meaning the user gives. Such a file is a table, unless they are metrics of a chart's runs, or it is a chart of
         losses and no column of a run is among them.
     """
-    frame, notes = _table(path, name, delimiter)
+    frame, notes = _parquet(path, name) if path.suffix.lower() == ".parquet" else _table(path, name, delimiter)
+    frame = _without_objects(frame)
+    if scalars := _of_scalars(frame, path, name, given):
+        return replace(scalars, notes=(*notes, *scalars.notes))
     columns = [str(c) for c in frame]
     of_runs = {*given} & {pair[1] for c in columns if (pair := _of_run(c))}  # of 'big - eval/ppl'
     as_table = given and not (_is_chart(columns) and not any(_of_run(c) for c in given))
     as_wandb = of_runs or {key(c) for c in columns} >= RUNS_TABLE
     match kind or ("wandb" if as_wandb else "table" if as_table else _kind(frame, name)):
         case "wandb":
-            log = _wandb(frame, name, path.stem)
+            log = _wandb(frame, name, path.stem, given)
         case "wide":
             log = _wide(frame, name)
         case _:
@@ -87,6 +95,80 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     frame = pd.DataFrame(cells[:, keep], columns=[header[i] for i in keep], dtype=object)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     return frame, notes
+
+
+def _parquet(path: Path, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return the cells of a table in Parquet, such as that of a run's history, None where one is empty."""
+    try:
+        frame = read_parquet(path)
+    except (ValueError, OSError) as error:
+        raise BayeslawError(f"{name} can't be read as Parquet: {error}.", code="unreadable-table") from None
+    if not len(frame) or not len(frame.columns):
+        raise BayeslawError(f"{name} has no rows.", code="no-rows")
+    frame = frame.rename(columns=str).astype(object)
+    return frame.where(frame.notna(), None).set_axis(pd.RangeIndex(1, len(frame) + 1, name="row")), []
+
+
+def _of_scalars(frame: pd.DataFrame, path: Path, name: str, given: Collection[str]) -> Log | None:
+    """Read a table with one value of one metric in each row, as TensorBoard and MLflow export them; None for any other.
+
+    TensorBoard's page exports one metric of one run, which the name of the file says alone: run-small-tag-eval_loss.csv.
+    """
+    by_key = {key(str(c)): c for c in frame}
+    value, metric = by_key.get("value"), next((by_key[c] for c in SCALAR_NAMES if c in by_key), None)
+    single = by_key.keys() == SCALAR
+    if value is None or value in given or not (single or metric) or any(domain_of(str(c)) is not None for c in frame):
+        return None
+    of_file = _SCALAR_FILE.match(path.stem) if single else None
+    if single and of_file is None:
+        message = (
+            f"{name} has the values of one metric, and its name isn't of the form run-RUN-tag-METRIC.csv, so it doesn't say which."
+        )
+        raise BayeslawError(f"{message} If they are validation losses, add --loss {value} (losses={value!r}).", code="no-loss")
+    names = pd.Series(of_file["tag"], frame.index, object) if of_file else frame[metric]
+    every = [m for m in names.dropna().unique() if isinstance(m, str)]
+    found = [m for m in every if of_file or is_metric(m) or m in given] or every
+    other = [m for m in every if m not in found]
+    columns = {m: frame[value].where(names == m, None) for m in found}
+    rest = frame[[c for c in map(str, frame) if c not in (value, metric)]]
+    wide = pd.concat([rest, pd.DataFrame(columns, index=frame.index, dtype=object)], axis=1)
+    notes = (f"{name}: rows of other metrics are not used ({listed(other, 4)})",) if other else ()
+    run = of_file["run"] if of_file else path.stem
+    kept = wide[names.isin(found)]
+    return Log(name, "table", kept, run, bare_loss=False, notes=notes, folder=path.absolute().parent / run)
+
+
+def _without_objects(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with columns `config.N` and so on for a column `config` of objects.
+
+    Weights & Biases' example of an export by its API writes configurations and summaries of runs as Python prints them.
+    """
+    objects = dict[str, list[dict[str, object]]]()
+    for column in map(str, frame):
+        cells = [cell for cell in frame[column] if cell is not None]
+        if cells and all(isinstance(cell, dict) or str(cell).startswith("{") for cell in cells):
+            try:
+                objects[column] = [_object(cell) for cell in frame[column]]
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                continue
+    for column, rows in objects.items():
+        keys = dict.fromkeys(k for row in rows for k in row)
+        parts = {f"{column}.{k}": pd.Series([row.get(k) for row in rows], frame.index, object) for k in keys}
+        frame = pd.concat([frame.drop(columns=column), pd.DataFrame(parts, frame.index)], axis=1)
+    return frame
+
+
+def _object(cell: object, before: str = "") -> dict[str, object]:
+    """Return the values of an object, or of its text, by their names; those in an object within it have both names."""
+    if not isinstance(cell, dict):
+        parsed = ast.literal_eval(re.sub(r"(?<=[:,\[ ])(-?(?:nan|inf))(?=[,}\]])", r"'\1'", "{}" if cell is None else str(cell)))
+        if not isinstance(parsed, dict):
+            raise ValueError("this is no object")
+        cell = parsed
+    flat = dict[str, object]()
+    for name, value in cell.items():
+        flat |= _object(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value}
+    return flat
 
 
 def _no_table(path: Path, name: str, cause: str) -> BayeslawError:
@@ -175,13 +257,13 @@ def _is_chart(columns: list[str]) -> bool:
     return any(domain_of(m) is not None or key(m) == "loss" for m in metrics) and not _names_runs(columns)
 
 
-def _wandb(frame: pd.DataFrame, name: str, stem: str) -> Log:
+def _wandb(frame: pd.DataFrame, name: str, stem: str, given: Collection[str]) -> Log:
     """Read an export of a chart (a column for each run and metric), of one run's history, or of the table of runs."""
     columns = [str(c) for c in frame]
     pairs = {c: pair for c in columns if (pair := _of_run(c))}
     if not pairs:
         return _runs_table(frame, name) if {key(c) for c in columns} >= RUNS_TABLE else Log(name, "wandb", frame, stem)
-    step = _axis([c for c in columns if c not in pairs], name)
+    step = _axis([c for c in columns if c not in pairs], name, given)
     notes = list[str]()
     if other := [c for c in columns if c not in pairs and c != step]:
         shown = listed([*map(repr, other)])
@@ -205,7 +287,7 @@ def _wandb(frame: pd.DataFrame, name: str, stem: str) -> Log:
     for run, metrics in by_run.items():
         part = frame[[step, *metrics]].rename(columns=metrics)
         parts.append(part[part[list(metrics.values())].notna().any(axis=1)].assign(run=run))
-    return Log(name, "wandb", _stacked(parts), "", step, notes=tuple(notes))
+    return Log(name, "wandb", _stacked(parts), "", step if is_step(step) else None, notes=tuple(notes))
 
 
 def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -215,13 +297,17 @@ def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
     return whole.astype(object).where(whole.notna(), None)
 
 
-def _axis(columns: list[str], name: str) -> str:
-    """Return the column of steps of a chart."""
-    if (step := step_column(columns)) is not None:
+def _axis(columns: list[str], name: str, given: Collection[str] = ()) -> str:
+    """Return the column of steps of a chart, or of tokens where those, or one that the user names, are its x axis."""
+    others = [c for c in columns if c in given or ((of := resolve(c, "logs")) and of[0] == "D")]
+    if (step := step_column(columns) or next(iter(others), None)) is not None:
         return step
     time = [c for c in columns if TIMES.match(key(c))]
     cause = f"its x axis is {time[0]}" if time else f"no column counts steps ({', '.join(map(repr, columns)) or 'none is left'})"
-    raise BayeslawError(f"{name}: {cause}. Export it with Step on the x axis.", code="no-steps")
+    raise BayeslawError(
+        f"{name}: {cause}. Export it with Step on the x axis, or with tokens (--column D=COLUMN, columns={{'D': 'COLUMN'}}).",
+        code="no-steps",
+    )
 
 
 def _same_as_value(frame: pd.DataFrame, column: str) -> bool:
@@ -240,7 +326,7 @@ def _runs_table(frame: pd.DataFrame, name: str) -> Log:
     if len(unfinished):
         shown = ", ".join(f"{run} ({how})" for run, how in unfinished.head(3).itertuples(index=False))
         notes.append(f"{name}: {counted(len(unfinished), 'run')} did not finish; their last losses are used: {shown}")
-    return Log(name, "wandb", frame, "", notes=tuple(notes))
+    return Log(name, "wandb", frame, "", last_values=True, notes=tuple(notes))
 
 
 def _wide(frame: pd.DataFrame, name: str) -> Log:

@@ -89,13 +89,12 @@ def test_a_chart_over_time_is_refused(tmp_path: Path) -> None:
         import_runs(written(tmp_path, '"Relative Time (Process)","a - eval/loss"\n1.5,3.0\n'))
 
 
-@pytest.mark.parametrize("axis", ["train/tokens_seen", "epoch"])
-def test_a_chart_over_another_axis_is_no_table_of_domains(tmp_path: Path, axis: str) -> None:
-    path = written(tmp_path, f'{axis},"small - eval/loss","small - eval/loss__MIN","large - eval/loss"\n1,3.4,3.4,3.1\n')
-    maps: list[dict[str, dict[str, str]] | None] = [None, {"columns": {"D": axis}}]
-    for map_ in maps:
-        with fails("no-steps", axis):
-            import_runs(path, map=map_)
+def test_a_chart_over_another_axis_is_no_table_of_domains(tmp_path: Path) -> None:
+    path = written(tmp_path, 'epoch,"small - eval/loss","small - eval/loss__MIN","large - eval/loss"\n1,3.5,3.5,3.25\n')
+    with fails("no-steps", "epoch", "--column D=COLUMN"):
+        import_runs(path)
+    imported = import_runs(path, columns={"D": "epoch:6400"})
+    assert cells(imported, "run", "D", "loss") == [["small", 6400, 3.5], ["large", 6400, 3.25]]
 
 
 @pytest.mark.slow
@@ -306,6 +305,55 @@ def test_a_resumed_run_in_two_event_files(tmp_path: Path) -> None:
         import_runs(tmp_path / "run")
     imported = import_runs(tmp_path / "run", resumed="last")
     assert cells(imported, "run", "step", "loss") == [["run", s, (4 if s == 100 else 3) - s / 1024] for s in (100, 200, 300, 400)]
+
+
+def test_hyperparameters_of_tensorboard_are_values_of_their_run(tmp_path: Path) -> None:
+    for run, size in (("big", 4e7), ("small", 1e7)):
+        losses = [events.event(s, 1.0, events.simple("val/loss", 4 - s / 1024)) for s in (128, 256)]
+        events.write(tmp_path / "logs" / run / "a.tfevents", losses)
+        # add_hparams writes a folder of its own, with a result that has no step
+        settings = events.settings(
+            {"n_params": size, "lr": 0.25, "tokens": 1e9, "tokens_per_step": 64.0, "opt": "adam", "mup": True}
+        )
+        written = [events.event(0, 2.0, settings), events.event(0, 2.0, events.simple("hparam/val_loss", 1.0))]
+        events.write(tmp_path / "logs" / run / "1700000000.5" / "a.tfevents", written)
+    imported = import_runs(tmp_path / "logs")
+    assert cells(imported, "run", "step", "loss", "N", "D", "lr") == [
+        [run, s, 4 - s / 1024, size, s * 64, 0.25] for run, size in (("big", 4e7), ("small", 1e7)) for s in (128, 256)
+    ]
+    assert noted(imported, "3 settings of the run not used", "hparams.tokens", "hparams.opt", "hparams.mup")
+    # a run of which nothing else was logged
+    events.write(tmp_path / "logs" / "third" / "1700000000.5" / "a.tfevents", written)
+    assert noted(import_runs(tmp_path / "logs"), "1700000000.5", "hparam/val_loss")
+    # in the file of the losses too, and a planned number of tokens counts where the run has one step
+    events.write(tmp_path / "one.tfevents", [events.event(0, 2.0, settings), events.event(9, 2.0, events.simple("val/loss", 3.0))])
+    assert cells(import_runs(tmp_path / "one.tfevents"), "N", "D", "loss") == [[1e7, 1e9, 3.0]]
+
+
+@pytest.mark.parametrize(
+    "folders", [("run/Loss_train", "run/Loss_val"), ("run/Loss/train", "run/Loss/val"), ("run/train", "run/validation")]
+)
+@pytest.mark.parametrize("single", [False, True])
+def test_a_tag_without_a_split_has_that_of_its_folder(tmp_path: Path, folders: tuple[str, str], single: bool) -> None:
+    for folder, loss in zip(folders, (1.0, 3.0), strict=True):
+        events.write(tmp_path / "logs" / folder / "a.tfevents", [events.event(8, 1.0, events.simple("Loss", loss))])
+    events.write(tmp_path / "logs" / "run" / "a.tfevents", [events.event(8, 1.0, events.simple("train/lr", 0.25))])
+    imported = import_runs([tmp_path / "logs" / f for f in folders] if single else tmp_path / "logs")
+    assert cells(imported, "run", "loss") == [["run", 3.0]]
+    assert noted(imported, "Loss has losses of training batches by its folder")
+
+
+def test_runs_named_after_a_split_stay_apart(tmp_path: Path) -> None:
+    for folder in ("big_val", "small_val", "small_train"):
+        events.write(tmp_path / folder / "a.tfevents", [events.event(8, 1.0, events.simple("loss", 3.0 + (folder[0] == "s")))])
+    assert cells(import_runs(tmp_path), "run", "loss") == [["big", 3.0], ["small", 4.0]]
+
+
+def test_tags_that_are_not_read_are_proposed(tmp_path: Path) -> None:
+    both = events.simple("eval/perplexity", 20.0), events.simple("seen_tokens_b", 2.0)
+    events.write(tmp_path / "a.tfevents", [events.event(8, 1.0, *both)])
+    with fails("no-loss", "--column loss=eval/perplexity:perplexity --column D=seen_tokens_b:B"):
+        import_runs(tmp_path / "a.tfevents")
 
 
 def test_an_event_file_that_ends_early_is_read_and_a_damaged_one_refused(tmp_path: Path) -> None:

@@ -54,6 +54,25 @@ PRINTED = {  # what a program prints, and the steps and validation losses in it
         "Epoch 1 | iter 256 step 16 | loss train: 8.142, val: 8.031 | iter time: 351.58 ms (step)\n",
         [[128, 8.0312]],
     ),
+    "GPT-NeoX": (
+        " samples/sec: 12.3 | iteration       10/      20 | learning rate: 1.5E-06 | lm_loss: 9.763827E+00 | loss scale: 1.0 |\n"
+        " validation results at iteration 10 | lm_loss value: 9.647480E+00 | lm_loss_ppl value: 1.548272E+04 | \n",
+        [[10, 9.64748]],
+    ),
+    "NeMo": (  # goes on printing the last validation loss until there is another
+        "Training epoch 0, iteration 0/5 | lr: 1e-05 | global_step: 0 | reduced_train_loss: 9.9\n"
+        "Training epoch 0, iteration 1/5 | lr: 1e-05 | global_step: 1 | reduced_train_loss: 9.8 | val_loss: 9.7\n"
+        "Training epoch 0, iteration 2/5 | lr: 1e-05 | global_step: 2 | reduced_train_loss: 9.6 | val_loss: 9.7\n"
+        "Training epoch 0, iteration 3/5 | lr: 1e-05 | global_step: 3 | reduced_train_loss: 9.5 | val_loss: 9.4\n"
+        "Training epoch 0, iteration 4/5 | lr: 1e-05 | global_step: 4 | reduced_train_loss: 9.4 | val_loss: 9.4\n",
+        [[1, 9.7], [3, 9.4]],
+    ),
+    "Lightning": (
+        "Epoch 0:  33%|###   | 1/3 [00:01<00:02, train_loss=9.9, global_step=0.0]\rEpoch 0:  66%|####  | 2/3 [00:02<00:01, "
+        "train_loss=9.8, global_step=1.0, val_loss=9.7]\rEpoch 0: 100%|######| 3/3 [00:03<00:00, train_loss=9.6, global_step=2.0, "
+        "val_loss=9.7]\n",
+        [[1, 9.7]],
+    ),
     "MLX": (
         "Iter 1: Val loss 3.124, Val took 8.123s\nIter 50: Train loss 2.847, Learning Rate 1.000e-04, It/sec 0.892, Peak 8 GB\n",
         [[1, 3.124]],
@@ -117,6 +136,80 @@ def test_a_resumed_run_prints_steps_again(tmp_path: Path) -> None:
 def test_validation_losses_without_a_step_are_refused(tmp_path: Path, text: str) -> None:
     with fails("losses-without-steps", f"line {1 if text.startswith('val') else 2}", "trainer_state.json"):
         import_runs(written(tmp_path, text, "a.out"))
+
+
+BLOCKS = {  # evaluations every 4 steps, in blocks without a step
+    "Composer": (
+        "Config:\nmodel:\n  n_layers: 4\n[batch=3/8]:\n\t Train time/token: 20\n\t Train loss/train/total: 3.5\n"
+        "[batch=4/8]:\n\t Train time/token: 30\n\t Train loss/train/total: 3.25\n\t Train lr-DecoupledAdamW/group0: 0.5\n"
+        "[Eval batch=1/9] Eval on eval data\n[Eval batch=9/9] Eval on eval data:\n"
+        "\t Eval metrics/eval/LanguageCrossEntropy: 3.125\n\t Eval metrics/eval/LanguagePerplexity: 22.7599\n"
+        "[batch=8/8]:\n\t Train time/token: 70\n\t Train loss/train/total: 3.0\n\t Train lr-DecoupledAdamW/group0: 0.25\n"
+        "[Eval batch=9/9] Eval on eval data:\n\t Eval metrics/eval/LanguageCrossEntropy: 2.875\n",
+        [[4, 3.125, 30, 0.5], [8, 2.875, 70, 0.25]],
+    ),
+    "OLMo-core": (  # prints an evaluation before the steps that it reports together
+        "t\tINFO\tTraining for 8 steps\nt\tINFO\t[step=3/8,epoch=1,eta=00:01]\n    train/CE loss=3.500\n"
+        "t\tINFO\tRunning lm evals...\nt\tINFO\t[eval=lm,step=5/9]\nt\tINFO\tFinished lm evals in 2.1 seconds. Metrics:\n"
+        "    web-validation/CE loss=3.125\n    web-validation/PPL=22.76\n"
+        "t\tINFO\t[step=4/8,epoch=1,eta=00:01]\n    train/CE loss=3.250\n    throughput/total tokens=40,000\n"
+        "    optim/LR (group 0)=0.5000\n",
+        [[4, 3.125, 40_000, 0.5]],
+    ),
+}
+
+
+@pytest.mark.parametrize("program", BLOCKS)
+def test_evaluations_in_blocks_without_a_step_are_placed_by_their_interval(tmp_path: Path, program: str) -> None:
+    text, losses = BLOCKS[program]
+    path = written(tmp_path, text, "small.out")
+    with fails("losses-without-steps", "--set eval_interval=500"):
+        import_runs(path)
+    imported = import_runs(path, eval_interval=4)
+    assert cells(imported, "step", "loss", "D", "lr") == losses
+    assert noted(imported, "next multiple of 4 steps")
+    with fails("not-the-interval", f"after {'batch 4' if program == 'Composer' else 'step 3'}", "is 50"):
+        import_runs(path, eval_interval=50)
+    with fails("not-a-whole-number", "2.5"):
+        import_runs(path, eval_interval=2.5)
+    with fails("unknown-name", "eval_interval"):
+        import_runs(path, map={"runs": {"small": {"eval_interval": 4}}})
+
+
+def test_an_evaluation_before_the_first_step_is_of_step_0(tmp_path: Path) -> None:
+    text = "validation loss: 10.5\nstep     1 | loss: 10.25 | lr 0.5\nstep   250 | loss: 5.5\nvalidation loss: 5.25\n"
+    assert cells(import_runs(written(tmp_path, text, "a.out"), eval_interval=250), "step", "loss") == [[0, 10.5], [250, 5.25]]
+
+
+def test_batches_of_an_epoch_are_counted_through(tmp_path: Path) -> None:
+    block = "[epoch={}][batch=8/8]:\n\t Train loss/train/total: 3.5\n[Eval batch=9/9] Eval on eval data:\n"
+    block += "\t Eval metrics/eval/c4/LanguageCrossEntropy: {}\n"
+    path = written(tmp_path, block.format(1, 3.25) + block.format(2, 3.0), "a.out")
+    assert cells(import_runs(path, eval_interval=8), "step", "domain", "loss") == [[8, "c4", 3.25], [16, "c4", 3.0]]
+
+
+def test_the_evaluation_at_the_end_is_of_the_last_step(tmp_path: Path) -> None:
+    text = "step 250 | loss: 5.5\nval loss: 5.25\nstep 300 | loss: 5.0\nval loss: 4.75\n"
+    assert cells(import_runs(written(tmp_path, text, "a.out"), eval_interval=250), "step", "loss") == [[250, 5.25], [300, 4.75]]
+
+
+def test_equal_losses_of_two_evaluations_both_count(tmp_path: Path) -> None:
+    text = "".join(f"step {s}: train loss 3.1{', val loss 3.2' if s % 2 == 0 else ''}\n" for s in range(1, 5))
+    assert cells(import_runs(written(tmp_path, text, "a.out")), "step", "loss") == [[2, 3.2], [4, 3.2]]
+    text = "step 2: train loss 3.1, val loss 3.2\niter 3: loss 3.3\nstep 4: train loss 3.1, val loss 3.2\n"
+    assert cells(import_runs(written(tmp_path, text, "b.out")), "step", "loss") == [[2, 3.2], [4, 3.2]]
+
+
+def test_an_interval_is_not_used_where_evaluations_name_their_steps(tmp_path: Path) -> None:
+    imported = import_runs(written(tmp_path, "step 3: val loss 3.2\n", "a.out"), eval_interval=2)
+    assert cells(imported, "step") == [[3]]
+    assert noted(imported, "eval_interval is not used")
+
+
+def test_two_counts_in_one_line_are_noted(tmp_path: Path) -> None:
+    assert noted(
+        import_runs(written(tmp_path, PRINTED["LitGPT"][0], "a.out")), "iter 128 is step 8", "tokens_per_step is of one iter"
+    )
 
 
 def test_printed_losses_of_training_are_not_taken_for_those_of_validation(tmp_path: Path) -> None:

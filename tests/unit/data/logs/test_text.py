@@ -343,3 +343,81 @@ def test_amounts_in_cells_have_the_marks_of_the_mapping(tmp_path: Path) -> None:
     assert cells(import_runs(written(tmp_path, plain)), "N") == [[410e6], [410e6]]
     with fails("not-a-number", "decimal comma"):
         import_runs(written(tmp_path, 'run,step,val_loss,params\na,1,3.1,"1,3M"\n'))
+
+
+def test_a_chart_over_tokens(tmp_path: Path) -> None:
+    head = "tokens_seen,big - _step,big - eval/loss,big - eval/loss__MIN,big - eval/loss__MAX\n"
+    path = written(tmp_path, head + "1000,10,3.5,3.5,3.5\n2000,20,3.25,3.25,3.25\n")
+    assert cells(import_runs(path), "run", "step", "D", "loss") == [["big", 10, 1000, 3.5], ["big", 20, 2000, 3.25]]
+    path = written(tmp_path, "tokens_seen,big - eval/loss\n1000,3.5\n2000,3.25\n", "b.csv")
+    assert cells(import_runs(path), "run", "D", "loss") == [["big", 1000, 3.5], ["big", 2000, 3.25]]
+
+
+def test_objects_in_cells_are_columns(tmp_path: Path) -> None:
+    rows = [({"eval/loss": 3.5, "_wandb": {"runtime": 3}}, {"n_params": 1e7, "betas": [0.9, 0.95]}, "a")]
+    rows.append(({"eval/loss": float("nan")}, {"n_params": 4e7, "note": "nan, or {x}"}, "b"))
+    path = tmp_path / "project.csv"
+    pd.DataFrame(rows, columns=["summary", "config", "name"]).to_csv(path)
+    with faults(("diverged", 2, "loss")):
+        import_runs(path)
+    assert cells(import_runs(path, nan="drop"), "run", "N", "loss") == [["a", 1e7, 3.5]]
+    # a text in braces that is none stays a text
+    assert cells(import_runs(written(tmp_path, 'run,note,val_loss\na,"{x: 1",3.5\nb,"{1, 2}",3.0\n')), "run", "loss") == [
+        ["a", 3.5], ["b", 3.0],
+    ]  # fmt: skip
+
+
+def test_a_history_in_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "0000.parquet"
+    nan = float("nan")
+    history = {"_step": [0, 1, 2], "_timestamp": [1.0, 2.0, 3.0], "train/global_step": [10, 10, 20], "eval/loss": [nan, 3.5, 3.25]}
+    pd.DataFrame(history | {"train/learning_rate": [0.5, nan, nan]}).to_parquet(path)
+    assert cells(import_runs(path), "run", "step", "loss", "lr") == [["0000", 10, 3.5, 0.5], ["0000", 20, 3.25, None]]
+    path.write_bytes(b"PAR1" + bytes(20))
+    with fails("unreadable-table", "0000.parquet can't be read as Parquet"):
+        import_runs(path)
+    pd.DataFrame({"eval/loss": []}).to_parquet(path)
+    with fails("no-rows"):
+        import_runs(path)
+
+
+def test_tokens_per_step_without_steps_are_noted(tmp_path: Path) -> None:
+    imported = import_runs(written(tmp_path, "run,val_loss,params.tokens_per_step\na,3.5,64\nb,3.0,64\n"))
+    assert noted(imported, "no tokens", "steps are not")
+
+
+def test_a_table_of_runs_has_the_learning_rate_that_was_set(tmp_path: Path) -> None:
+    text = "Name,State,config.lr,train/learning_rate,val/loss\na,finished,0.5,0,3.5\nb,finished,0.25,0,3.0\n"
+    assert cells(import_runs(written(tmp_path, text)), "lr") == [[0.5], [0.25]]
+    text = "run,step,config.lr,train/learning_rate,val/loss\na,1,0.5,0.25,3.5\na,2,0.5,0.125,3.0\n"
+    assert cells(import_runs(written(tmp_path, text, "b.csv")), "lr") == [[0.25], [0.125]]
+
+
+def test_metrics_of_runs_that_tensorboard_exports_one_by_one(tmp_path: Path) -> None:
+    files = {"big-tag-eval_loss": (3.5, 3.25), "small-tag-eval_loss (1)": (4.0, 3.75), "small-tag-lr": (0.5, 0.25)}
+    for name, values in files.items():
+        text = "Wall time,Step,Value\n" + "".join(f"1700000000.5,{100 * i},{v}\n" for i, v in enumerate(values, 1))
+        written(tmp_path, text, f"run-{name}.csv")
+    imported = import_runs(sorted(tmp_path.glob("*.csv")))
+    assert cells(imported, "run", "step", "loss", "lr") == [
+        ["big", 100, 3.5, None], ["big", 200, 3.25, None], ["small", 100, 4.0, 0.5], ["small", 200, 3.75, 0.25],
+    ]  # fmt: skip
+    with fails("no-loss", "train_loss has losses of training batches"):
+        import_runs(written(tmp_path, text, "run-big-tag-train_loss.csv"))
+    path = written(tmp_path, text, "scalars.csv")
+    with fails("no-loss", "run-RUN-tag-METRIC.csv", "--loss Value"):
+        import_runs(path)
+    assert cells(import_runs(path, losses="Value"), "run", "loss") == [["scalars", 0.5], ["scalars", 0.25]]
+
+
+@pytest.mark.parametrize("head", ["run,tag,step,value", "run_id,key,step,value"])
+def test_a_table_with_a_metric_in_each_row(tmp_path: Path, head: str) -> None:
+    text = f"{head}\na,eval/loss,100,3.5\na,train/loss,100,3.0\na,tokens_seen,100,6400\nb,eval/loss,100,3.25\n"
+    imported = import_runs(written(tmp_path, text))
+    assert cells(imported, "run", "step", "loss", "D") == [["a", 100, 3.5, 6400], ["b", 100, 3.25, None]]
+    assert noted(imported, "other metrics", "train/loss")
+    assert cells(import_runs(written(tmp_path, text), losses="train/loss"), "run", "loss") == [["a", 3.0]]
+    with fails("no-loss", "train/loss has losses of training batches"):
+        import_runs(written(tmp_path, f"{head}\na,train/loss,100,3.0\n"))
+    # a value beside losses is a value
+    assert cells(import_runs(written(tmp_path, "run,tag,value,val_loss\na,x,3,3.5\n")), "run", "loss") == [["a", 3.5]]
