@@ -439,11 +439,13 @@ def _domains(
     seed: int,
 ) -> list[Domain]:
     """The losses of the wanted domains at a setting."""
-    known = {c for fit, _ in named.values() for m in fits_of(fit).values() for c in m.law.measured if c not in shares}
-    if unknown := [name for name in at if name not in known]:
+    fits = [member for fit, _ in named.values() for member in fits_of(fit).values()]
+    known = {c for fit in fits for c in fit.law.measured if c not in shares}
+    noise_by = {fit.observed.group_column for fit in fits if fit.observed.group_names} - known
+    if unknown := [name for name in at if name not in known | noise_by]:
         takes = f"the laws take {', '.join(sorted(known)) or 'nothing else'}.{nearest(unknown[0], known)}"
         raise BayeslawError(f"There is no covariate {unknown[0]!r}; {takes}", code="unknown-setting")
-    values = {name: setting(name, value) for name, value in at.items()}
+    values = {name: value if name in noise_by else setting(name, value) for name, value in at.items()}
     posteriors = list(dict.fromkeys(id(named[name][0]) for name in wanted))
     domains = [
         _domain(name, *named[name], shares, values, on, discrepancy, seed, (posteriors.index(id(named[name][0])), number))
@@ -463,7 +465,7 @@ def _domain(
     posterior: Posterior,
     level: Mapping[str, str],
     shares: tuple[str, ...],
-    at: Mapping[str, float],
+    at: Mapping[str, Any],
     on: str,
     discrepancy: str,
     seed: int,
@@ -476,7 +478,8 @@ def _domain(
     members, factors, erring = [], list[Array](), False
     for number, (fit, draws) in enumerate(posterior.selections):
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
-        frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in fit.law.measured}, **level}])
+        used_by = {*fit.law.measured, fit.observed.group_column}
+        frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in used_by}, **level}])
         given_columns = {k: frame[k].to_numpy() for k in at if k in frame}
         columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
