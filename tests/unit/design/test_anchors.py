@@ -275,6 +275,7 @@ def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
         anchors(fit, frame, target, budget=20.0, cost="cost", discrepancy="200%")
 
 
+@pytest.mark.slow
 def test_widths_with_errors_of_the_law_are_said_to_be_without_noise() -> None:
     """The interval of a forecast that is called so has the noise of a run besides."""
     noisy = drawn({"a": 0.005, "b": 1e-4, "c": 1e-5}, sigma_point=0.02, sigma_run=0.02)

@@ -179,6 +179,7 @@ def test_a_single_compute_shows_no_power() -> None:
     assert powers.drop(columns="checks").isna().all(axis=None)
 
 
+@pytest.mark.slow
 def test_a_stack_has_the_power_laws_of_all_its_laws_or_none() -> None:
     """At a single compute a law without a closed form shows none; those of the other law are not the stack's."""
     stack = Stack({name: scattered_fit(name) for name in ("chinchilla", "kaplan")}, {"chinchilla": 0.5, "kaplan": 0.5})

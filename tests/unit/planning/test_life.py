@@ -66,6 +66,7 @@ def searched(life: WholeLife) -> tuple[np.ndarray, int]:
     return draws, math.ceil(LEVEL * draws.size - 1e-9)
 
 
+@pytest.mark.slow
 def test_the_next_run_has_the_noise_of_its_group() -> None:
     """Groups that differ in noise alone are named among the settings, numbers as a person writes them."""
     law = law_named("chinchilla")

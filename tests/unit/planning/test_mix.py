@@ -68,6 +68,7 @@ def test_the_best_mixture_is_that_of_a_fine_grid(fits: dict[str, Fit], weights: 
     assert sum(present(found.best).values()) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_losses_of_the_next_run_have_the_noise_of_their_group() -> None:
     """A group that differs in noise alone is named among the settings."""
     law = law_named("data-mixing")
