@@ -457,6 +457,13 @@ def test_places_inside_the_runs_have_no_error_of_the_law(fit: Fit) -> None:
 
 
 @pytest.mark.slow
+def test_what_the_laws_of_a_stack_differ_by_is_no_monte_carlo_error(fit: Fit) -> None:
+    other = posterior("chinchilla", scattered(SARDANA | {"E": 1.8}, SIZE, 2, 0.01))
+    best = present(solve(Stack({"one": fit, "another": other}, {"one": 0.5, "another": 0.5}), compute=1e21).best[0])
+    assert best.held_out_se < 1.3 * math.sqrt(best.held_out * (1 - best.held_out) / (SIZE / 2))
+
+
+@pytest.mark.slow
 def test_laws_of_a_stack_that_agree_have_their_whole_error(fit: Fit) -> None:
     one = learning(fit)
     laws = {"one": one, "another": replace(one, law=replace(one.law, name="another"))}
