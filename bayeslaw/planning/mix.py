@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -223,6 +224,7 @@ def mix(
     if among is not None and bounds is not None:
         raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
     others = _within(fitted, box) if among is None else _given(among, shares)
+    inside, others = len(others), dict(islice(others.items(), MOST_MIXTURES))
 
     search = Search(domains, np.array([chosen.get(d.name, 0.0) for d in domains]), upper, confidence, tail, shares, seed)
     best, feasible, optima, own = _best(search, others, now, box if among is None else None)
@@ -234,6 +236,8 @@ def mix(
     table = table.assign(regret=(draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
     notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
+    if inside > len(others):
+        notes.append(f"of {inside:,} fitted mixtures within the bounds the first {len(others):,} are compared")
     if same:
         kind, row = same[0].split(" ", 1)
         of = f"of {len(others)} different ones given" if kind == "given" else "which was fitted"
@@ -395,9 +399,8 @@ def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[s
 
 
 def _within(fitted: Mapping[str, Array], box: tuple[Array, Array]) -> dict[str, Array]:
-    """The first fitted mixtures within bounds, by label."""
-    inside = [label for label, x in fitted.items() if (x >= box[0] - SAME).all() and (x <= box[1] + SAME).all()]
-    return {label: fitted[label] for label in inside[:MOST_MIXTURES]}
+    """The fitted mixtures within bounds, by label."""
+    return {label: x for label, x in fitted.items() if (x >= box[0] - SAME).all() and (x <= box[1] + SAME).all()}
 
 
 def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> dict[str, Array]:
