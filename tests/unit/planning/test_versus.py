@@ -157,6 +157,14 @@ def test_a_loss_that_is_never_reached_is_counted(fits: tuple[Fit, Fit]) -> None:
     assert any("counts as 0" in note for note in result.notes)
 
 
+def test_where_the_supports_end_the_search_is_said(fits: tuple[Fit, Fit]) -> None:
+    """Near the end of N and D that laws describe, compute can't grow a thousand times."""
+    far, near = (versus(*fits, compute=compute, discrepancy="none") for compute in (1e28, 1e22))
+    assert np.isinf(far.multiplier).any() or np.isinf(far.inverse).any()
+    assert any("supports of its laws end" in note for note in far.notes)
+    assert not any("supports of its laws end" in note for note in near.notes)
+
+
 def test_the_least_compute_counts_where_losses_rise_again() -> None:
     x = np.linspace(-8, 8, 161)
     found = ComputePath(x, np.ones(161), np.exp(np.stack([np.abs(x) / 10 + 1, 2 - x / 10])))
