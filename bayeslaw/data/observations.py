@@ -121,6 +121,11 @@ class Observations:
             message = f"The fit's noise differs by {column}; the settings need that column, with {', '.join(names)}."
             raise BayeslawError(message, code="missing-column")
         codes = pd.Index(names).get_indexer(pd.Index(frame[column].astype(str)))
+        # A table of numbers calls a group '15.0' that a setting calls '15'.
+        columns = (pd.Series(names, dtype=object), frame[column].astype(object))
+        numbers, asked = (pd.to_numeric(values, errors="coerce") for values in columns)
+        if numbers.notna().all() and numbers.is_unique:
+            codes = np.where(codes < 0, pd.Index(numbers).get_indexer(pd.Index(asked)), codes)
         if (bad := np.flatnonzero(codes < 0)).size:
             value = frame[column].iloc[bad[0]]
             known = f"is not among {', '.join(names)}, and the fit's noise differs by {column} and is known for those only"

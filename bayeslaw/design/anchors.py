@@ -292,6 +292,10 @@ FROM_NEW_RUNS = (
     "errors of the laws grow with the distance from the runs at hand; a fit with the bought runs counts it from these, so that its "
     "intervals may come out narrower than predicted"
 )
+WITHOUT_NOISE = (
+    "these widths are of the law's loss with its error; intervals of forecasts and of `bayeslaw update` also have the noise of a "
+    "run, which no purchase narrows"
+)
 
 
 def anchors(
@@ -390,6 +394,8 @@ def anchors(
     notes = (*pool.notes, *(() if learned or sd is not None else _misfits(members)))
     if learned and any(m.errors is not None for f in forecasts for m in f.members):
         notes = (*notes, FROM_NEW_RUNS)
+    if goal.kind not in ("latent", "target"):
+        notes = (*notes, WITHOUT_NOISE)
     return Anchors(market, tuple(bought), tuple(when), goal, ci_prob, seed, projected, notes)
 
 

@@ -400,7 +400,7 @@ def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd
     loss, whole, outcome = np.concatenate(losses), np.concatenate(draws, axis=1), fit.law.outcome
     return pd.DataFrame(
         [
-            {"spread": "run", "rows": loss.size}
+            {"spread": "run", "rows": loss.size, "model": model_label(fit.checks)}
             | point_scores(loss, np.median(whole, axis=0), outcome)
             | draw_scores(loss, whole, outcome)
         ]

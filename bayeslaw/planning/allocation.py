@@ -15,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import counted, percent, short_lines
+from bayeslaw.core.text import counted, listed, percent, short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
@@ -40,7 +40,8 @@ class Allocation:
     corner : bool array (S, n)
         Whether the optimum is at a limit of N or D.
     exponents : dict of str to array (S,)
-        `POWERS` of N_opt = k C^a, D_opt = k C^b: of the closed form, else over the range of compute asked for.
+        `POWERS` of N_opt = k C^a, D_opt = k C^b: of the closed form, else over the range of compute asked for; nan in draws that
+        have none, and in all where a law of a stack has none, as at a single compute.
     method : str
         'closed form' or 'numeric', or both where laws of a stack differ.
     notes : tuple of str
@@ -159,8 +160,14 @@ def allocate(
     parts = enumerate(zip(fits, laws, optima, strict=True))
     loss = loss * np.exp(np.concatenate([_errors(*own, law, o, (seed, number)) for number, (own, law, o) in parts]))
     exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in POWERS}
+    powers_of = [np.isfinite(o["exponents"]["N_exponent"]).any() for o in optima]
+    lacking = listed([law.law.name for law, has in zip(laws, powers_of, strict=True) if not has])
+    if lacking:  # the power laws of the others would not be the stack's
+        exponents = {k: np.full_like(v, np.nan) for k, v in exponents.items()}
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     notes = [note for o in optima for note in o["notes"]]
+    if lacking and any(powers_of):
+        notes.append(f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute")
     notes += stage_notes([law.law for law in laws], stage, settings or {})
     if not np.isfinite(loss).all():
         raise BayeslawError(

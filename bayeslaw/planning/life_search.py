@@ -51,6 +51,11 @@ class Losses:
         return self.shift.size
 
     @property
+    def of_law(self) -> Index:
+        """The number of the law that each draw (S,) is of."""
+        return np.repeat(np.arange(len(self.laws)), [law.size for law in self.laws])
+
+    @property
     def support(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The ranges of log N and log D that all laws allow, D from one token on."""
         (low_n, high_n), (low_d, high_d) = support(law.law for law in self.laws)
@@ -271,7 +276,7 @@ class LifeSearch:
         n, d, objective = place
         loss = math.exp(objective) if self.budgeted else self.value
         keeps = {name: self._keeps(n, d, loss, draws) for name, draws in (("s", self.searched), ("h", self.held_out))}
-        share, error = share_with_error(keeps["h"])
+        share, error = share_with_error(keeps["h"], self.losses.of_law[self.held_out])
         training, serving = self._means(self.costs)
         return LifeChoice(
             n, d, loss, self.costs.means(n, d), serving / (training * d + serving), self.unit, confidence,

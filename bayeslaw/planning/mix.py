@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -223,6 +224,7 @@ def mix(
     if among is not None and bounds is not None:
         raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
     others = _within(fitted, box) if among is None else _given(among, shares)
+    inside, others = len(others), dict(islice(others.items(), MOST_MIXTURES))
 
     search = Search(domains, np.array([chosen.get(d.name, 0.0) for d in domains]), upper, confidence, tail, shares, seed)
     best, feasible, optima, own = _best(search, others, now, box if among is None else None)
@@ -234,6 +236,8 @@ def mix(
     table = table.assign(regret=(draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
     notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
+    if inside > len(others):
+        notes.append(f"of {inside:,} fitted mixtures within the bounds the first {len(others):,} are compared")
     if same:
         kind, row = same[0].split(" ", 1)
         of = f"of {len(others)} different ones given" if kind == "given" else "which was fitted"
@@ -395,9 +399,8 @@ def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[s
 
 
 def _within(fitted: Mapping[str, Array], box: tuple[Array, Array]) -> dict[str, Array]:
-    """The first fitted mixtures within bounds, by label."""
-    inside = [label for label, x in fitted.items() if (x >= box[0] - SAME).all() and (x <= box[1] + SAME).all()]
-    return {label: fitted[label] for label in inside[:MOST_MIXTURES]}
+    """The fitted mixtures within bounds, by label."""
+    return {label: x for label, x in fitted.items() if (x >= box[0] - SAME).all() and (x <= box[1] + SAME).all()}
 
 
 def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> dict[str, Array]:
@@ -439,11 +442,13 @@ def _domains(
     seed: int,
 ) -> list[Domain]:
     """The losses of the wanted domains at a setting."""
-    known = {c for fit, _ in named.values() for m in fits_of(fit).values() for c in m.law.measured if c not in shares}
-    if unknown := [name for name in at if name not in known]:
+    fits = [member for fit, _ in named.values() for member in fits_of(fit).values()]
+    known = {c for fit in fits for c in fit.law.measured if c not in shares}
+    noise_by = {fit.observed.group_column for fit in fits if fit.observed.group_names} - known
+    if unknown := [name for name in at if name not in known | noise_by]:
         takes = f"the laws take {', '.join(sorted(known)) or 'nothing else'}.{nearest(unknown[0], known)}"
         raise BayeslawError(f"There is no covariate {unknown[0]!r}; {takes}", code="unknown-setting")
-    values = {name: setting(name, value) for name, value in at.items()}
+    values = {name: value if name in noise_by else setting(name, value) for name, value in at.items()}
     posteriors = list(dict.fromkeys(id(named[name][0]) for name in wanted))
     domains = [
         _domain(name, *named[name], shares, values, on, discrepancy, seed, (posteriors.index(id(named[name][0])), number))
@@ -463,7 +468,7 @@ def _domain(
     posterior: Posterior,
     level: Mapping[str, str],
     shares: tuple[str, ...],
-    at: Mapping[str, float],
+    at: Mapping[str, Any],
     on: str,
     discrepancy: str,
     seed: int,
@@ -476,7 +481,8 @@ def _domain(
     members, factors, erring = [], list[Array](), False
     for number, (fit, draws) in enumerate(posterior.selections):
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
-        frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in fit.law.measured}, **level}])
+        used_by = {*fit.law.measured, fit.observed.group_column}
+        frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in used_by}, **level}])
         given_columns = {k: frame[k].to_numpy() for k in at if k in frame}
         columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)

@@ -84,7 +84,7 @@ def _closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict
     if not inside.all():
         notes.append(
             f"in {1 - inside.mean():.1%} of the draws beta <= gamma: the loss falls with N at every compute, and the best model is "
-            "the largest allowed"
+            "the largest allowed; power laws of compute are of the other draws"
         )
     if (shrinking := float((inside & (alpha <= gamma)).mean())) > 0:
         notes.append(

@@ -438,7 +438,7 @@ class _Solver:
             names.append(problem.minimise)
             satisfied = np.vstack([satisfied, values_at(problem.objective, self.held_out, optimum.x, r) <= optimum.value])
             value = math.exp(optimum.value) if problem.minimise == "target-loss" else math.expm1(optimum.value)
-        share, error = share_with_error(satisfied.all(axis=0))
+        share, error = share_with_error(satisfied.all(axis=0), problem.of_fit[self.held_out])
         flops, hours, cost = (problem.prices.mean(unit, problem.n, tokens, r) for unit in UNITS)
         served = float(np.mean(problem.prices.serving("flops", problem.n))) if problem.prices.life.serves else math.nan
         return PlanPoint(
@@ -473,12 +473,17 @@ def enough(confidence: float, size: int) -> int:
     return math.ceil(confidence * size - 1e-9)
 
 
-def share_with_error(satisfied: NDArray[np.bool_]) -> tuple[float, float]:
-    """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws."""
+def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index | None = None) -> tuple[float, float]:
+    """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws.
+
+    Draws of a stack come from its fits (`of_fit`, codes) in fixed numbers, so that what these differ by is no such error.
+    """
     share = float(satisfied.mean())
     smooth = (satisfied.sum() + 1) / (satisfied.size + 2)
     error = math.sqrt(smooth * (1 - smooth) / satisfied.size)
-    blocks = [block.mean() for block in np.array_split(satisfied, max(2, satisfied.size // BLOCK))]
+    code = np.zeros(satisfied.size, dtype=np.int64) if of_fit is None else of_fit
+    own = np.bincount(code, satisfied) / np.maximum(np.bincount(code), 1)
+    blocks = [block.mean() for block in np.array_split(satisfied - own[code], max(2, satisfied.size // BLOCK))]
     return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
 
 

@@ -61,6 +61,13 @@ class PlanProblem:
         """Number of draws."""
         return self.losses[0].size
 
+    @cached_property
+    def of_fit(self) -> Index:
+        """From which fits the losses of each draw (S,) are, as codes: posteriors that are stacks have several."""
+        selections = [loss.posterior.selections for loss in self.losses]
+        codes = [np.repeat([id(fit) for fit, _ in of], [chosen.size for _, chosen in of]) for of in selections]
+        return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel()
+
     @property
     def n(self) -> float:
         """Parameters of the model; nan where none are given."""

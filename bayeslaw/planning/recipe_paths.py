@@ -131,9 +131,7 @@ def recipe(
         Of the errors; the second recipe (side 1) shares so much of them with the first.
     """
     fits = with_errors(posterior.selections) if learned else posterior.selections
-    groups = {fit.observed.group_column for fit, _ in fits if fit.observed.group_names}
-    covariates = {k: v for k, v in settings.items() if k not in groups or k in posterior.levels}
-    laws = stages(fits, covariates)
+    laws = stages(fits, settings)
     errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
     largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
     return Recipe(name, fits, tuple(laws), errors, largest, dict(settings))

@@ -29,9 +29,10 @@ def stages(
     selections : sequence of (fit, int array)
         Fits and numbers of their draws, such as `Fit.selections`.
     settings, stage
-        As in `allocate`; settings may also be values of columns by which parameters are pooled.
+        As in `allocate`; settings may also be values of columns by which parameters are pooled or noise differs.
     """
     free, laws = ("N", "D"), []
+    noise_by = {fit.observed.group_column for fit, _ in selections if fit.observed.group_names}
     for fit, chosen in selections:
         law = fit.law
         if missing := [c for c in free if c not in law.covariates]:
@@ -47,6 +48,8 @@ def stages(
                 )
             given[str(stage)] = 1.0
         for name, value in settings.items():
+            if name in noise_by - known:  # no law depends on it
+                continue
             if name not in known:
                 raise BayeslawError(
                     f"{law.name} takes no {name!r} here; it takes {', '.join(sorted(known)) or 'nothing'}.{nearest(name, known)}",

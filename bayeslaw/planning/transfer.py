@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,6 +146,8 @@ def transfer(
             raise BayeslawError(problem, code="unknown-setting")
         before = stages(fit.selections, _known(fit, others), SCRATCH)
         after = stages(continued.selections, _known(continued, others), stage)
+    for laws, given in ((before, ["N"]), (after, ["N", "D"])):
+        _check_supports(table[given], laws)
     size, other = (JoinedDraws(laws).size for laws in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
     check_pairing((size, other), unpaired)
@@ -190,6 +192,16 @@ def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[
     if not ((table["N"] > 0) & (table["D"] > 0)).all():
         raise BayeslawError("N and D must be positive.", code="setting-not-positive")
     return table
+
+
+def _check_supports(table: pd.DataFrame, laws: Sequence[LawDraws]) -> None:
+    """Refuse sizes and tokens that a law does not describe, as those in billions are."""
+    for law, name in ((law.law, str(column)) for law in laws for column in table):
+        low, high = law.covariates[name].support
+        if (off := table.loc[(table[name] < low) | (table[name] > high), name]).size:
+            problem = f"{name} = {off.iloc[0]:g} lies outside what {law.name} describes, {low:g} to {high:g}"
+            hint = "is it in millions or in billions? Give" if off.iloc[0] < low else "give"
+            raise BayeslawError(f"{problem}: {hint} the number of {law.covariates[name].unit}.", code="out-of-support")
 
 
 def _tokens_from_scratch(law: LawDraws, n: float, loss: Array) -> Array:

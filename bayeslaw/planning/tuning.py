@@ -25,7 +25,7 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import check, complete
+from bayeslaw.data.validate import Purpose, check, complete
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
@@ -197,7 +197,8 @@ def tuning(
         )
     table = _table(fit, settings or {}, tuned)
     given = None if runs is None else read_runs(runs)
-    at = [best_values(law, table) for law in draws] if len(table) else []
+    asked = Runs(table, "the settings")
+    at = [best_values(law, _checked(asked, law.law, "forecast")) for law in draws] if len(table) else []
     of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
     above = [] if given is None else [_excess(law, given.frame, best) for law, best in zip(draws, of_runs, strict=True)]
     excess = _joined(draws, above)
@@ -247,9 +248,9 @@ def _table(posterior: Posterior | PointFit, settings: Mapping[str, Any], tuned: 
     return grid(posterior.law if isinstance(posterior, PointFit) else posterior, {**settings, **places})
 
 
-def _checked(runs: Runs, law: Law) -> pd.DataFrame:
-    """The table of runs, with the faults that it has for a law raised."""
-    if faults := check(runs, law):
+def _checked(runs: Runs, law: Law, purpose: Purpose = "fit") -> pd.DataFrame:
+    """The table of runs, or of settings, with the faults that it has for a law raised."""
+    if faults := check(runs, law, purpose=purpose):
         raise TableError(faults, runs.name)
     return runs.frame
 

@@ -40,7 +40,7 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, logged, outside_note, read_once, read_values
-from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
+from bayeslaw.planning.recipe_paths import REACH, STEP, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -398,7 +398,8 @@ def versus(
     spread = "extrapolated" if erring else "latent"
     failed = not (first.passed and second.passed)
     notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*pairs.values()]))
-    notes = (*notes, *_rising((recipes[0].name, recipes[1].name), followed), *_sizes_outside(first, second, table))
+    both = recipes[0].name, recipes[1].name
+    notes = (*notes, *_cut_short(both, followed, times), *_rising(both, followed), *_sizes_outside(first, second, table))
     return Versus(
         names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, _allocation(frame, ratio),
         recipes, (first, second), on, spread, first.unit, shared_error, notes, failed,
@@ -663,8 +664,40 @@ def _rising(names: tuple[str, str], followed: Sequence[tuple[tuple[ComputePath, 
             rises.append((own.loss[:, at + 1] > own.loss[:, at]).ravel())
         if (share := float(np.concatenate(rises).mean())) > RISING:
             texts.append(f"that of {name} in {share:.0%}")
-    where = "of draws and settings, as forgetting does: `multiplier`, `never` and `wasted` say nothing there"
+    where = (
+        "of draws and settings, as forgetting makes them and, far beyond the runs, errors of laws: `multiplier`, `never` and "
+        "`wasted` say nothing there"
+    )
     return [f"losses rise with compute, {' and '.join(texts)} {where}"] if texts else []
+
+
+def _cut_short(
+    names: tuple[str, str], followed: Sequence[tuple[tuple[ComputePath, ComputePath], Array]], times: Array
+) -> list[str]:
+    """Return notes where a recipe's compute is not searched as far as `REACH`, since the supports of its laws end before.
+
+    Parameters
+    ----------
+    names, followed
+        As for `_rising`.
+    times : array (2, S, n)
+        How many times the other's compute B and A need.
+    """
+    notes = list[str]()
+    for side, name in enumerate(names):
+        if not (np.isinf(times[1 - side]) | (times[1 - side] == 0)).any():
+            continue
+        ends = []
+        for paths, flops in followed:
+            own, wanted = paths[side].log_c, np.log([flops.min() / REACH, flops.max() * REACH])
+            ends += [end for end, short in ((own[0], own[0] > wanted[0] + STEP), (own[-1], own[-1] < wanted[1] - STEP)) if short]
+        if ends:
+            shown = " and ".join(dict.fromkeys(compact(math.exp(end), 2) for end in sorted(ends)))
+            notes.append(
+                f"compute of {name} is searched to {shown} FLOPs alone, where the supports of its laws end, and not {REACH:,.0f} "
+                "times as far: beyond, its multiplier counts as inf or 0"
+            )
+    return notes
 
 
 def _outside(a: float, b: float) -> str:

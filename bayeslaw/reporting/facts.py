@@ -233,8 +233,16 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
     if not _same_outcomes(fits):
         different = f"The fits are of different {outcomes_of(fits.values())}, so the densities of left-out runs can't be compared."
         return pd.DataFrame(), [different]
+    first = dict[str, str]()
+    copies = {label: of for label, fit in fits.items() if (of := first.setdefault(fit.info["draws_sha256"], label)) != label}
+    notes = [
+        f"{label} is the same fit as {of} and compared once: two copies would share one weight." for label, of in copies.items()
+    ]
+    fits = {label: fit for label, fit in fits.items() if label not in copies}
+    if len(fits) < 2:
+        return pd.DataFrame(), notes
     usable = {label: fit for label, fit in fits.items() if fit.passed or force}
-    notes = [f"{label} is not compared: sampling {fits[label].verdicts[0]}" for label in fits if label not in usable]
+    notes += [f"{label} is not compared: sampling {fits[label].verdicts[0]}" for label in fits if label not in usable]
     if len(usable) < 2:
         return pd.DataFrame(), [*notes, "Sampling passed for fewer than two fits: there is nothing to compare."]
     loos = {label: leave_one_run_out(fit) for label, fit in usable.items()}

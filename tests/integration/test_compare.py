@@ -201,6 +201,8 @@ def test_left_out_runs_are_scored_without_them(left_out: Comparison) -> None:
     assert mine["rows"] == 60
     assert mine[list(expected)].to_dict() == pytest.approx(expected, rel=1e-6)
     assert left_out.scores["fit"].tolist() == ["posterior", "posterior"]
+    verdicts = left_out.weights["model"]
+    assert left_out.scores["model"].tolist() == verdicts[left_out.scores["law"]].tolist()
     assert NO_POINTS in left_out.notes
 
 

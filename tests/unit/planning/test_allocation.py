@@ -180,6 +180,17 @@ def test_a_single_compute_shows_no_power() -> None:
     assert powers.drop(columns="checks").isna().all(axis=None)
 
 
+@pytest.mark.slow
+def test_a_stack_has_the_power_laws_of_all_its_laws_or_none() -> None:
+    """At a single compute a law without a closed form shows none; those of the other law are not the stack's."""
+    stack = Stack({name: scattered_fit(name) for name in ("chinchilla", "kaplan")}, {"chinchilla": 0.5, "kaplan": 0.5})
+    single, several = (allocate(stack, compute, discrepancy="none") for compute in (1e20, "1e19:1e21:3"))
+    assert single.powers().drop(columns="checks").isna().all(axis=None)
+    assert any("kaplan" in note for note in single.notes)
+    slopes = np.polyfit(np.log(several.compute), np.log(several.N).T, 1)[0]
+    assert several.powers().loc["N_exponent", "median"] == pytest.approx(np.median(slopes), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("compute", "options", "code", "named"),
     [

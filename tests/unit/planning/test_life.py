@@ -21,6 +21,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.fixed import fixed_fit
 from tests.legends import labels, note
 from tests.posteriors import law_named, learning, posterior, scattered
 from tests.values import present
@@ -63,6 +64,22 @@ def losses(fit: Fit, draws: np.ndarray, n: Any, d: Any) -> np.ndarray:
 def searched(life: WholeLife) -> tuple[np.ndarray, int]:
     draws = life.searches[0].searched
     return draws, math.ceil(LEVEL * draws.size - 1e-9)
+
+
+@pytest.mark.slow
+def test_the_next_run_has_the_noise_of_its_group() -> None:
+    """Groups that differ in noise alone are named among the settings, numbers as a person writes them."""
+    law = law_named("chinchilla")
+    table = oracles.table(law)
+    table = table.assign(lab=np.where(table["run"] == table["run"].iloc[0], 1.0, 2.0))
+    scales = {f"sigma_{of}[{lab}]": np.full(SIZE, size) for of in ("point", "run") for lab, size in (("1.0", 1e-4), ("2.0", 0.05))}
+    noisy = fixed_fit(law, table, scattered(SARDANA, SIZE, 1, 1e-4) | scales, noise="normal", noise_by="lab")
+    guaranteed = [
+        present(solve(noisy, compute=1e21, on="run", settings={"lab": lab}, discrepancy="none").best[0]).loss for lab in ("1", "2")
+    ]
+    assert math.log(guaranteed[1] / guaranteed[0]) == pytest.approx(1.2816 * math.hypot(0.05, 0.05), rel=0.2)
+    with fails("unknown-group", "lab '3'"):
+        solve(noisy, compute=1e21, on="run", settings={"lab": "3"})
 
 
 @pytest.mark.slow
@@ -437,6 +454,13 @@ def test_places_inside_the_runs_have_no_error_of_the_law(fit: Fit) -> None:
     both = solve(erring, compute=[budget, 1e25], served=1.0)
     assert [bool(search.losses.shift.any()) for search in both.searches] == [False, True]
     assert both.extrapolated
+
+
+@pytest.mark.slow
+def test_what_the_laws_of_a_stack_differ_by_is_no_monte_carlo_error(fit: Fit) -> None:
+    other = posterior("chinchilla", scattered(SARDANA | {"E": 1.8}, SIZE, 2, 0.01))
+    best = present(solve(Stack({"one": fit, "another": other}, {"one": 0.5, "another": 0.5}), compute=1e21).best[0])
+    assert best.held_out_se < 1.3 * math.sqrt(best.held_out * (1 - best.held_out) / (SIZE / 2))
 
 
 @pytest.mark.slow

@@ -68,6 +68,30 @@ def test_the_best_mixture_is_that_of_a_fine_grid(fits: dict[str, Fit], weights: 
     assert sum(present(found.best).values()) == pytest.approx(1.0, abs=1e-9)
 
 
+def test_fitted_mixtures_that_are_too_many_to_compare_are_counted(fits: dict[str, Fit], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mix(fits)
+    monkeypatch.setattr("bayeslaw.planning.mix.MOST_MIXTURES", 2)
+    some = mix(fits)
+    fitted = [sum(name.startswith("fitted") for name in found.table["mixture"]) for found in (whole, some)]
+    assert fitted[0] > fitted[1] == 2
+    assert some.notes[-1].startswith(f"of {fitted[0]} fitted mixtures")
+    assert not any("are compared" in note for note in whole.notes)
+
+
+@pytest.mark.slow
+def test_losses_of_the_next_run_have_the_noise_of_their_group() -> None:
+    """A group that differs in noise alone is named among the settings."""
+    law = law_named("data-mixing")
+    table = oracles.table(law)
+    table = table.assign(lab=np.where(table["run"] == table["run"].iloc[0], "quiet", "loud"))
+    draws = {k: np.full(400, v) for k, v in WEB.items()}
+    scales = {"sigma_point[quiet]": 1e-6, "sigma_point[loud]": 0.05, "sigma_run[quiet]": 1e-6, "sigma_run[loud]": 1e-6}
+    draws |= {name: np.full(400, scale) for name, scale in scales.items()}
+    both = fixed_fit(law, table, draws, noise="normal", noise_by="lab")
+    sds = [float(np.log(mix(both, at={"lab": lab}, on="run").draws["recommended"]).std()) for lab in ("quiet", "loud")]
+    assert sds == pytest.approx([1.4e-6, 0.05], rel=0.15)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shares", [5, 20])
 def test_the_best_mixture_of_many_shares_is_found(shares: int) -> None:

@@ -98,6 +98,15 @@ def test_the_monte_carlo_error_is_larger_for_draws_that_depend_on_each_other() -
     assert share_with_error(in_blocks)[1] > 4 * share_with_error(independent)[1]
 
 
+def test_what_the_laws_of_a_stack_differ_by_is_no_monte_carlo_error() -> None:
+    """The numbers of their draws are fixed, so that only the draws of each law scatter."""
+    rng, of_law = np.random.default_rng(0), np.repeat([0, 1], 1000)
+    sampled = rng.random((300, 2000)) < np.array([0.99, 0.6])[of_law]
+    errors = [share_with_error(satisfied, of_law)[1] for satisfied in sampled]
+    assert sampled.mean(axis=1).std() < np.median(errors) < 1.5 * sampled.mean(axis=1).std()
+    assert share_with_error(sampled[0])[1] > 3 * errors[0]
+
+
 def test_the_deterministic_plan_has_two_active_constraints_and_seldom_satisfies_both(whole: Plan) -> None:
     plug_in = present(whole.deterministic)
     assert whole.deterministic_by == "median losses"

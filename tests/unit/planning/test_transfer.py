@@ -115,6 +115,15 @@ def test_a_fit_of_one_stage_or_sizes_that_are_missing_are_refused(zheng: Fit, sc
         transfer(scratch, {"N": 1e9}, continued=scratch)
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"), [({"N": 7, "D": 1e9}, ["N = 7", "millions"]), ({"N": 1e9, "D": 1e16}, ["D = 1e+16"])]
+)
+def test_sizes_and_tokens_that_laws_do_not_describe_are_refused(scratch: Fit, settings: dict[str, float], named: list[str]) -> None:
+    """As forecasts refuse them: 7 is 7 billion, and would save all FLOPs."""
+    with fails("out-of-support", "chinchilla", *named):
+        transfer(scratch, settings, continued=scratch)
+
+
 def test_the_picture_shows_savings_over_tokens(zheng: Fit) -> None:
     result, axes = transfer(zheng, {"N": "5e8,2e9", "D": "1e8:4e10:6"}), Figure().subplots()
     assert plot_savings(result, axes) is axes

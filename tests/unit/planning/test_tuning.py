@@ -134,6 +134,12 @@ def test_what_cannot_be_answered_is_refused(fit: Fit, runs: pd.DataFrame) -> Non
         tuning(fit, runs=tuning(fit, runs=runs).corrected()).corrected()
 
 
+def test_settings_that_the_law_does_not_describe_are_refused(fit: Fit) -> None:
+    """As forecasts refuse them: a size of 7 is 7 billion."""
+    with fails("out-of-support", "N 7", kind=TableError):
+        tuning(fit, {"N": 7, "D": 2e10})
+
+
 def test_the_cost_around_the_best_value_is_drawn(fit: Fit, tuned: Tuning) -> None:
     for name in ("lr", "batch"):
         ax = plot_tuning(tuned, Figure().subplots(), of=name, row=1)

@@ -157,6 +157,14 @@ def test_a_loss_that_is_never_reached_is_counted(fits: tuple[Fit, Fit]) -> None:
     assert any("counts as 0" in note for note in result.notes)
 
 
+def test_where_the_supports_end_the_search_is_said(fits: tuple[Fit, Fit]) -> None:
+    """Near the end of N and D that laws describe, compute can't grow a thousand times."""
+    far, near = (versus(*fits, compute=compute, discrepancy="none") for compute in (1e28, 1e22))
+    assert np.isinf(far.multiplier).any() or np.isinf(far.inverse).any()
+    assert any("supports of its laws end" in note for note in far.notes)
+    assert not any("supports of its laws end" in note for note in near.notes)
+
+
 def test_the_least_compute_counts_where_losses_rise_again() -> None:
     x = np.linspace(-8, 8, 161)
     found = ComputePath(x, np.ones(161), np.exp(np.stack([np.abs(x) / 10 + 1, 2 - x / 10])))
@@ -225,6 +233,17 @@ def test_levels_of_one_fit_have_joint_draws() -> None:
     ):
         with fails(code, named):
             versus(fit, compute=1e20, **options)
+
+
+def test_levels_that_are_numbers_have_the_noise_of_their_groups() -> None:
+    """The levels 1 and 2 are called so, and their groups of noise 1.0 and 2.0."""
+    table = oracles.table(LAW)
+    table = table.assign(lab=np.where(table["run"] == table["run"].iloc[0], 1.0, 2.0))
+    values = scattered(TYPICAL | {"E_spread": 0.3, "E_1": TYPICAL["E"], "E_2": TYPICAL["E"]}, SIZE, 1, 1e-6)
+    scales = {f"sigma_{of}[{lab}]": np.full(SIZE, size) for of in ("point", "run") for lab, size in (("1.0", 1e-6), ("2.0", 0.05))}
+    fit = fixed_fit(LAW, table, values | scales, noise="normal", noise_by="lab", by={"E": "lab"})
+    result = versus(fit, compute=1e20, levels=["1", "2"], on="run", discrepancy="none")
+    assert np.log(result.noisy / result.losses).std(axis=(1, 2)) == pytest.approx([1.4e-6, 0.0707], rel=0.2)
 
 
 def test_a_fit_that_was_read_twice_is_one_fit(fits: tuple[Fit, Fit]) -> None:

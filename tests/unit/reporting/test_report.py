@@ -258,6 +258,18 @@ def test_fits_of_the_same_losses_are_compared_without_refits(sound_fit: Fit, sma
     assert notes[0].startswith("short ")
 
 
+@pytest.mark.slow
+def test_a_fit_that_is_given_twice_is_compared_once(sound_fit: Fit, small_fit: Fit) -> None:
+    """As one by itself and one of a stack: two copies would have half of the weight each."""
+    once, _ = left_out({"sound": sound_fit, "short": small_fit}, True)
+    twice, notes = left_out({"sound": sound_fit, "sound (stack)": sound_fit, "short": small_fit}, True)
+    pd.testing.assert_frame_equal(once, twice)
+    assert notes[0].startswith("sound (stack) is the same fit as sound")
+    alone, notes = left_out({"sound": sound_fit, "sound (stack)": sound_fit}, True)
+    assert alone.empty
+    assert len(notes) == 1
+
+
 def test_fits_of_other_losses_are_not_compared(sound_fit: Fit, ptpp_fit: Fit) -> None:
     table, notes = left_out({"a": sound_fit, "b": ptpp_fit}, False)
     assert table.empty
