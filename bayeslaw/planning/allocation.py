@@ -161,7 +161,7 @@ def allocate(
     loss = loss * np.exp(np.concatenate([_errors(*own, law, o, (seed, number)) for number, (own, law, o) in parts]))
     exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in POWERS}
     powers_of = [np.isfinite(o["exponents"]["N_exponent"]).any() for o in optima]
-    lacking = listed([law.law.name for law, has in zip(laws, powers_of, strict=True) if not has])
+    lacking = listed([*dict.fromkeys(law.law.name for law, has in zip(laws, powers_of, strict=True) if not has)])
     if lacking:  # the power laws of the others would not be the stack's
         exponents = {k: np.full_like(v, np.nan) for k, v in exponents.items()}
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
