@@ -300,7 +300,7 @@ def test_records_of_other_settings_are_not_mixed_in(tmp_path: Path, counted: lis
 def check_twenty(case: str, folder: Path) -> None:
     """Twenty truths of a law are ranked, and its intervals cover them, as they are where posteriors are right."""
     options = {"draws": 300, "tune": 300}
-    records = harness.calibrate({case: 20}, folder=folder, where="processes:2", options=options)[case]
+    records = harness.calibrate({case: 20}, folder=folder, where="in-process", options=options)[case]
     row = uniformity.summary(case, records)
     assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
     assert row["still"] <= 2
