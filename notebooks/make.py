@@ -48,14 +48,26 @@ def read(script: Path) -> Any:
     return notebook
 
 
-def execute(notebook: Any, folder: Path, first: str = "") -> Any:
-    """Run a notebook in a folder; what it printed and drew is kept in it, what changes from run to run is not.
+def client_in(folder: Path) -> NotebookClient:
+    """What runs notebooks, whose kernel begins in a folder."""
+    nothing = nbformat.v4.new_notebook()
+    client = NotebookClient(nothing, timeout=LONGEST, record_timing=False, resources={"metadata": {"path": str(folder)}})
+    client.extra_arguments = ["--log-level=ERROR"]  # no word of how the kernel is reached
+    return client
+
+
+def execute(notebook: Any, client: NotebookClient, first: str = "", *, last: bool = True) -> Any:
+    """Run a notebook; what it printed and drew is kept in it, what changes from run to run is not.
 
     Parameters
     ----------
-    notebook, folder
+    notebook
+    client : NotebookClient
+        Of `client_in`.
     first : str
         Code that runs before its cells.
+    last : bool
+        Whether the kernel ends with the notebook.
 
     Raises
     ------
@@ -66,9 +78,8 @@ def execute(notebook: Any, folder: Path, first: str = "") -> Any:
     """
     strict = nbformat.v4.new_code_cell(STRICT + first)
     notebook.cells.insert(0, strict)
-    client = NotebookClient(notebook, timeout=LONGEST, record_timing=False, resources={"metadata": {"path": str(folder)}})
-    client.extra_arguments = ["--log-level=ERROR"]  # no word of how the kernel is reached
-    client.execute()
+    client.nb = notebook
+    client.execute(cleanup_kc=last)
     notebook.cells.remove(strict)
     count = 0
     for cell in notebook.cells:
@@ -112,7 +123,7 @@ def main() -> None:
         if script.name.startswith(wanted):
             start = time.perf_counter()
             with tempfile.TemporaryDirectory() as folder:
-                made = execute(read(script), Path(folder))
+                made = execute(read(script), client_in(Path(folder)))
             target = script.with_suffix(".ipynb")
             temporary = target.with_suffix(".tmp")
             temporary.write_text(nbformat.writes(made) + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from typer.main import get_command
 
 from bayeslaw.core.executors import available_cores
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import card_folder, law_names, load_law
 from bayeslaw.laws.law import Law
@@ -96,6 +97,12 @@ def sound_fit(kept_folder: Path) -> Fit:
 def ptpp_fit(kept_folder: Path) -> Fit:
     """A fit of ptpp-floor to 60 rows that passes its checks."""
     return _sound("ptpp-floor", 12, kept_folder, draws=2000, tune=800)
+
+
+@pytest.fixture(scope="module")
+def stack(sound_fit: Fit, ptpp_fit: Fit) -> Stack:
+    """A stack of both; of a module, since the unit tests have other fits of these names."""
+    return Stack.of({"first": sound_fit, "second": ptpp_fit}, {"first": 0.3, "second": 0.7})
 
 
 @pytest.fixture(scope="session")

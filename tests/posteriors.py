@@ -80,6 +80,11 @@ def posterior(
     return replace(fit, checks=checks, info={**fit.info, "seed": seed})
 
 
+def repeated(name: str, values: Mapping[str, float], size: int = 8) -> Fit:
+    """A fit all of whose draws are the same."""
+    return posterior(name, {k: np.full(size, v) for k, v in values.items()})
+
+
 def starting(*losses: float, size: int = 2000) -> Fit:
     """A fit of from-base-source whose table has rows with D = 0 of checkpoints base 0, base 1, … of the model `START`."""
     law = law_named("from-base-source")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
 from bayeslaw.laws.law import Law
 from tests.curves import curves
-from tests.oracles import measured
+from tests.oracles import Array, measured
 
 POINT, RUN = 0.0026, 0.0015  # noise of the simulated tables
 
@@ -156,6 +158,12 @@ def tasks(law: Law) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in law.covariates}).assign(run=[f"model {i}" for i in run])
 
 
+def without_noise(law: Law, truth: Mapping[str, float], at: pd.DataFrame | Mapping[str, Array]) -> Array:
+    """The law's outcomes (n,) under a truth, which may have more values than the law's parameters, at settings (n,)."""
+    draws = {name: np.array([truth[name]]) for name in law.parameters}
+    return np.asarray(law.predict(draws, {name: np.asarray(at[name]) for name in law.covariates})[0])
+
+
 def noise(law: Law) -> dict[str, float]:
     """The noise of simulated tables: relative to a loss, or of an accuracy in logits."""
     if law.outcome.kind in ("positive", "real"):
@@ -166,7 +174,7 @@ def noise(law: Law) -> dict[str, float]:
 def simulate(law: Law, truth: dict[str, float], frame: pd.DataFrame, seed: int, sigma_run: float | None = None) -> pd.DataFrame:
     """The frame with losses, or other outcomes, of a truth, an effect for each run and noise for each point."""
     rng, scales = np.random.default_rng(seed), noise(law)
-    expected = law.predict({k: np.array([v]) for k, v in truth.items()}, {c: frame[c].to_numpy() for c in law.covariates})[0]
+    expected = without_noise(law, truth, frame)
     code, names = pd.factorize(frame["run"])
     added = (scales["sigma_run"] if sigma_run is None else sigma_run) * rng.standard_normal(len(names))[code]
     if law.outcome.kind != "count":

@@ -39,7 +39,6 @@ def fetch(
 
 def demo(
     output: Annotated[Path, Option("-o", "--output", help="The folder for the picture and the tables.")] = Path("demo-output"),
-    quick: Annotated[bool, Option("--quick", help="Fit only the first law.")] = False,
     tables: Annotated[bool, Option("--tables", help="Only write the measured losses, on which to try other commands.")] = False,
     quiet: options.Quiet = False,
 ) -> Answer:
@@ -47,7 +46,7 @@ def demo(
     from bayeslaw.cli.demo import run, write_tables
 
     if not tables:
-        return run(output, quick=quick, progress=not quiet)
+        return run(output, progress=not quiet)
     answer = Answer()
     answer.say(*(f"written to {path}" for path in write_tables(output).values()))
     return answer

@@ -63,20 +63,19 @@ def write_tables(output: Path) -> dict[str, Path]:
     return files
 
 
-def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
+def run(output: Path, *, progress: bool = True) -> Answer:
     """Fit, forecast and score on the target domain, and write table, picture and fits into a folder.
 
     Parameters
     ----------
-    output, quick, progress
-        The folder, whether to fit only the first law, and whether to show progress on standard error.
+    output, progress
+        The folder, and whether to show progress on standard error.
     """
     make_folder(output)
     whole = read_runs(table_path(), f"domain == 'target' and {ONE_SEED}")
     settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
     unseen, answer = settled.where(UNSEEN), Answer()
     short, long = (_listed(f"{v:g}" for v in sorted(r.frame["ptpp"].unique())) for r in (settled.where(SEEN), unseen))
-    names = LAWS[:1] if quick else LAWS
     answer.say(
         "Small transformers were pre-trained on one text and then trained on another.",
         f"Laws are fitted to runs with short pre-trainings: {short} tokens per parameter.",
@@ -84,7 +83,7 @@ def run(output: Path, *, quick: bool = False, progress: bool = True) -> Answer:
         "",
     )
     scores, fits = [], {}
-    for name in names:
+    for name in LAWS:
         seen = (whole if load_law(name).covariates["D"].support[0] == 0 else settled).where(SEEN)
         if progress:
             typer.echo(f"fitting {name} to {len(seen)} rows …", err=True)

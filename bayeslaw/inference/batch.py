@@ -91,7 +91,7 @@ def fit_many(
     Examples
     --------
     >>> tasks = [bayeslaw.inference.Task(law, "runs.csv") for law in ("chinchilla", "overtraining")]
-    >>> fits = [outcome.value for outcome in bayeslaw.fit_many(tasks, executor="processes:2", progress=False)]
+    >>> fits = [outcome.value for outcome in bayeslaw.fit_many(tasks, progress=False)]
     """
     tasks = list(tasks)
     if wrong := [task for task in tasks if not isinstance(task, Task)]:

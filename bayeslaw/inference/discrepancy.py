@@ -115,7 +115,7 @@ def learn_discrepancy(
     if result.interrupted or result.draws["discrepancy"].shape != next(iter(plain.values())).shape:
         return STOPPED
     scalars = {name: values for name, values in result.draws.items() if values.ndim == 2}
-    if (r_hat := float(diagnostics(scalars)["r_hat"].max())) > R_HAT:
+    if (r_hat := float(diagnostics(scalars, ["r_hat"])["r_hat"].max())) > R_HAT:
         return f"the chains that sampled a law with an error disagree (R-hat {r_hat:.2f})"
     shape = result.draws["discrepancy"].shape
     flat = {name: values.reshape(-1) for name, values in result.draws.items()}

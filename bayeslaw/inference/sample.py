@@ -242,7 +242,7 @@ def _check_noise(density: Density, centre: dict[str, Array]) -> None:
 
 def is_slow(draws: dict[str, Array]) -> bool:
     """Whether the bulk ESS of a parameter is below the share SLOW of its draws (chains, draws)."""
-    return not bool(diagnostics(draws)["ess_bulk"].min() >= SLOW * next(iter(draws.values())).size)
+    return not bool(diagnostics(draws, ["ess_bulk"])["ess_bulk"].min() >= SLOW * next(iter(draws.values())).size)
 
 
 def thinned(z: Array, stats: xr.Dataset, every: int) -> tuple[Array, xr.Dataset]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -171,16 +171,19 @@ def failure_suffix(failed: bool) -> str:
     return f" — CHECKS {checks_label(True)}" if failed else ""
 
 
-def diagnostics[K: Hashable](draws: Mapping[K, Array]) -> pd.DataFrame:
-    """Return R-hat and effective sample sizes of quantities with draws (chains, draws), one row each."""
+STATISTICS: Mapping[str, Callable[[Array], Any]] = {
+    "r_hat": lambda values: array_stats.rhat(values, method="rank"),
+    "ess_bulk": lambda values: array_stats.ess(values, method="bulk"),
+    "ess_tail": lambda values: array_stats.ess(values, method="tail", prob=TAILS),
+}
+
+
+def diagnostics[K: Hashable](draws: Mapping[K, Array], statistics: Iterable[str] = STATISTICS) -> pd.DataFrame:
+    """Return R-hat and effective sample sizes, or one of them, of quantities with draws (chains, draws), one row each."""
     values = np.stack(list(draws.values()))
     with np.errstate(all="ignore"):  # draws that never moved have no R-hat
-        columns = {
-            "r_hat": array_stats.rhat(values, method="rank"),
-            "ess_bulk": array_stats.ess(values, method="bulk"),
-            "ess_tail": array_stats.ess(values, method="tail", prob=TAILS),
-        }
-    return pd.DataFrame({k: np.asarray(v, dtype=np.float64) for k, v in columns.items()}, index=pd.Index(list(draws)))
+        columns = {name: np.asarray(STATISTICS[name](values), dtype=np.float64) for name in statistics}
+    return pd.DataFrame(columns, index=pd.Index(list(draws)))
 
 
 def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of: str) -> list[Check]:

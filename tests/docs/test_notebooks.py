@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
-from notebooks.make import HERE, execute, read, scripts
+from notebooks.make import HERE, client_in, execute, read, scripts
 from tests.delphi import keep_delphi
 
 MOST_BYTES = 300_000
-# Notebooks fit the same tables as one another and as the pages; see tests.kept.
-KEEPING = """
-import sys
+# Before each notebook: an empty folder, no names of the one before, and draws that notebooks and pages share (see tests.kept).
+FIRST = """
+%reset -f
+import os, sys
 from pathlib import Path
+os.chdir({folder!r})
+os.environ["BAYESLAW_CACHE"] = {cache!r}
 sys.path.insert(0, {root!r})
-from tests.kept import keeping
-_kept = keeping(Path({folder!r}), workers=True)
-_kept.__enter__()
+import tests.kept
+if not hasattr(tests.kept, "entered"):
+    tests.kept.entered = tests.kept.keeping(Path({kept!r}), workers=True)
+    tests.kept.entered.__enter__()
 sys.path.remove({root!r})
-del sys, Path, keeping
+del os, sys, Path, tests
 """
 NAMES = [script.stem for script in scripts()]
 
@@ -69,13 +75,22 @@ def test_its_links_lead_somewhere(name: str) -> None:
     assert [link for link in links if not (HERE / link).exists()] == []
 
 
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookClient]:
+    """One kernel for all notebooks: to start it and to import everything takes as long as the cells of some."""
+    client = client_in(tmp_path_factory.mktemp("kernel"))
+    yield client
+    execute(nbformat.v4.new_notebook(), client)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs(name: str, tmp_path: Path, kept_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs(name: str, client: NotebookClient, tmp_path: Path, kept_folder: Path) -> None:
     """In an empty folder, with warnings as errors; its cells show what the kept ones show. Nothing is downloaded."""
+    folder, cache = tmp_path / "notebook", tmp_path / "cache"
+    folder.mkdir()
     if name == "08_delphi":
-        monkeypatch.setenv("BAYESLAW_CACHE", str(tmp_path / "cache"))
-        keep_delphi(tmp_path / "cache")
-    (tmp_path / "notebook").mkdir()
-    made = execute(read(HERE / f"{name}.py"), tmp_path / "notebook", KEEPING.format(root=str(HERE.parent), folder=str(kept_folder)))
+        keep_delphi(cache)
+    first = FIRST.format(folder=str(folder), cache=str(cache), root=str(HERE.parent), kept=str(kept_folder))
+    made = execute(read(HERE / f"{name}.py"), client, first, last=False)
     assert kinds(made) == kinds(kept(name))

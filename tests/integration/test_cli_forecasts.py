@@ -38,11 +38,6 @@ def unsampled() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def stack(sound_fit: Fit, ptpp_fit: Fit) -> Stack:
-    return Stack.of({"first": sound_fit, "second": ptpp_fit}, {"first": 0.3, "second": 0.7})
-
-
-@pytest.fixture(scope="module")
 def held_out() -> Comparison:
     options = {"draws": 150, "tune": 100, "chains": 2}
     laws = ("ptpp-floor", "chinchilla")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import signal
@@ -20,6 +21,7 @@ from distributed import Client, LocalCluster
 from bayeslaw.core import executors
 from bayeslaw.core.errors import CardError
 from bayeslaw.core.executors import Dask, Executor, executor, values_of
+from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.inference.fit import fit
 from bayeslaw.inference.point import point_fit
@@ -195,19 +197,25 @@ def test_tasks_with_faults_are_refused_before_any_fit() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Found chain dimension to be longer than draw dimension")  # of nutpie's trace
-@pytest.mark.parametrize("tune", [100, 1_000_000])
-def test_ctrl_c_ends_all_fits(tune: int) -> None:
+@pytest.mark.parametrize(("tune", "run"), [(100, 2), (1_000_000, 1)], ids=["drawing", "tuning in the first run"])
+def test_ctrl_c_ends_all_fits(tune: int, run: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A single fit would keep its draws, and the next would begin."""
+    wait, runs = sampling.wait_for_chains, itertools.count(1)
+
+    def interrupted(sampler: Any) -> Any:
+        if next(runs) == run:
+            threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+        return wait(sampler)
+
+    monkeypatch.setattr(sampling, "wait_for_chains", interrupted)
     task = Task("chinchilla", oracles.table(load_law("chinchilla"), runs=8), {"draws": 1_000_000, "tune": tune, "chains": 1})
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores Ctrl-C
     try:
-        timer = threading.Timer(3.0, signal.raise_signal, [signal.SIGINT])
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
             fit_many([task, task], progress=True)
-        timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
+    assert next(runs) == run + 1
 
 
 def test_bootstraps_are_the_same_on_every_executor(two: Executor) -> None:

@@ -21,11 +21,6 @@ AT = pd.DataFrame({"N": [1e8, 1e9, 1e10], "D": [1e9, 1e10, 1e11], "r": [0.1, 0.3
 
 
 @pytest.fixture(scope="module")
-def stack(sound_fit: Fit, ptpp_fit: Fit) -> Stack:
-    return Stack.of({"first": sound_fit, "second": ptpp_fit}, {"first": 0.3, "second": 0.7})
-
-
-@pytest.fixture(scope="module")
 def written(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     stack.save(path := tmp_path_factory.mktemp("stack") / "stack.nc")
     return path

@@ -22,6 +22,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import CHOICES, COUNTED, PRIORS
 from bayeslaw.posterior.diagnostics import Check
 from tests.errors import fails
+from tests.twins import without_noise
 
 
 def test_designs_suit_every_law_and_targets_are_unseen(law: Law) -> None:
@@ -91,7 +92,7 @@ def test_a_truth_of_a_checkpoint_moves_all_its_runs(monkeypatch: pytest.MonkeyPa
     for number in range(30):
         drawn = truths.truth(law, number, {"noise": "normal-checkpoint"})
         frame = drawn.runs.frame
-        expected = law.predict({k: np.array([drawn.values[k]]) for k in law.parameters}, {c: frame[c] for c in law.covariates})[0]
+        expected = without_noise(law, drawn.values, frame)
         effects = (np.log(frame["loss"] / expected) / drawn.values["sigma_checkpoint"]).groupby(frame["checkpoint"])
         within.extend(effects.std())
         between.extend(effects.mean())
@@ -129,7 +130,7 @@ def test_a_truth_is_determined_by_its_number_and_explains_its_losses() -> None:
     assert first.values == same.values != other.values
     assert first.runs.frame.equals(same.runs.frame)
     frame = first.runs.frame
-    expected = law.predict({k: np.array([first.values[k]]) for k in law.parameters}, {c: frame[c] for c in law.covariates})[0]
+    expected = without_noise(law, first.values, frame)
     residual = np.log(frame["loss"] / expected)
     assert 0.8 < residual.groupby(frame["run"]).std().pow(2).mean() ** 0.5 / first.values["sigma_point"] < 1.2
 
@@ -300,7 +301,7 @@ def test_records_of_other_settings_are_not_mixed_in(tmp_path: Path, counted: lis
 def check_twenty(case: str, folder: Path) -> None:
     """Twenty truths of a law are ranked, and its intervals cover them, as they are where posteriors are right."""
     options = {"draws": 300, "tune": 300}
-    records = harness.calibrate({case: 20}, folder=folder, where="processes:2", options=options)[case]
+    records = harness.calibrate({case: 20}, folder=folder, where="in-process", options=options)[case]
     row = uniformity.summary(case, records)
     assert (row["truths"], row["no_fit"], row["no_forecast"]) == (20, 0, 0)
     assert row["still"] <= 2
@@ -330,7 +331,7 @@ def test_a_truth_of_counted_items_explains_its_shares() -> None:
     for number in range(40):
         drawn = truths.truth(law, number)
         frame, v = drawn.runs.frame, drawn.values
-        p = law.predict({k: np.array([v[k]]) for k in law.parameters}, {c: frame[c] for c in law.covariates})[0]
+        p = without_noise(law, v, frame)
         counted = frame["accuracy"] * frame["items"]
         np.testing.assert_allclose(counted, counted.round(), atol=1e-9)
         variance = p * (1 - p) * (1 / frame["items"] + (1 - 1 / frame["items"]) / (1 + v["sigma_point"] ** -2))

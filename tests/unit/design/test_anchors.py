@@ -21,6 +21,7 @@ from tests.fixed import line_fit
 from tests.oracles import Array
 from tests.posteriors import law_named, posterior, scattered
 from tests.purchases import TARGETS, curvature, drawn, logarithmic, pool
+from tests.twins import without_noise
 
 
 @pytest.fixture(scope="module")
@@ -471,7 +472,7 @@ def of_checkpoints() -> tuple[Fit, pd.DataFrame]:
             for d in (1, 5, 20)
         ]
     frame = pd.DataFrame(rows)
-    loss = law.predict({k: np.array([v]) for k, v in oracles.typical(law).items()}, {c: frame[c] for c in law.covariates})[0]
+    loss = without_noise(law, oracles.typical(law), frame)
     frame["loss"] = loss * np.exp(frame.pop("effect") + 0.003 * rng.standard_normal(len(frame)))
     draws = scattered(oracles.typical(law), 4000, 1, 0.002)
     made = posterior(law, draws, frame=frame, sigma=(0.002, 0.003), sigma_checkpoint=0.02, seed=1)

@@ -33,11 +33,12 @@ def levels(size: int = 20_000, spread: float = 0.02) -> Array:
 
 
 @pytest.mark.slow
-def test_level_and_effect_are_those_of_the_joint_normal_distribution() -> None:
+@pytest.mark.parametrize("errors", [np.zeros(4), np.array([0.0, 0.04, 0.01, 0.03])], ids=["exact losses", "known errors"])
+def test_level_effect_and_what_was_stated_are_those_of_the_joint_normal_distribution(errors: Array) -> None:
+    """Known errors of losses add to the noise of points; what was stated of a loss is its distribution given the earlier ones."""
     level, new = levels(), np.ones(TIME.size, dtype=bool)
-    known = condition(LOGGED - level[:, None], TIME, new, scales(level.size), AHEAD, np.random.default_rng(1))
-    own = kernel(TIME, TIME) + POINT**2 * np.eye(TIME.size)
-    whole = own + 0.02**2
+    known = condition(LOGGED - level[:, None], TIME, new, scales(level.size), AHEAD, np.random.default_rng(1), errors**2)
+    whole = kernel(TIME, TIME) + np.diag(POINT**2 + errors**2) + 0.02**2
     mean = 0.02**2 * np.linalg.solve(whole, LOGGED).sum()
     sd = math.sqrt(0.02**2 - 0.02**4 * np.linalg.inv(whole).sum())
     assert known.reliable
@@ -48,6 +49,10 @@ def test_level_and_effect_are_those_of_the_joint_normal_distribution() -> None:
     np.testing.assert_allclose(total.mean(axis=0), cross @ np.linalg.solve(whole, LOGGED), atol=6e-4)
     covariance = kernel(AHEAD, AHEAD) + 0.02**2 - cross @ np.linalg.solve(whole, cross.T)
     np.testing.assert_allclose(np.cov(total.T), covariance, rtol=0.08)
+    for i in range(TIME.size):
+        earlier = np.linalg.solve(whole[:i, :i], whole[:i, i]) if i else np.empty(0)
+        mean, variance = earlier @ LOGGED[:i], whole[i, i] - earlier @ whole[:i, i]
+        assert known.pit[i] == pytest.approx(norm.cdf(LOGGED[i], mean, math.sqrt(variance)), abs=0.01)
 
 
 @pytest.mark.slow
@@ -80,33 +85,6 @@ def test_draws_weigh_by_the_density_of_the_run_under_their_own_scales() -> None:
     narrow, wide = (multivariate_normal.pdf(residual, cov=kernel(TIME, TIME) + sd**2 * np.eye(4)) for sd in (0.01, 0.02))
     assert (point[found.chosen] == 0.01).mean() == pytest.approx(narrow / (narrow + wide), abs=0.02)  # 2.5 of its sd
     assert abs(narrow / (narrow + wide) - 0.5) > 0.1
-
-
-@pytest.mark.slow
-def test_what_was_stated_before_a_loss_is_its_distribution_given_the_earlier_ones() -> None:
-    level, new = levels(), np.ones(TIME.size, dtype=bool)
-    known = condition(LOGGED - level[:, None], TIME, new, scales(level.size), AHEAD, np.random.default_rng(1))
-    whole = kernel(TIME, TIME) + POINT**2 * np.eye(TIME.size) + 0.02**2
-    for i in range(TIME.size):
-        given = np.linalg.solve(whole[:i, :i], whole[:i, i]) if i else np.empty(0)
-        mean, variance = given @ LOGGED[:i], whole[i, i] - given @ whole[:i, i]
-        assert known.pit[i] == pytest.approx(norm.cdf(LOGGED[i], mean, math.sqrt(variance)), abs=0.01)
-
-
-@pytest.mark.slow
-def test_known_errors_of_losses_add_to_the_noise_of_points() -> None:
-    level, new, errors = levels(), np.ones(TIME.size, dtype=bool), np.array([0.0, 0.04, 0.01, 0.03])
-    known = condition(LOGGED - level[:, None], TIME, new, scales(level.size), AHEAD, np.random.default_rng(1), errors**2)
-    whole = kernel(TIME, TIME) + np.diag(POINT**2 + errors**2) + 0.02**2
-    for i in range(TIME.size):
-        given = np.linalg.solve(whole[:i, :i], whole[:i, i]) if i else np.empty(0)
-        mean, variance = given @ LOGGED[:i], whole[i, i] - given @ whole[:i, i]
-        assert known.pit[i] == pytest.approx(norm.cdf(LOGGED[i], mean, math.sqrt(variance)), abs=0.01)
-    total = level[known.chosen, None] + known.effect
-    cross = kernel(AHEAD, TIME) + 0.02**2
-    np.testing.assert_allclose(total.mean(axis=0), cross @ np.linalg.solve(whole, LOGGED), atol=6e-4)
-    covariance = kernel(AHEAD, AHEAD) + 0.02**2 - cross @ np.linalg.solve(whole, cross.T)
-    np.testing.assert_allclose(np.cov(total.T), covariance, rtol=0.08)
 
 
 @pytest.mark.slow

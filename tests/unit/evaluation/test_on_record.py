@@ -444,7 +444,7 @@ prior = { dist = "LogNormal", mu = -1.1, sigma = 0.2 }
 
 @cache
 def backtested() -> tuple[Backtest, list[tuple[Prediction, Runs]]]:
-    """A backtest with 20 cuts, and what its fits forecast beyond each, registered, with the rows that were scored there."""
+    """A backtest with 10 cuts, and what its fits forecast beyond each, registered, with the rows that were scored there."""
     rng, size = np.random.default_rng(5), 40
     tokens = np.geomspace(1e8, 3e11, size)
     loss = (1.5 + 90 / tokens**0.28) * np.exp(0.006 * rng.standard_normal(size))
@@ -459,7 +459,7 @@ def backtested() -> tuple[Backtest, list[tuple[Prediction, Runs]]]:
 
     with without_sampling(), patch("bayeslaw.evaluation.backtest.forecasts_beyond", registering):
         result = backtest(
-            runs, parse_card(CARD), by="D", cuts=20, seed=1, noise="normal-no-run", discrepancy="none", force=True, progress=False,
+            runs, parse_card(CARD), by="D", cuts=10, seed=1, noise="normal-no-run", discrepancy="none", force=True, progress=False,
             options={"draws": 100, "chains": 2},
         )  # fmt: skip
     return result, parts
@@ -468,7 +468,7 @@ def backtested() -> tuple[Backtest, list[tuple[Prediction, Runs]]]:
 @pytest.mark.slow
 def test_a_record_of_backtests_shows_what_the_backtest_shows(tmp_path: Path) -> None:
     result, parts = backtested()
-    assert len(parts) >= 20
+    assert len(parts) >= 10
     assert 0.2 < result.reach["cover_eti50"].iloc[-1] < result.reach["cover_eti90"].iloc[-1] < 1
     for number, (prediction, beyond) in enumerate(parts):
         prediction.save(tmp_path / f"cut{number:02}.json")

@@ -27,11 +27,6 @@ from tests.values import present
 AT = pd.DataFrame({"N": [1e8, 1e9, 1e10], "D": [1e9, 1e10, 1e11], "r": [0.1, 0.3, 0.5], "ptpp": [15.0, 31.0, 279.0]})
 
 
-@pytest.fixture(scope="module")
-def stack(sound_fit: Fit, ptpp_fit: Fit) -> Stack:
-    return Stack.of({"first": sound_fit, "second": ptpp_fit}, {"first": 0.3, "second": 0.7})
-
-
 # --- weights --------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.posteriors import law_named, posterior, scattered, source_fit, target_fit
+from tests.posteriors import ZHENG, law_named, posterior, repeated, scattered, source_fit, target_fit
 
 SIZE = 2000
 
@@ -19,6 +19,12 @@ def source() -> Fit:
 @pytest.fixture(scope="session")
 def target() -> Fit:
     return target_fit(SIZE)
+
+
+@pytest.fixture(scope="session")
+def zheng() -> Fit:
+    """`cpt-joint` with the published values."""
+    return repeated("cpt-joint", ZHENG)
 
 
 def transfer_fit(domain: str, seed: int) -> Fit:

@@ -26,7 +26,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.legends import labels, note
-from tests.posteriors import ZHENG, law_named, learning, posterior, scattered
+from tests.posteriors import ZHENG, law_named, learning, posterior, repeated, scattered
 from tests.values import present
 
 NO_POWERS = ("kaplan", "repeated-epochs", "transfer-target")
@@ -37,19 +37,9 @@ def scattered_fit(name: str, scatter: float = 0.03, size: int = 100) -> Fit:
     return posterior(law, scattered(oracles.typical(law), size, 1, scatter))
 
 
-def repeated(values: dict[str, float]) -> Fit:
-    """A fit of `cpt-joint` all of whose draws are the same."""
-    return posterior("cpt-joint", {k: np.full(8, v) for k, v in values.items()})
-
-
 def other_settings(fit: Fit) -> dict[str, float]:
     values = {"r": 0.25, "ptpp": 31.0, "U": 1e11}
     return {k: values[k] for k in fit.law.measured if k in values}
-
-
-@pytest.fixture(scope="module")
-def zheng() -> Fit:
-    return repeated(ZHENG)
 
 
 @pytest.fixture(scope="module")
@@ -152,13 +142,13 @@ def test_a_stage_among_the_settings_chooses_it_or_is_refused(zheng: Fit) -> None
 
 def test_corners_are_counted_and_noted() -> None:
     """With beta' <= gamma the loss falls with N at every compute: the largest model; with alpha <= gamma tokens shrink."""
-    corner = allocate(repeated(ZHENG | {"gamma": 0.25}), 1e20, "cpt")
+    corner = allocate(repeated("cpt-joint", ZHENG | {"gamma": 0.25}), 1e20, "cpt")
     assert corner.corner.all()
     assert "beta <= gamma" in corner.notes[0]
     assert corner.N[0, 0] == pytest.approx(1e13) or corner.D[0, 0] == pytest.approx(1e2)
     assert corner.summary()["corner"].tolist() == [1.0]
     tokens_shrink = ZHENG | {"alpha": 0.35, "beta_cpt": 0.5, "gamma": 0.4, "B_cpt": 7e7}
-    shrinking = allocate(repeated(tokens_shrink), "1e18:1e19:2", "cpt")
+    shrinking = allocate(repeated("cpt-joint", tokens_shrink), "1e18:1e19:2", "cpt")
     assert any("alpha <= gamma" in note for note in shrinking.notes)
     assert np.diff(shrinking.D, axis=1).max() < 0
 

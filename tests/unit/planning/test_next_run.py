@@ -15,6 +15,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.oracles import Array
 from tests.posteriors import law_named, learning, posterior, scattered
+from tests.twins import without_noise
 
 SIZE, SIGMA, POINT = 4000, 0.02, 0.002
 CHECKPOINTS = 40
@@ -41,8 +42,7 @@ def runs(correlation: float, *, base: bool = True, joined: bool = False) -> pd.D
             ]
     frame = pd.DataFrame(rows)
     frame = frame[(frame["D"] > 0) | base & (frame["r"].eq(0) ^ joined)].reset_index(drop=True)
-    at = {name: frame[name].to_numpy() for name in LAW.covariates}
-    latent = LAW.predict({k: np.array([v]) for k, v in oracles.typical(LAW).items()}, at)[0]
+    latent = without_noise(LAW, oracles.typical(LAW), frame)
     return frame.assign(loss=latent * np.exp(frame["effect"] + POINT * rng.standard_normal(len(frame))))
 
 

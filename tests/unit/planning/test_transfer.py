@@ -15,19 +15,9 @@ from bayeslaw.plots.decisions import plot_savings
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import ZHENG, law_named, posterior
+from tests.posteriors import ZHENG, law_named, repeated
 
 CHINCHILLA = {k: ZHENG[k] for k in law_named("chinchilla").parameters}
-
-
-def repeated(name: str, values: dict[str, float], size: int = 8) -> Fit:
-    """A fit all of whose draws are the same."""
-    return posterior(name, {k: np.full(size, v) for k, v in values.items()})
-
-
-@pytest.fixture(scope="module")
-def zheng() -> Fit:
-    return repeated("cpt-joint", ZHENG)
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,6 @@ from tests.unit.evaluation.test_backtest import forecasts, result
 ROWS = forecasts([0.2, 0.4, 1.5], [2.0, 2.06, 1.8])
 
 
-@pytest.fixture
-def ax() -> Axes:
-    return Figure().subplots()
-
-
 def test_losses_lie_where_their_forecasts_left_them(ax: Axes) -> None:
     assert plot_backtest(result(ROWS), ax) is ax
     held, missed = (next(line for line in ax.get_lines() if line.get_color() == colour) for colour in COLOURS[:2])

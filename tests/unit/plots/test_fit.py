@@ -39,11 +39,6 @@ from tests.legends import note, texts
 from tests.oracles import Array
 
 
-@pytest.fixture
-def ax() -> Axes:
-    return Figure().subplots()
-
-
 @pytest.fixture(scope="module")
 def fitted() -> Fit:
     return line_fit()

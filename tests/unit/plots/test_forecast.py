@@ -27,11 +27,6 @@ from tests.outcomes import card, outcome_fit, table
 from tests.values import present
 
 
-@pytest.fixture
-def ax() -> Axes:
-    return Figure().subplots()
-
-
 @pytest.fixture(scope="module")
 def fitted() -> Fit:
     return typical_fit("chinchilla")

@@ -16,11 +16,6 @@ from bayeslaw.plots.predictive import SHOWN, plot_loo_pit, plot_predictive
 from tests.legends import note
 
 
-@pytest.fixture
-def ax() -> Axes:
-    return Figure().subplots()
-
-
 def check_of(size: int, runs: int) -> PredictiveCheck:
     median = np.linspace(2.0, 3.0, size)
     rows = pd.DataFrame(

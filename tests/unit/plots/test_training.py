@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from bayeslaw.dynamics.recipe import Recipe
@@ -21,11 +20,6 @@ from tests.legends import labels
 
 RECIPE = Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
 DONE = Recipe(RECIPE.point, RECIPE.adapt)
-
-
-@pytest.fixture
-def ax() -> Axes:
-    return Figure().subplots()
 
 
 @pytest.fixture(scope="module")

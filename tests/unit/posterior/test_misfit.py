@@ -102,7 +102,7 @@ def test_losses_that_do_not_follow_their_settings_are_named() -> None:
     assert "sorted, shifted or joined" in check.advice
     passed = judged(sound)["explained"]
     assert passed.passed
-    log, mean = np.log(sound["loss"]), np.log(LAW.predict({k: np.array([v]) for k, v in TRUTH.items()}, dict(sound[["N", "D"]]))[0])
+    log, mean = np.log(sound["loss"]), np.log(twins.without_noise(LAW, TRUTH, sound))
     assert passed.table["share"].item() == pytest.approx(1 - ((log - mean) ** 2).sum() / ((log - log.mean()) ** 2).sum())
     sound.loc[17, "loss"] = 9.74  # an outlier is named as such
     assert judged(sound, sigma_point=0.08)["explained"].passed
@@ -192,7 +192,7 @@ def curved(seed: int, sd: float, length: float) -> pd.DataFrame:
         for shock in rng.standard_normal(39):
             error.append(steps * error[-1] + sd * np.sqrt(1 - steps**2) * shock)
         d = np.linspace(1, 20, 40) * size
-        loss = LAW.predict({k: np.array([v]) for k, v in TRUTH.items()}, {"N": np.full(40, size), "D": d})[0]
+        loss = twins.without_noise(LAW, TRUTH, {"N": np.full(40, size), "D": d})
         noise = np.array(error) + twins.POINT * rng.standard_normal(40) + twins.RUN * rng.standard_normal()
         parts.append(pd.DataFrame({"N": size, "D": d, "loss": loss * np.exp(noise), "run": f"run {run}"}))
     return pd.concat(parts, ignore_index=True)
@@ -234,7 +234,7 @@ def test_innovations_of_drift_are_independent() -> None:
 def test_drift_that_takes_over_from_the_law(share: float, length: float, passed: bool) -> None:
     """Shares and lengths of public curves: where drift multiplies the error of forecasts by four, and where it does little harm."""
     table = curved(1, 0.0, 0.2)
-    law = np.log(LAW.predict({k: np.array([v]) for k, v in TRUTH.items()}, {c: table[c].to_numpy() for c in ("N", "D")})[0])
+    law = np.log(twins.without_noise(LAW, TRUTH, table))
     decline = float(np.median([np.ptp(law[rows]) for rows in np.split(np.arange(len(table)), 24)]))
     sigma = share * decline / np.sqrt(2 * (1 - np.exp(-1 / length)))
     check = judged(table, "normal-drift", sigma_run=sigma, drift=length)["drift"]
