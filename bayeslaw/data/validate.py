@@ -104,8 +104,8 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
                 problem = f"{name} has {counted(len(values), 'value')} ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
-    if purpose == "fit" and not any(f.column in ("N", "D") for f in faults):
-        faults += _check_tokens(frame, law)
+    if purpose != "score" and not any(f.column in ("N", "D") for f in faults):
+        faults += _check_tokens(frame, law, purpose)
     if with_loss and BASE_LOSS in law.covariates:
         faults += base_loss_faults(frame, of_source=law.one_domain == "source")
     if with_loss and runs.duplicates == "refuse":
@@ -368,14 +368,15 @@ def _in_units(values: pd.Series, most: float, usual: float) -> str:
     return ": is it in billions?" if values.max() < usual else ": is it in millions or in billions?"
 
 
-def _check_tokens(frame: pd.DataFrame, law: Law) -> list[Fault]:
+def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault]:
     """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
     most = _most_per_parameter(frame, law)
     if not 0 < most < LEAST_PER_PARAMETER or frame["D"].max() > LEAST_TRAINING:
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
-    return [Fault(None, "D", "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
+    way = UNIT_OF_ALL.format(name="D") if purpose == "fit" else ", or its unit with it: --set D=140B ({'D': '140B'})"
+    return [Fault(None, "D", "", problem, f"give the number of tokens{way}", "tokens-too-few")]
 
 
 def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:

@@ -549,6 +549,9 @@ def test_tokens_too_few_for_every_model_are_in_another_unit(most: float, units: 
     assert fault.problem.endswith(f"tokens per parameter in all rows: is it in {units}?")
     settings = pd.DataFrame({"N": [1e12], "D": [1e7]})
     assert not check(read_runs(settings), law, purpose="forecast")
+    (fault,) = check(read_runs(settings.assign(D=140)), law, purpose="forecast")
+    assert fault.code == "tokens-too-few"
+    assert "--set D=140B" in fault.suggestion
 
 
 def test_units_that_may_be_either_are_both_named() -> None:
