@@ -310,7 +310,8 @@ def test_a_law_is_given_by_its_name_too(table: pd.DataFrame, gate: Law) -> None:
 def test_the_message_of_a_missing_column_suggests_the_nearest_one(table: pd.DataFrame, gate: Law) -> None:
     assert grouped(check(read_runs(table.rename(columns={"ptpp": "pttp"})), gate)) == [
         "column ptpp is missing: ptpp-gate needs loss, N, D, r, ptpp; there are N, D, r, pttp, run, loss. "
-        "If a column has another name, add --column ptpp=COLUMN (in Python columns={'ptpp': 'COLUMN'}). Did you mean 'pttp'?"
+        "If a column has another name, add --column ptpp=COLUMN (in Python read_runs(…, columns={'ptpp': 'COLUMN'})). "
+        "Did you mean 'pttp'?"
     ]
 
 
