@@ -341,6 +341,8 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     >>> [label.get_text() for label in bayeslaw.plots.plot_comparison(weights, Figure().subplots()).get_yticklabels()]
     ['a law', 'another']
     """
+    if not isinstance(comparison, pd.DataFrame):
+        expect(comparison, Comparison, "bayeslaw.compare(runs, laws)")
     weights = comparison if isinstance(comparison, pd.DataFrame) else comparison.weights
     score = next((name for name in ("crps_rel", "crps") if name in weights), "")
     if isinstance(comparison, pd.DataFrame) and not {"elpd_diff", "dse"} <= {*comparison}:
