@@ -380,7 +380,7 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
-    way = UNIT_OF_ALL.format(name="D") if purpose == "fit" else ", or its unit with it: --set D=140B ({'D': '140B'})"
+    way = UNIT_OF_ALL.format(name="D") if purpose == "fit" else ", or its unit with it: --set D=140B (in Python {'D': '140B'})"
     return [Fault(None, "D", "", problem, f"give the number of tokens{way}", "tokens-too-few")]
 
 

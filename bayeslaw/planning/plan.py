@@ -602,7 +602,10 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
             notes.append("the plan uses the whole budget" if top < box.high else upper)
         elif x <= box.low + width:
             fewest = f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): "
-            aim = "no constraint needs more: give --max-loss, or a budget (--max-tokens) with --minimise target-loss"
+            aim = (
+                "no constraint needs more: give a largest target loss (--max-loss, max_loss=), or minimise it within a budget "
+                "(--minimise target-loss --max-tokens, minimise='target-loss', max_tokens=)"
+            )
             notes.append(fewest + ("allow fewer" if math.isfinite(problem.max_loss) or problem.objective is not None else aim))
     low, high = box.replay
     if high > low and min(shown.replay - low, high - shown.replay) <= EDGE * (high - low):

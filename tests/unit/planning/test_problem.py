@@ -224,7 +224,7 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
     assert "beyond the 2 that were logged" in beyond
     assert "FAR outside: N by" in beyond
     aimless = notes((source, target), max_loss=None, replay=0.9, atpp="1:20")
-    assert "no constraint needs more: give --max-loss" in aimless
+    assert "no constraint needs more: give a largest target loss" in aimless
 
 
 def test_a_plan_far_beyond_the_logged_tokens_says_how_far_the_loss_may_be_off() -> None:
