@@ -73,15 +73,18 @@ class Answer:
             write_text(path, table.to_csv(index=False))
             self.say(f"{content} written to {path}")
 
-    def save_picture(self, path: Path | None, *panels: Callable[[Axes], object], height: float | None = None) -> None:
-        """Write a picture if there is a path, with panels of a height in inches below each other.
+    def save_picture(
+        self, path: Path | None, *panels: Callable[[Axes], object], height: float | None = None, width: float | None = None
+    ) -> None:
+        """Write a picture if there is a path, with panels of a height and width in inches below each other.
 
         Call it before any table is written: a picture that fails then leaves no table.
         """
-        from bayeslaw.plots.style import HEIGHT, save_panels
+        from bayeslaw.plots.style import WIDTH, height_for, save_panels
 
         if path is not None:
-            save_panels(path, panels, height or HEIGHT)
+            width = WIDTH if width is None else width
+            save_panels(path, panels, height or height_for(width), width)
             self.last.append(f"picture written to {path}")
 
     def judge(self, checks: Sequence[Check]) -> None:

@@ -125,6 +125,7 @@ def show(
     from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.forecasting.stack import errors_in_words
     from bayeslaw.posterior.sensitivity import SENSITIVE
+    from bayeslaw.reporting.facts import commands
     from bayeslaw.reporting.latex import parameters_latex
 
     options.check_outputs("A table", None, plot)
@@ -156,8 +157,9 @@ def show(
         return answer
     else:
         size = f"{loaded.observed.response.size} rows of {loaded.observed.runs} runs"
-        answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}", "")
-        answer.results["sources"] = list(loaded.sources)
+        answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}")
+        answer.verbatim(f"made by {commands(loaded, fit.name)}\n")
+        answer.results |= {"sources": list(loaded.sources), "command": commands(loaded, fit.name)}
     shown = table.drop(columns=list(interval_names("eti", ci))) if withheld else table
     hidden = [] if everything or isinstance(loaded, bayeslaw.Stack) else _hidden(loaded)
     answer.show("parameters", shown, plain(with_intervals(shown.drop(index=hidden))))

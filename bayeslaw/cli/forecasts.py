@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,7 @@ def forecast(
     mean: options.Mean = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
+    width: options.PictureWidth = None,
     measured: Annotated[
         Path | None, Option(help="Losses measured after the fit, drawn in the picture; rows that the fit has seen are left out.")
     ] = None,
@@ -57,6 +59,8 @@ def forecast(
         )
     if x is not None and plot is None:
         raise BayeslawError("--x is the axis of a picture: give --plot FILE.png too.", code="axis-without-plot")
+    if width is not None and plot is None:
+        raise BayeslawError("--width is that of a picture: give --plot FILE.png too.", code="width-without-plot")
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     of_settings, of_measured = options.columns_of_each(column, at, measured)
     points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
@@ -64,7 +68,8 @@ def forecast(
     result = bayeslaw.forecast(loaded, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_forecast(result, ax, ci_prob=ci, measured=points, x=x))
+    draw = partial(bayeslaw.plots.plot_forecast, result, ci_prob=ci, measured=points, x=x)
+    answer.save_picture(plot, draw, width=width)
     if mean is None:
         answer.save_table("forecast", table, output, counted(len(table), "setting"), plain(_shown(result, table)))
     else:

@@ -51,6 +51,10 @@ TableFile = Annotated[Path | None, Option("-o", "--output", help="Write the tabl
 NewTable = Annotated[Path, Option("-o", "--output", help="The file to write the table to (.csv).")]
 NewFit = Annotated[Path, Option("-o", "--output", help="The file to write the fit to (.nc).")]
 Picture = Annotated[Path | None, Option("--plot", help="Write a picture to this file (.png, .pdf or .svg).")]
+PictureWidth = Annotated[
+    float | None,
+    Option("--width", help="Width of the picture in inches, such as 3.3 for a column of a paper; letters keep their size."),
+]
 Csv = Annotated[bool, Option("--csv", help="Print comma-separated values in full precision.")]
 
 # --- fits and forecasts ---------------------------------------------------------------------------------------------

@@ -103,6 +103,9 @@ def unit_of(frame: pd.DataFrame, name: str = "the table") -> str:
                 f"its losses are in {text}, those before in {of}" if text else f"unit is missing, and other losses are in {of}"
             )
             suggestion = f"split the table by unit and convert all to one with {CONVERT}"
+            if text and {unit(text), of} == {NATS, PERPLEXITY}:
+                rows = f"df['unit'] == {text if of == NATS else next(filter(None, texts))!r}"
+                suggestion = f"in pandas: df.loc[{rows}, 'loss'] = np.log(df['loss']), then df['unit'] = '{NATS}'"
             faults.append(Fault(int(str(row)), "unit", text, problem, suggestion, "mixed-units" if text else "missing-unit"))
     if faults:
         raise TableError(faults, name)

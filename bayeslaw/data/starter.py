@@ -106,8 +106,15 @@ def to_guess(frame: pd.DataFrame, missing: Collection[str]) -> list[str]:
     return [*missing, *(name for name in ("run", "loss_se") if name not in frame and name not in missing)]
 
 
-def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
-    """Return what to do about missing columns: options that name those that are probably meant, or how to name one."""
+def advice(frame: pd.DataFrame, missing: Collection[str], reader: str = "read_runs") -> str:
+    """Return what to do about missing columns: options that name those that are probably meant, or how to name one.
+
+    Parameters
+    ----------
+    frame, missing
+    reader : str
+        The function that takes names of columns in Python.
+    """
     if "log_history" in frame:
         return "This is a log of Hugging Face's Trainer: read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
     guessed = guesses(frame, to_guess(frame, missing))
@@ -116,12 +123,41 @@ def advice(frame: pd.DataFrame, missing: Collection[str]) -> str:
     hints = "".join(did_you_mean(ours, others if "loss" in ours else no_losses) for ours in missing if ours not in guessed)
     if not guessed.keys() & {*missing}:
         first = next(iter(missing))
-        return f"If a column has another name, add --column {first}=COLUMN (in Python columns={{{first!r}: 'COLUMN'}}).{hints}"
+        way = f"--column {first}=COLUMN (in Python {reader}(…, columns={{{first!r}: 'COLUMN'}}))"
+        return f"If a column has another name, add {way}.{hints}"
     shown = " ".join(option(ours, text) for ours, text in guessed.items())
     left = [ours for ours in missing if ours not in guessed]
     more = f"\nNothing looks like {', '.join(left)}.{hints}" if left else ""
-    both = f"{shown}\n  in Python: columns={guessed!r}"
+    both = f"{shown}\n  in Python: {reader}(…, columns={guessed!r})"
     return f"By their names and numbers, these columns may be meant; look at each, and add:\n  {both}{more}"
+
+
+def names_loss(column: str) -> bool:
+    """Return whether a column's name says that it holds losses, in any unit, which are not of training."""
+    none, ways = _WORDS["loss"]
+    return any(_fits(_words(column), none, way) for way in ways)
+
+
+def losses_elsewhere(frame: pd.DataFrame, missing: pd.Series, column: str) -> str:
+    """Return how to fill missing losses from another column that has losses in most of these rows; '' where there is none.
+
+    Parameters
+    ----------
+    frame, missing : DataFrame and bool Series
+        The table, and its rows without a loss.
+    column : str
+        The name of the column `loss` in the user's table.
+    """
+    rows = frame.drop(columns="loss")[missing]
+    other, _, unit = guesses(rows, ["loss"]).get("loss", "").partition(":")
+    if other not in rows or 2 * (count := _numbers(rows[other]).size) < len(rows):
+        return ""
+    values = f"np.log(df[{other!r}])" if unit == PERPLEXITY else f"df[{other!r}]"
+    there = f"{other} has {unit or 'number'}s".replace("perplexitys", "perplexities")
+    convert = "" if unit in ("", PERPLEXITY) else f", converted from {unit}"
+    way = f"df[{column!r}] = df[{column!r}].fillna({values})"
+    where = f"{there} in {count} of these {len(rows)} rows"
+    return f"{where}; if they are of the same validation set, fill the gaps in pandas{convert}: {way}"
 
 
 def option(ours: str, text: str) -> str:

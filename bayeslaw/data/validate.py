@@ -20,7 +20,7 @@ from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.columns import TEXT, columns_there, resolve
-from bayeslaw.data.starter import advice
+from bayeslaw.data.starter import advice, losses_elsewhere
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.card import load_law
@@ -80,7 +80,9 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
         faults.append(Fault(None, zero, "0", problem, suggestion, "only-base-checkpoints"))
     if with_loss and law.outcome.name in frame:
         faults += (
-            check_loss(frame) if law.outcome.is_loss else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))
+            check_loss(frame, _read_from(runs, "loss"))
+            if law.outcome.is_loss
+            else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))
         )
     if with_loss:
         faults += tokenizer_faults(frame, law)
@@ -104,8 +106,8 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
                 problem = f"{name} has {counted(len(values), 'value')} ({shown}) and {needed}"
                 suggestion = "log runs at another value, or fit a law without it"
                 faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
-    if purpose == "fit" and not any(f.column in ("N", "D") for f in faults):
-        faults += _check_tokens(frame, law)
+    if purpose != "score" and not any(f.column in ("N", "D") for f in faults):
+        faults += _check_tokens(frame, law, purpose)
     if with_loss and BASE_LOSS in law.covariates:
         faults += base_loss_faults(frame, of_source=law.one_domain == "source")
     if with_loss and runs.duplicates == "refuse":
@@ -284,6 +286,9 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     if {*law.shares} & {*missing}:
         example = "--shares web,code (shares=['web', 'code'])"
         suggestion = f"Name the columns of your mixture's shares, such as by {example}. {suggestion}"
+    if "ptpp" in missing and "r" in frame and not re.search("column ptpp=(?!COLUMN)|Did you mean", suggestion):
+        domain = law.one_domain or "target"
+        suggestion += f"\nIf all runs adapt one checkpoint, fit replay-{domain}, which needs no ptpp."
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
     for c in columns:
         if c in missing:
@@ -368,14 +373,15 @@ def _in_units(values: pd.Series, most: float, usual: float) -> str:
     return ": is it in billions?" if values.max() < usual else ": is it in millions or in billions?"
 
 
-def _check_tokens(frame: pd.DataFrame, law: Law) -> list[Fault]:
+def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault]:
     """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
     most = _most_per_parameter(frame, law)
     if not 0 < most < LEAST_PER_PARAMETER or frame["D"].max() > LEAST_TRAINING:
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
-    return [Fault(None, "D", "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
+    way = UNIT_OF_ALL.format(name="D") if purpose == "fit" else ", or its unit with it: --set D=140B (in Python {'D': '140B'})"
+    return [Fault(None, "D", "", problem, f"give the number of tokens{way}", "tokens-too-few")]
 
 
 def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
@@ -435,8 +441,15 @@ def cell_faults(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, 
         yield Fault(int(row), column, value, problem.format(value=value), suggestion, code)
 
 
-def check_loss(frame: pd.DataFrame) -> list[Fault]:
-    """List losses, and their known standard errors, that a language model can't have, judged in the table's unit."""
+def check_loss(frame: pd.DataFrame, column: str = LOSS.name) -> list[Fault]:
+    """List losses, and their known standard errors, that a language model can't have, judged in the table's unit.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    column : str
+        Of the file, from which losses were read.
+    """
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
         problem = "losses are perplexities, and laws describe their logarithm"
@@ -444,7 +457,8 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
         whole = Fault(None, "unit", of, problem, way, "perplexities")
         below = "a perplexity is 1 or more: are these losses in nats/token?"
         return [whole, *cell_faults(frame, "loss", loss < 1, "perplexity {value} is below 1", below, "perplexity-below-1")]
-    faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", LEAVE_OUT, "missing-loss")]
+    elsewhere = losses_elsewhere(frame, loss.isna(), column) if loss.isna().any() else ""
+    faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", elsewhere or LEAVE_OUT, "missing-loss")]
     diverged = "loss {value} is infinite: the run diverged"
     faults += cell_faults(frame, "loss", np.isinf(loss), diverged, LEAVE_OUT, "infinite-loss")
     above = f"give losses in {of}, above 0: add back what was subtracted"
@@ -457,7 +471,7 @@ def check_loss(frame: pd.DataFrame) -> list[Fault]:
     faults += cell_faults(frame, "loss", (loss > 0) & (loss < least), tiny, "correct or remove the row", "loss-too-small")
     problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
     large = (loss > most) & np.isfinite(loss)
-    way = f"take its logarithm; if the model was untrained or had diverged, {LEAVE_OUT}"
+    way = f"take the logarithm of every perplexity, also of those below {most:.3g}; if the model had diverged, {LEAVE_OUT}"
     return faults + list(cell_faults(frame, "loss", large, problem, way, "loss-too-large"))
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
@@ -90,6 +91,14 @@ class Backtest:
     def __repr__(self) -> str:
         cuts = counted(len(self.cuts), "cut")
         return f"<Backtest of {self.law} along {self.by}: {len(self.rows):,} forecasts beyond {cuts}>"
+
+    def _repr_html_(self) -> str:
+        """Show the conclusion, and the scores by distance, in a notebook."""
+        return html.fragment(
+            f"Backtest of {self.law} along {self.by}", "", html.paragraph(self.text),
+            html.grid(self.reach, caption="Forecasts by their distance beyond the cut"), html.grid(self.cuts, caption="Cuts"),
+            html.notes(self.notes),
+        )  # fmt: skip
 
     @property
     def spread(self) -> str:

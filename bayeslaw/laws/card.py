@@ -94,7 +94,8 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
             raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
         return name
     if not isinstance(name, (str, Path)):
-        problem = f"A law is named by its name or the path of its card, not by a {type(name).__name__}."
+        given = type(name).__name__
+        problem = f"A law is named by its name or the path of its card, not by a {given}: have two arguments changed places?"
         raise CardError(problem, code="not-a-law")
     path = Path(name)
     if path.suffix.lower() in TABLE_ENDINGS:
@@ -109,8 +110,9 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:
                 message = (
-                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}): ask for each by itself. Only fit and backtest "
-                    "take several, and make a stack of them; in Python give fit_stack, backtest or compare a list."
+                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}). To compare laws repeat --law: "
+                    f"{' '.join(f'--law {part}' for part in parts)}. With commas only fit, backtest and check take several; "
+                    "in Python give fit_stack, backtest or compare a list."
                 )
                 raise CardError(message, code="several-laws")
             known = f"Known are {', '.join(law_names())}; give the path of your own card."

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import FLOPS
@@ -82,6 +83,16 @@ class Allocation:
 
     def __repr__(self) -> str:
         return short_lines(f"<Allocation of {counted(self.compute.size, 'budget')} by {self.name}: {len(self.loss):,} draws>")
+
+    def _repr_html_(self) -> str:
+        """Show the best sizes and tokens, and their power laws, in a notebook."""
+        failed = html.alarm("Sampling FAILED (forced): do not trust these intervals.") if self.failed else ""
+        table = self.summary().drop(columns=["checks"] + ["corner"] * (not self.corner.any()))
+        powers = self.powers().reset_index().drop(columns="checks")
+        return html.fragment(
+            f"Allocation by {self.name}", f"least loss ({self.unit}) at C = 6 N D", failed, html.grid(table),
+            html.grid(powers, caption="Power laws of compute"), html.notes(self.notes),
+        )  # fmt: skip
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""

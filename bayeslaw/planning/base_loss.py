@@ -143,8 +143,9 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
         if text == "measured" or not domain.finite_at_base:
             why = f", and {domain.posterior.name} is infinite at D = 0" if not domain.finite_at_base else ""
+            this = f"this model ({model})" if model else "this model"
             raise BayeslawError(
-                f"The base loss of {domain.name} is not known: no row with D = 0 is of this model ({model}){why}. "
+                f"The base loss of {domain.name} is not known: no row with D = 0 is of {this}{why}. "
                 f"State it, with its standard error if that is known ({EXAMPLE}).{_models_with_base(domain)}",
                 code="unknown-base-loss",
             )
@@ -156,7 +157,8 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
         )
     log = domain.at_base(np.arange(domain.size))
     median = float(np.exp(np.median(log)))
-    shown = f"{median:.4g} {domain.unit}, by {domain.posterior.name} at D = 0, draw by draw ({model})"
+    shown = f"{median:.4g} {domain.unit}, by {domain.posterior.name} at D = 0, draw by draw"
+    shown += f" ({model})" if model else ""
     return BaseLoss(log, "law", f"base loss of {domain.name} {shown}{domain.shared}")
 
 

@@ -33,6 +33,8 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.walk import directions
 from bayeslaw.planning.arguments import CHOICES, check_paired, positive
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
 from bayeslaw.planning.domain_loss import DomainLoss
@@ -168,8 +170,8 @@ def plan(
     """
     if on not in CHOICES["on"]:
         raise BayeslawError(
-            "Say what the constraints are on: the laws' expected losses (on 'latent') or the losses that the next run logs (on "
-            f"'run'){f', not {on!r}' if on is not None else ''}.",
+            "Say what the constraints are on: the losses that the next run logs (--on run, on='run') or the laws' expected losses "
+            f"(--on latent, on='latent'){f', not {on!r}' if on is not None else ''}.",
             code="unknown-spread",
         )
     whole_number("seed", seed, 0)
@@ -202,7 +204,7 @@ def plan(
     limited = price.uncertain_budgets(n, budgets)
     problem = PlanProblem(own, target_loss, base, limits, loss, box, minimise, price, model, limited)
     problem.check_reachable(solver.draws, confidence)
-    return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force)
+    return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force, stated=bool(sd))
 
 
 @dataclass(frozen=True)
@@ -394,9 +396,20 @@ class _Solver:
     held_out: Index
 
     def plan(
-        self, problem: PlanProblem, confidence: float, levels: Iterable[float], *, on: str, points: PointFits | None, force: bool
+        self,
+        problem: PlanProblem,
+        confidence: float,
+        levels: Iterable[float],
+        *,
+        on: str,
+        points: PointFits | None,
+        force: bool,
+        stated: bool,
     ) -> Plan:
-        """The plan at the confidence, the frontier, and the deterministic plan beside it."""
+        """The plan at the confidence, the frontier, and the deterministic plan beside it.
+
+        `stated` is whether losses have an error of the law that the user stated.
+        """
         levels = sorted(levels)
         needed = [enough(level, self.draws.size) for level in levels]
         optima = _optima(problem, problem.search, self.draws, needed, problem.objective)
@@ -410,7 +423,7 @@ class _Solver:
         if (shown := best or attainable) is not None:
             notes += _edge_notes(problem, shown)
             for loss in problem.losses:
-                failures, warnings = _checked_loss(loss, shown, force)
+                failures, warnings = _checked_loss(loss, shown, force, stated=stated)
                 notes, failed = [*notes, *failures, *warnings], failed or bool(failures)
             x = problem.box.log_tokens()
             if problem.constraints and x.size > 1 and problem.box.listed_x is None:
@@ -593,7 +606,12 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
             upper = f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more"
             notes.append("the plan uses the whole budget" if top < box.high else upper)
         elif x <= box.low + width:
-            notes.append(f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): allow fewer")
+            fewest = f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): "
+            aim = (
+                "no constraint needs more: give a largest target loss (--max-loss, max_loss=), or minimise it within a budget "
+                "(--minimise target-loss --max-tokens, minimise='target-loss', max_tokens=)"
+            )
+            notes.append(fewest + ("allow fewer" if math.isfinite(problem.max_loss) or problem.objective is not None else aim))
     low, high = box.replay
     if high > low and min(shown.replay - low, high - shown.replay) <= EDGE * (high - low):
         notes.append(f"the plan lies on the edge of the replay shares allowed (r = {shown.replay:.3g} of {low:g} to {high:g})")
@@ -604,9 +622,9 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
     return notes
 
 
-def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list[str], list[str]]:
+def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool, *, stated: bool) -> tuple[list[str], list[str]]:
     """Failures of the checks of a loss at the plan, refused unless forced, and warnings of its base loss and of covariates far
-    outside its runs.
+    outside its runs; `stated` is whether a stated error of the law is counted there.
     """
     if isinstance(loss.posterior, PointFit):
         return [], []
@@ -620,6 +638,23 @@ def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool) -> tuple[list
         distance = outside(fit, fit.law.arrays(complete(frame, fit.law)))
         reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
         (where,), check = extrapolation(distance, reach)
-        warnings += [f"{loss.name}: the plan lies {where}"] if not check.passed else []
+        if not check.passed:
+            uncounted = [name for name in ("D", "r") if not stated and name in distance and distance[name].item() > reach[name].far]
+            warnings.append(f"{loss.name}: the plan lies {where}{_uncounted(loss.posterior, fit.law, frame, uncounted)}")
     failures = [f"loss of {loss.name} FAILED its checks at the plan: {failed}"] if failed else []
     return failures, list(dict.fromkeys(warnings))
+
+
+def _uncounted(posterior: Posterior, law: Law, frame: pd.DataFrame, beyond: Sequence[str]) -> str:
+    """Say that a plan far beyond the runs in tokens or replay has no error of the law there, and how far its loss may be off."""
+    if not beyond:
+        return ""
+    text = f", where the law counts as exact along {' and '.join(beyond)}: if it errs, the probabilities are too high. "
+    if "D" not in directions(law):
+        return text + "State an error (--discrepancy 2%, discrepancy='2%'), or keep tokens and replay within the runs"
+    keep = "Keep tokens and replay within the runs, or log longer ones"
+    row = forecast(posterior, frame, force=True).summary().iloc[0]
+    if row["headline"] != "extrapolated":
+        return text + keep
+    low, high = row["extrapolated_eti90_lb"], row["extrapolated_eti90_ub"]
+    return f"{text}With the error of laws beyond their runs its loss lies in [{low:.4g}, {high:.4g}] (extrapolated_eti90). {keep}"

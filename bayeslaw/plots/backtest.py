@@ -15,7 +15,19 @@ from bayeslaw.evaluation.direction import IN_WORDS
 from bayeslaw.evaluation.reach import BINS, bin_name, independent_runs, inside
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, SHARES, SMALL, failure, finish, has_failed, new_axes, share_interval
+from bayeslaw.plots.style import (
+    COLOURS,
+    DASHES,
+    MARKERS,
+    SHARES,
+    SMALL,
+    expect,
+    failure,
+    finish,
+    has_failed,
+    new_axes,
+    share_interval,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +56,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_backtest(result, Figure().subplots()).get_xlabel()
     'e-folds of compute beyond the cut'
     """
+    expect(backtest, Backtest, "bayeslaw.backtest(runs, law)")
     rows = backtest.rows
     if not len(rows):
         raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
@@ -95,6 +108,7 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_reach_coverage(result, Figure().subplots()).get_ylabel()
     'losses inside the interval (%)'
     """
+    expect(backtest, Backtest, "bayeslaw.backtest(runs, law)")
     if not len(backtest.rows):
         raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
     x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"

@@ -77,6 +77,7 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
     >>> bayeslaw.plots.plot_plan(plan, Figure().subplots()).get_xlabel()
     'replay share (%)'
     """
+    expect(plan, Plan, "bayeslaw.plan(source, target, settings)")
     problem, box = plan.problem, plan.problem.box
     if of and of not in plan.landscapes:
         raise BayeslawError(f"This plan can't show {of!r}; it has {', '.join(plan.landscapes)}.", code="unknown-landscape")
@@ -106,8 +107,10 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
     drawn = [level for level in sorted(levels) if chance.min() < level < chance.max()]
     if drawn:
         styles = ["dotted", "dashdot", "dashed", "solid"]
-        lines = ax.contour(100 * r, across, chance.T, levels=drawn, colors=ink, linewidths=1.6, linestyles=styles[-len(drawn) :])
-        ax.clabel(lines, fmt=lambda v: f"{v:.0%}", fontsize=SMALL)
+        styles = [styles[i % len(styles)] for i in range(-len(drawn), 0)]
+        ax.contour(100 * r, across, chance.T, levels=drawn, colors=ink, linewidths=1.6, linestyles=styles)
+        for level, style in zip(drawn, styles, strict=True):  # labels on lines so close would lie on each other
+            ax.plot([], [], color="0.3" if of else ink, lw=1.6, ls=style, label=f"probability {level:.0%}")
     _marks(plan, ax, unit)
     ax.set_yscale("log")
     y = "adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens"
@@ -160,7 +163,9 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     >>> bayeslaw.plots.plot_frontier(allocation, Figure().subplots()).get_ylabel()
     'parameters N'
     """
-    allocations = [allocations] if isinstance(allocations, Allocation) else allocations
+    allocations = [allocations] if not isinstance(allocations, Sequence) or isinstance(allocations, str) else allocations
+    for allocation in allocations:
+        expect(allocation, Allocation, "fit.allocate(compute)")
     if not allocations or allocations[0].compute.size < 2:
         raise BayeslawError("A frontier needs a range of compute: give one, such as 1e19:1e24:30.", code="too-few-values")
     if len(allocations) > MOST_LINES:
@@ -249,6 +254,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
     >>> bayeslaw.plots.plot_isoflops(allocation, Figure().subplots()).get_xlabel()
     'parameters N'
     """
+    expect(allocation, Allocation, "fit.allocate(compute)")
     table = allocation.summary(ci_prob)
     count = len(table)
     chosen = evenly(count, min(most, MOST_LINES))
@@ -308,6 +314,7 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
     >>> bayeslaw.plots.plot_savings(transfer, Figure().subplots()).get_ylabel()
     'FLOPs saved at equal loss (%)'
     """
+    expect(transfer, Transfer, "fit.transfer(settings)")
     if of not in ("saved", "transferred"):
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.", code="unknown-option")
     table, (low, high) = transfer.summary(ci_prob), interval_names(f"{of}_eti", ci_prob)
@@ -348,6 +355,7 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     >>> bayeslaw.plots.plot_whole_life(life, Figure().subplots()).get_xlabel()
     'parameters N'
     """
+    expect(life, WholeLife, "bayeslaw.planning.whole_life(fit, …)")
     unit, values, unreached, open_ended = UNITS[life.unit], life.given.tolist(), 0, False
     ax = ax or new_axes()
     for i, (value, search) in enumerate(list(zip(values, life.searches, strict=True))[:MOST_LINES]):
@@ -452,6 +460,7 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_menu(menu, Figure().subplots()).get_xlabel()
     'checkpoint'
     """
+    expect(menu, PlanMenu, "bayeslaw.planning.plan_menu(source, target, …)")
     ax = ax or new_axes()
     in_costs, notes = menu.minimise in UNITS, []
     for i, (own, share) in enumerate(zip(menu.plans, menu.table["probability_best"], strict=True)):
@@ -533,6 +542,7 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
     >>> bayeslaw.plots.plot_tuning(tuned, Figure().subplots(), of="batch").get_xscale()
     'log'
     """
+    expect(tuning, Tuning, "fit.tuning(settings)")
     of = of or next(iter(tuning.optimum))
     if of not in tuning.optimum:
         known = ", ".join(tuning.optimum)

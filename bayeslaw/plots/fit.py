@@ -32,6 +32,7 @@ from bayeslaw.plots.style import (
     failure,
     finish,
     has_failed,
+    keep_readable,
     new_axes,
     note_hidden,
     panel_width,
@@ -48,6 +49,7 @@ PRIOR_DRAWS = 20_000
 EDGE = 4.0  # positions beyond so many sd of the prior are drawn at the edge: no prior draws lie there
 SHOWN = 1_500  # draws of a scatter
 PANEL, NARROW_PANEL = 26, 16  # characters that fit into the label of a small panel, and beside narrow axes
+LINE = 0.14  # inches of a line of text beside a row
 WIDE = 3.0  # least ratio of quantiles at which a positive parameter has a logarithmic axis
 
 
@@ -110,7 +112,9 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
     ax.set_xticks([-3, 0, 3] if narrow else [-4, -2, 0, 2, 4])
     percent = f"{ci_prob * 100:g}%"
     title = f"{fit.name}: median and {percent} equal-tailed interval;\nband: {percent} interval of the prior"
-    return finish(ax, "position in the prior (standard deviations)", "", title + failure(not fit.passed))
+    finish(ax, "position in the prior (standard deviations)", "", title + failure(not fit.passed))
+    keep_readable(ax, len(names) * (2 if narrow else 1) * LINE)
+    return ax
 
 
 def _position(prior: Array, value: float) -> float:
@@ -337,6 +341,8 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     >>> [label.get_text() for label in bayeslaw.plots.plot_comparison(weights, Figure().subplots()).get_yticklabels()]
     ['a law', 'another']
     """
+    if not isinstance(comparison, pd.DataFrame):
+        expect(comparison, Comparison, "bayeslaw.compare(runs, laws)")
     weights = comparison if isinstance(comparison, pd.DataFrame) else comparison.weights
     score = next((name for name in ("crps_rel", "crps") if name in weights), "")
     if isinstance(comparison, pd.DataFrame) and not {"elpd_diff", "dse"} <= {*comparison}:

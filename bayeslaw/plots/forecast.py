@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import counted, exact
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
@@ -73,7 +74,7 @@ def plot_forecast(
     ax: Axes | None = None,
     *,
     ci_prob: float = 0.9,
-    measured: Runs | pd.DataFrame | None = None,
+    measured: Runs | pd.DataFrame | str | Path | None = None,
     x: str | None = None,
     unit: str = "",
     fitted: bool = True,
@@ -95,7 +96,7 @@ def plot_forecast(
         By default those of a new figure of pyplot, which a notebook shows.
     ci_prob : float
         Probability of the equal-tailed interval.
-    measured : Runs or DataFrame, optional
+    measured : Runs, DataFrame or path, optional
         Measured losses: columns `loss` (or the name of another outcome), the covariates by which curves differ, and the text
         columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
@@ -117,6 +118,7 @@ def plot_forecast(
     'compute (FLOPs)'
     """
     expect(forecast, Forecast, "fit.forecast(settings)")
+    measured = read_runs(measured) if isinstance(measured, (str, Path)) else measured
     losses: pd.DataFrame | None = measured.frame if isinstance(measured, Runs) else measured
     x, outcome = x or forecast_axis(forecast), forecast.outcome
     by_compute = x == COMPUTE and {"N", "D"} <= {*forecast.outside} and COMPUTE not in forecast.outside

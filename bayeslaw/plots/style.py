@@ -35,6 +35,8 @@ PICTURES = (".png", ".pdf", ".svg")
 SMALL, MEDIUM = 8, 9  # points: of ticks, legends and texts in a picture, and of its labels and titles
 WIDTH, HEIGHT = 5.6, 3.6  # inches of a panel: at a width of 400 pixels, as on a phone, the smallest text is 8 pixels high
 LEAST_HEIGHT = 2.2  # of a panel of a narrower picture
+LEAST_AXES = 1.5  # of the axes themselves
+LEAST_WIDTH, MOST_WIDTH = 2.0, 40.0  # inches: a narrower one breaks each title into words, a wider one is given in mm
 DPI = 220
 UPRIGHT = (20, 40)  # least and most letters in a line of a vertical label
 LETTERS = 15.0  # of the small size that an inch holds
@@ -202,7 +204,24 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **le
         space_ticks(axis)
     ax.set_title(wrapped(ax, title, MEDIUM, balanced=True), fontsize=MEDIUM)
     put_legend(ax, notes, **legend)
+    keep_readable(ax)
     return ax
+
+
+def keep_readable(ax: Axes, least: float = LEAST_AXES) -> None:
+    """Make a figure higher where title, labels and legend would leave its axes less than `least` inches.
+
+    In a small figure of the caller's they would leave nothing: constrained layout gives texts their space first.
+    """
+    place, figure = ax.get_subplotspec(), ax.get_figure(root=True)
+    if figure is None or place is None or ax.get_figure(root=False) is not figure:
+        return
+    rows = place.get_gridspec().nrows / len(place.rowspan)
+    lines = [ax.get_title().count("\n") + bool(ax.get_title()), ax.get_xlabel().count("\n") + bool(ax.get_xlabel())]
+    legend = ax.get_legend()
+    below = 0.0 if legend is None else legend.get_window_extent().height / figure.dpi
+    needed = least + below + (sum(lines) * MEDIUM + UNDER) * 1.2 / 72
+    figure.set_figheight(max(figure.get_figheight(), needed * rows))
 
 
 def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | None = None, **options: Any) -> None:
@@ -365,7 +384,17 @@ def save_figure(path: str | Path, draw: Callable[[Axes], object], *, width: floa
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> bayeslaw.plots.save_figure("parameters.pdf", lambda ax: bayeslaw.plots.plot_parameters(fit, ax), width=3.3)
     """
-    save_panels(Path(path), [draw], height or min(HEIGHT, max(LEAST_HEIGHT, HEIGHT * width / WIDTH)), width)
+    save_panels(Path(path), [draw], height or height_for(width), width)
+
+
+def height_for(width: float) -> float:
+    """Return the height of a panel of a width, both in inches; widths at which no text can be read are refused."""
+    if not LEAST_WIDTH <= width <= MOST_WIDTH:
+        given = f"{width:g} in: give inches, such as 3.3 for a column of a paper in two columns"
+        raise BayeslawError(
+            f"The width of a picture is {LEAST_WIDTH:g} to {MOST_WIDTH:g} in, not {given}.", code="width-of-a-picture"
+        )
+    return min(HEIGHT, max(LEAST_HEIGHT, HEIGHT * width / WIDTH))
 
 
 def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT, width: float = WIDTH) -> None:
@@ -414,6 +443,7 @@ def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], GridSp
 
     figure = Figure(figsize=size, layout="constrained")
     grid = draw(figure)
+    figure.set_size_inches(size)  # `make_space` adds what titles and legends need
     show_dollars(figure)
     make_space(figure, grid)
     write_whole(path, lambda temporary: figure.savefig(temporary, dpi=DPI))

@@ -226,6 +226,7 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes | None = None, *, c
     >>> bayeslaw.plots.plot_turning_point(turning_point, Figure().subplots()).get_ylabel()
     'source loss (nats/token)'
     """
+    expect(turning_point, TurningPoint, "bayeslaw.dynamics.turning_point(…)")
     check_probability(ci_prob)
     steps, weight = turning_point.steps, turning_point.weight
     ax = ax or new_axes()
@@ -263,6 +264,7 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
     >>> bayeslaw.plots.plot_watch(watch, Figure().subplots(), logged=curves.logged("now")).get_title()
     'now'
     """
+    expect(watch, Watch, "bayeslaw.dynamics.watch(…)")
     check_probability(ci_prob)
     ax = ax or new_axes()
     if logged is not None:

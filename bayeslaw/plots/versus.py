@@ -9,7 +9,7 @@ import numpy as np
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.recipe_paths import REACH
 from bayeslaw.planning.versus import SURE, Versus
-from bayeslaw.plots.style import COLOURS, failure, finish, new_axes
+from bayeslaw.plots.style import COLOURS, expect, failure, finish, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +36,7 @@ def plot_versus(
     >>> bayeslaw.plots.plot_versus(result, Figure().subplots()).get_xscale()
     'log'
     """
+    expect(versus, Versus, "bayeslaw.planning.versus(a, b)")
     ax = ax or new_axes()
     a, b = versus.names
     order = np.argsort(versus.compute, kind="stable")

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import row_ranges
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
@@ -31,6 +32,7 @@ from bayeslaw.posterior.identifiability import ALARM, intra_class_correlation, r
 FAR_OUT, LEAST_OUT = 5.0, 0.02
 LEAST_DOF = 10.0  # of the Student-t noise by which outliers are judged
 NAMED = 3  # rows that a text names
+SAME_PERPLEXITY = 0.15  # relative, between an outlier and the perplexity that the law expects
 EXPLAINED = 0.5  # share of the variance of the responses; laws explain over .9 of it in the public tables, and of shuffled ones 0
 SCATTER = 0.02  # relative scatter around the law, beyond stated errors, up to which noise may hide what settings do
 TAIL = 0.0027  # prior probability beyond a posterior median: three standard deviations of a normal prior
@@ -176,6 +178,13 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     if far.size:
         text = f"{far.size} of {residual.size:,} rows are more than {FAR_OUT:g} sd of their noise off: {'; '.join(named)}{more}"
     advice = "Look at these runs, and leave out what went wrong"
+    with np.errstate(over="ignore"):  # of a law that is far off
+        as_perplexity = np.abs(observed.outcomes[far] / np.exp(expected[far]) - 1) < SAME_PERPLEXITY
+    if outcome.is_loss and as_perplexity.any():
+        found = row_ranges(observed.rows[far][as_perplexity])
+        advice = (
+            f"Their logarithms lie on the law, so {found} may be perplexities: take the logarithm. Otherwise look at these runs"
+        )
     return Check("outliers", not far.size, text, "model", frame, advice)
 
 

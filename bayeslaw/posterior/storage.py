@@ -23,7 +23,7 @@ from bayeslaw.core.files import check_target, write_whole
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source, data_sha256
-from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.card import TABLE_ENDINGS, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.laws.prior import Prior
@@ -55,6 +55,11 @@ def read_tree(path: Path) -> xr.DataTree:
     """Read a NetCDF file into memory, after comparing its checksum and size."""
     if not path.is_file():
         raise FitError(f"There is no file {path}.", code="missing-file")
+    if path.suffix.lower() in TABLE_ENDINGS:
+        problem = (
+            f"{path.name} is a table, and a fit is wanted: make one by `bayeslaw fit LAW {path.name} -o fit.nc` (bayeslaw.fit)"
+        )
+        raise FitError(f"{problem}.", code="table-for-a-fit")
     try:
         _check_bytes(path)
         check_structure(path)

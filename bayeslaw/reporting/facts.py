@@ -129,15 +129,22 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
     """Return settings, versions, and the commands that make the fit again; no command makes a member of a stack."""
     info = fit.info
     return {
-        "command": _commands(fit, file) if stack is None else None, "seed": info["seed"],
+        "command": commands(fit, file) if stack is None else None, "seed": info["seed"],
         "in_memory": any(source.name == IN_MEMORY for source in fit.sources),
         "settings": {k: plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
     }  # fmt: skip
 
 
-def _commands(fit: Fit, file: str | None) -> str:
-    """Return the command that fits the first table, and one that updates the fit for each further table, a line each."""
+def commands(fit: Fit, file: str | None) -> str:
+    """Return the command that fits the first table, and one that updates the fit for each further table, a line each.
+
+    Parameters
+    ----------
+    fit : Fit
+    file : str, optional
+        The name of its file; by default that of its law.
+    """
     info, card = fit.info, parse_card(fit.info["card"])
     settings = dict(info["settings"])
     law, noise = card.name if card.name in law_names() else f"{card.name}.toml", fit.noise.choice(fit.observed)
@@ -159,10 +166,10 @@ def _commands(fit: Fit, file: str | None) -> str:
         words += ["--prior", f"{name}={prior.dist}({', '.join(map(repr, prior.args.values()))})"]
     words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
-    commands = [[*words, *given[0], "--seed", str(fit.sources[0].seed)]]
+    lines = [[*words, *given[0], "--seed", str(fit.sources[0].seed)]]
     for i, source in enumerate(fit.sources[1:], 1):
-        commands.append(["bayeslaw", "update", outputs[i - 1], tables[i], "-o", outputs[i], *given[i], "--seed", str(source.seed)])
-    return "\n".join(map(shlex.join, commands))
+        lines.append(["bayeslaw", "update", outputs[i - 1], tables[i], "-o", outputs[i], *given[i], "--seed", str(source.seed)])
+    return "\n".join(map(shlex.join, lines))
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------

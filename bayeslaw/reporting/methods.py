@@ -45,7 +45,15 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
         f"tuning draws each, seed {fitting['seed']})."
     )
     stopped = " Sampling was interrupted before its end." if fitting["interrupted"] else ""
-    return (head, rows), " ".join(filter(None, [sampled + stopped, _diagnosed(facts), _reported(facts, interval, forecasts)]))
+    after = [_left_out(data), sampled + stopped, _diagnosed(facts), _reported(facts, interval, forecasts)]
+    return (head, rows), " ".join(filter(None, after))
+
+
+def _left_out(data: Mapping[str, Any]) -> str:
+    """Return a sentence on the rows of the tables that were not fitted, which a reader can't see in the others; '' for none."""
+    total = sum(source["rows"] for source in data["sources"])
+    left = total - data["rows"] - data["base_rows"]
+    return f"They are from {data['name']}; {left} of {total:,} rows {'was' if left == 1 else 'were'} left out." if left > 0 else ""
 
 
 def _diagnosed(facts: Mapping[str, Any]) -> str:

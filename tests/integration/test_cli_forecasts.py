@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +21,7 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Stack, load_fit
 from bayeslaw.laws.card import load_law
+from bayeslaw.plots.style import DPI
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, refused, rejected, unchanged
@@ -104,6 +106,15 @@ def test_show_says_what_error_of_the_law_was_learnt_or_why_none(command: Command
         sound_fit, info={**sound_fit.info, "discrepancy": {"reason": "its noise is odd"}}, tree=line_fit(size=400).tree
     )
     assert refused.learnt().startswith("No discrepancy was learnt, because its noise is odd: ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_picture_has_the_width_of_a_column(command: Command) -> None:
+    at = ("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e9:1e11:3")
+    assert command(*at, "--plot", "narrow.png", "--width", "3.3").status == 0
+    assert plt.imread("narrow.png").shape[1] == round(3.3 * DPI)
+    rejected(command(*at, "--width", "3.3"), "width-without-plot")
+    rejected(command(*at, "--plot", "wide.png", "--width", "84"), "width-of-a-picture", "84 in", "3.3")
 
 
 @pytest.mark.usefixtures("folder")

@@ -26,7 +26,7 @@ from bayeslaw.data.logs.mlflow import is_store, read_store
 from bayeslaw.data.logs.printed import is_printed, read_printed
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
 from bayeslaw.data.logs.text import decoded, read_text
-from bayeslaw.data.starter import advice, guesses, option
+from bayeslaw.data.starter import advice, guesses, names_loss, option
 from bayeslaw.data.table import Runs, read_runs
 
 JSON = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")  # of objects, whole or cut off; logs may begin with [2026-01-31]
@@ -295,7 +295,7 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collec
         of_batches = f" {training} has losses of training batches, which are read only if you add {add}."
         raise BayeslawError(
             f"{names}: no column is a validation loss by its name, such as eval/loss or val_loss; there are {columns_there(raw)}. "
-            f"{advice(raw, ['loss', *wanted])}{of_batches if training else ''}",
+            f"{advice(raw, ['loss', *wanted], 'import_runs')}{of_batches if training else ''}",
             code="no-loss",
         )
     guessed = guesses(raw.drop(columns=[c for c in used if c in raw]), wanted)
@@ -416,7 +416,7 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
                 f"{log.name}: {listed(of_training)} stands in the rows of grad_norm, as trainers log the loss of training batches; "
                 "laws describe validation losses"
             )
-    if other := [repr(c) for c in meaning.other if not c.startswith("_")]:
+    if other := [repr(c) for c in sorted(meaning.other, key=lambda c: not names_loss(c)) if not c.startswith("_")]:
         notes.append(f"{log.name}: {counted(len(other), 'column')} not used ({listed(other)})")
     if meaning.other_losses:
         shown = listed(meaning.other_losses)

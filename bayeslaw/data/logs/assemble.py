@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
-from bayeslaw.core.text import counted, exact, listed
+from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import PERPLEXITY, in_nats, unit, unit_of
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
 from bayeslaw.data.logs.merge import LOSS, Entries, fault, refuse
@@ -59,7 +59,10 @@ def _long(entries: Entries, domains: Collection[str] | None, curves: bool) -> tu
         notes.append(f"{counted(int(rates.sum()), 'row')} kept for the learning rate alone")
     if left := int((without & ~rates).sum() if curves else without.sum()):
         hint = "" if curves or not rates.any() else " (--curves, curves=True, keeps those with a learning rate)"
-        notes.append(f"{counted(left, 'step')} without an evaluation left out{hint}")
+        lost = frame["run"][without][~frame["run"][without].isin(frame["run"][~without])] if "run" in frame else frame.index[:0]
+        names = list(dict.fromkeys(map(label_text, lost)))
+        whole = f"; {counted(len(names), 'run')} without any: {listed(names)}" if names else ""
+        notes.append(f"{counted(left, 'step')} without an evaluation left out{hint}{whole}")
     for column in columns if len(columns) > 1 else ():
         if missing := int((frame[column].isna() & ~without).sum()):
             domain = column.removeprefix(LOSS) or "no named domain"

@@ -97,6 +97,9 @@ def test_a_table_keeps_its_unit_and_mixed_units_are_refused() -> None:
     assert read_runs(frame.assign(unit="BPB")).unit == "bits/byte"
     with faults(("mixed-units", 2, "unit")):
         read_runs(frame.assign(unit=["bits/byte", "nats/token", "nats/token"]))
+    for units in (["nats/token", "ppl", "ppl"], ["ppl", "nats/token", "ppl"]):
+        with fails("mixed-units", "df.loc[df['unit'] == 'ppl', 'loss'] = np.log(df['loss'])"):
+            read_runs(frame.assign(unit=units))
     with faults(("missing-unit", 2, "unit")):
         read_runs(frame.assign(unit=pd.Series(["bits/byte", None, None], dtype=object)))
     with fails("unknown-unit", "'parsecs'"):

@@ -208,7 +208,8 @@ def test_the_starter_works_as_printed() -> None:
     texts = [word for word in shlex.split(line) if word != "--column"]
     assert dict(text.split("=") for text in texts) == COLUMNS
     (python,) = [line for line in advice(ODD, ["loss", "N", "D"]).splitlines() if "in Python" in line]
-    assert ast.literal_eval(python.partition("columns=")[2]) == COLUMNS
+    assert ast.literal_eval(python.partition("columns=")[2].removesuffix(")")) == COLUMNS
+    assert "import_runs(…, columns=" in advice(ODD, ["loss"], "import_runs")
     assert check(read_runs(ODD, columns=COLUMNS), load_law("chinchilla")) == []
 
 
@@ -218,8 +219,28 @@ def test_an_unknown_table_is_one_message_that_ends_with_a_starter() -> None:
     lines = str(TableError(listed, "odd.csv")).splitlines()
     assert lines[0].startswith("odd.csv: columns loss, N, D are missing: ")
     assert lines[1].startswith("  --column loss=val/perplexity:perplexity --column N=")
-    assert lines[2].startswith("  in Python: columns={'loss': 'val/perplexity:perplexity', 'N': ")
+    assert lines[2].startswith("  in Python: read_runs(…, columns={'loss': 'val/perplexity:perplexity', 'N': ")
     assert len(lines) == 3
+
+
+def test_missing_losses_may_stand_in_another_column() -> None:
+    table = pd.DataFrame({"N": 1e8, "D": [1e9, 2e9, 3e9, 4e9], "val/loss": [3.3, np.nan, 3.0, np.nan]})
+    (first, *_) = check(read_runs(table.assign(**{"val/ppl": [np.nan, 22.2, np.nan, 18.1]})), load_law("chinchilla"))
+    assert (first.code, first.row) == ("missing-loss", 2)
+    assert "val/ppl has perplexities in 2 of these 2 rows" in first.suggestion
+    assert "df['val/loss'] = df['val/loss'].fillna(np.log(df['val/ppl']))" in first.suggestion
+    for other in ({"train/loss": 3.1}, {"val/ppl": np.nan}, {}):
+        (first, *_) = check(read_runs(table.assign(**other)), load_law("chinchilla"))
+        assert first.suggestion.startswith("remove the row")
+
+
+def test_runs_of_one_checkpoint_need_no_ptpp() -> None:
+    table = pd.DataFrame({"N": 7e9, "D": [1e9, 2e9], "replay_pct": [5, 20], "loss": [2.1, 2.0]})
+    for law, advised in (("plateau-target", "replay-target"), ("transfer-source", "replay-source")):
+        (fault,) = [fault for fault in check(read_runs(table), load_law(law)) if fault.code == "missing-column"]
+        assert f"fit {advised}, which needs no ptpp" in fault.suggestion
+    (fault, *_) = check(read_runs(table.rename(columns={"replay_pct": "share"})), load_law("plateau-target"))
+    assert "needs no ptpp" not in fault.suggestion
 
 
 def test_a_prefix_of_settings_and_losses_are_no_sizes_or_tokens() -> None:

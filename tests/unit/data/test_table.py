@@ -310,7 +310,8 @@ def test_a_law_is_given_by_its_name_too(table: pd.DataFrame, gate: Law) -> None:
 def test_the_message_of_a_missing_column_suggests_the_nearest_one(table: pd.DataFrame, gate: Law) -> None:
     assert grouped(check(read_runs(table.rename(columns={"ptpp": "pttp"})), gate)) == [
         "column ptpp is missing: ptpp-gate needs loss, N, D, r, ptpp; there are N, D, r, pttp, run, loss. "
-        "If a column has another name, add --column ptpp=COLUMN (in Python columns={'ptpp': 'COLUMN'}). Did you mean 'pttp'?"
+        "If a column has another name, add --column ptpp=COLUMN (in Python read_runs(…, columns={'ptpp': 'COLUMN'})). "
+        "Did you mean 'pttp'?"
     ]
 
 
@@ -549,6 +550,9 @@ def test_tokens_too_few_for_every_model_are_in_another_unit(most: float, units: 
     assert fault.problem.endswith(f"tokens per parameter in all rows: is it in {units}?")
     settings = pd.DataFrame({"N": [1e12], "D": [1e7]})
     assert not check(read_runs(settings), law, purpose="forecast")
+    (fault,) = check(read_runs(settings.assign(D=140)), law, purpose="forecast")
+    assert fault.code == "tokens-too-few"
+    assert "--set D=140B" in fault.suggestion
 
 
 def test_units_that_may_be_either_are_both_named() -> None:

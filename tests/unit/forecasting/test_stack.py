@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,18 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import LEAST, TURNS, Stack, by_label, errors_in_words, paired, rest_of_errors, stacking, with_error
+from bayeslaw.forecasting.stack import (
+    LEAST,
+    TURNS,
+    Stack,
+    by_label,
+    errors_in_words,
+    load_fit,
+    paired,
+    rest_of_errors,
+    stacking,
+    with_error,
+)
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -333,3 +345,10 @@ def test_two_noises_of_one_law_keep_its_error_beyond_the_runs() -> None:
     forecasts = [posterior.forecast(far, force=True) for posterior in (fits["normal"], *stacks)]
     assert [f.headlines for f in forecasts] == [["extrapolated"]] * 4
     assert ["differ by" in f.error for f in forecasts] == [False] * 4  # a base loss beyond the runs is not known
+
+
+def test_a_table_is_not_read_as_a_fit(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("N,D,loss\n1e8,2e9,3.1\n")
+    with fails("table-for-a-fit", "runs.csv", "bayeslaw fit LAW runs.csv", kind=FitError):
+        load_fit(path)

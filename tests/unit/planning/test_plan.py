@@ -326,12 +326,13 @@ def test_the_picture_shows_the_plan_over_a_landscape(whole: Plan) -> None:
     axes = Figure().subplots()
     assert whole.landscapes == ("forgetting", "target-loss")
     assert plot_plan(whole, axes, of="forgetting") is axes
-    star = axes.get_lines()[0]
-    assert star.get_marker() == "*"
+    named = [label for label in axes.get_legend_handles_labels()[1] if label.startswith("probability ")]
+    assert named == [f"probability {level:.0%}" for level in (0.5, 0.8, 0.9, 0.95)]
+    (star,) = [line for line in axes.get_lines() if line.get_marker() == "*"]
     np.testing.assert_allclose(np.asarray(star.get_xydata()).ravel(), [100 * best_of(whole).replay, best_of(whole).atpp])
     axes.clear()
     plot_plan(whole, axes, levels=[0.35])
-    assert {text.get_text() for text in axes.texts} == {"35%"}
+    assert "probability 35%" in axes.get_legend_handles_labels()[1]
     with fails("unknown-landscape", "'loss'", "forgetting, target-loss"):
         plot_plan(whole, axes, of="loss")
 

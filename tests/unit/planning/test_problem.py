@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.plan import plan
@@ -17,7 +18,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of, law_named, posterior, scattered
+from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of, law_named, learning, posterior, scattered
 
 SIZE = 2000
 PROBLEM: dict[str, Any] = {
@@ -222,6 +223,24 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
     assert "upper edge of the box" in beyond
     assert "beyond the 2 that were logged" in beyond
     assert "FAR outside: N by" in beyond
+    aimless = notes((source, target), max_loss=None, replay=0.9, atpp="1:20")
+    assert "no constraint needs more: give a largest target loss" in aimless
+
+
+def test_a_plan_far_beyond_the_logged_tokens_says_how_far_the_loss_may_be_off() -> None:
+    laws = ("replay-source", "replay-target")
+    old, new = (learning(posterior(law, scattered(oracles.typical(law_named(law)), SIZE, 5, 0.004))) for law in laws)
+    most = new.observed.covariates["D"].max()
+    result = plan(
+        old, new, {}, on="run", max_forgetting="90%", minimise="target-loss", max_tokens=100 * most, tokens=f"{most}:{100 * most}"
+    )
+    (note,) = [note for note in result.notes if note.startswith("target: the plan lies FAR outside: D by")]
+    best = best_of(result)
+    row = forecast(new, {"D": best.tokens, "r": best.replay}).summary().iloc[0]
+    assert f"[{row['extrapolated_eti90_lb']:.4g}, {row['extrapolated_eti90_ub']:.4g}]" in note
+    assert row["extrapolated_eti90_ub"] > result.losses.loc["target loss (nats/token)", "eti90_ub"]
+    assert "nats/token, by replay-source at D = 0, draw by draw" in result.notes[0]
+    assert "()" not in result.notes[0]
 
 
 def test_a_law_of_one_domain_is_not_taken_for_the_other() -> None:

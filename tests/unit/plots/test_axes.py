@@ -80,7 +80,11 @@ def test_what_can_not_be_drawn_leaves_no_empty_figure() -> None:
         ("plot_forecast", "fit.forecast(settings)"), ("plot_predictive", "bayeslaw.evaluation.predictive_check(fit)"),
         ("plot_loo_pit", "bayeslaw.evaluation.predictive_check(fit)"), ("plot_anchors", "fit.anchors("),
         ("plot_scores", "bayeslaw.compare("), ("plot_chain", "bayeslaw.chain("), ("plot_coverage", "mapping"),
-        ("plot_transforms", "mapping"),
+        ("plot_transforms", "mapping"), ("plot_backtest", "bayeslaw.backtest("), ("plot_reach_coverage", "bayeslaw.backtest("),
+        ("plot_comparison", "bayeslaw.compare("), ("plot_plan", "bayeslaw.plan("), ("plot_frontier", "fit.allocate("),
+        ("plot_isoflops", "fit.allocate("), ("plot_savings", "fit.transfer("), ("plot_whole_life", "planning.whole_life("),
+        ("plot_menu", "planning.plan_menu("), ("plot_tuning", "fit.tuning("), ("plot_mix", "bayeslaw.mix("),
+        ("plot_versus", "planning.versus("), ("plot_turning_point", "dynamics.turning_point("), ("plot_watch", "dynamics.watch("),
     ],
 )  # fmt: skip
 def test_a_fit_in_place_of_what_is_drawn_is_refused_with_what_makes_it(name: str, wanted: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -132,7 +134,7 @@ def test_a_forced_forecast_is_marked(ax: Axes) -> None:
     assert labels(ax) == ["chinchilla"]  # a single line has the law's name
 
 
-def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes) -> None:
+def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes, tmp_path: Path) -> None:
     measured = pd.DataFrame({"N": [1e8, 8.1e9, 8.1e9, 3e8], "D": [1e9, 1e9, 1e10, 1e9], "loss": [3.0, 2.5, 2.4, 2.9]})
     plot_forecast(fan, ax, measured=measured, fitted=False)
     hollow = [p for p in points(ax) if p.get_markerfacecolor() == "white"]
@@ -140,6 +142,9 @@ def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes) -
     assert to_hex(hollow[1].get_markeredgecolor()) == COLOURS[2].lower()
     assert notes(ax)[0] == "1 of 4 measured losses are of other settings and not drawn"
     of_runs = plot_forecast(fan, Figure().subplots(), measured=read_runs(measured), fitted=False)
+    measured.rename(columns={"N": "params", "D": "tokens"}).to_csv(tmp_path / "measured.csv", index=False)
+    of_file = plot_forecast(fan, Figure().subplots(), measured=tmp_path / "measured.csv", fitted=False)
+    assert notes(of_file)[0] == notes(ax)[0]
     assert [up(p) for p in points(of_runs)] == [up(p) for p in points(ax)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
@@ -168,6 +169,19 @@ def test_letters_keep_their_size_and_stay_inside_at_every_width(width: float, tm
         assert 0 <= box.y0 < box.y1 <= figure.bbox.y1
         assert text.get_fontproperties().get_size_in_points() >= 8
     assert ax.get_window_extent().height / figure.dpi > 1.3
+
+
+@pytest.mark.parametrize(("size", "panels"), [((3.3, 2.5), 1), ((7.0, 3.0), 2), ((9.0, 8.0), 1)])
+def test_texts_leave_axes_of_the_callers_their_space(size: tuple[float, float], panels: int) -> None:
+    figure = Figure(figsize=size)
+    for ax in np.ravel(figure.subplots(1, panels)):
+        for i in range(4):
+            ax.plot([1, 2], [i, i], label=f"a curve with the rather long name {i}")
+        finish(ax, "x", "y", "a title of some length for a narrow picture, in words", ["a note that needs several lines here"] * 3)
+    figure.draw_without_rendering()
+    assert all(ax.get_window_extent().height / figure.dpi > 1.2 for ax in figure.axes)
+    assert figure.get_figwidth() == size[0]
+    assert (figure.get_figheight() == size[1]) == (size[1] > 4)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.core.errors import row_ranges
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.laws.card import load_law
@@ -156,6 +157,16 @@ def test_stated_errors_are_shown_in_the_unit_of_the_outcome(kind: str, middle: f
 
 def test_tables_without_stated_errors_have_no_check_of_them() -> None:
     assert "known_errors" not in judged(twin())
+
+
+def test_outliers_that_are_perplexities_are_named_as_such() -> None:
+    table = twin()
+    lowest = table["loss"].nsmallest(2).index
+    table.loc[lowest, "loss"] = np.exp(table.loc[lowest, "loss"])
+    check = judged(table, sigma_point=0.02)["outliers"]
+    assert f"{row_ranges(lowest + 1)} may be perplexities" in check.advice
+    table.loc[lowest, "loss"] = 4.9
+    assert "perplexities" not in judged(table)["outliers"].advice
 
 
 def test_small_errors_of_smooth_curves_are_no_outliers() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.design.update import Update
+from bayeslaw.evaluation.backtest import Backtest
 from bayeslaw.evaluation.comparison import Comparison
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.forecasting.average import average
@@ -60,6 +61,7 @@ MAKE: dict[str, Callable[[Fit], Any]] = {
     "forecast": lambda fit: fit.forecast(bayeslaw.grid(fit, {"N": [1e9, 1e11], "D": "1e9:1e13:10"})),
     "comparison": compared,
     "anchors": anchors_of,
+    "allocation": lambda fit: bayeslaw.allocate(fit, "1e19:1e22:20"),
 }
 
 
@@ -167,6 +169,21 @@ def test_a_plan_shows_its_losses_and_verdicts_or_that_there_is_none(ptpp_fit: Fi
     shown = outline(nowhere._repr_html_())
     assert "infeasible at confidence 0.9" in shown
     assert "Losses" not in shown
+
+
+def test_a_backtest_shows_its_conclusion_and_scores() -> None:
+    reach = np.linspace(0.2, 1.8, 8)
+    rows = pd.DataFrame({
+        "cut": 1e20, "row": np.arange(1, 9), "run": "a", "reach": reach, "as": "", "spread": "run", "loss": 2.0, "median": 2.01,
+        "eti50_lb": 1.99, "eti50_ub": 2.02, "eti80_lb": 1.95, "eti80_ub": 2.05, "eti90_lb": 1.9, "eti90_ub": 2.1, "crps": 0.01,
+        "pit": 0.4, "checks": "passed", "model": "no concerns",
+    })  # fmt: skip
+    cuts = pd.DataFrame({"cut": [1e20], "rows": [9], "runs": [3], "beyond": [8], "scored": [8], "checks": "passed"})
+    result = Backtest("chinchilla", "compute", rows, cuts, ("a note",))
+    shown = outline(result._repr_html_())
+    assert result.text in shown
+    assert "note: a note" in shown
+    assert "0.5 to 1" in shown
 
 
 def test_runs_show_what_was_read(sound_fit: Fit) -> None:
