@@ -145,7 +145,7 @@ def transfer(
             problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
             raise BayeslawError(problem, code="unknown-setting")
         before = stages(fit.selections, _known(fit, others), SCRATCH)
-        after = stages(continued.selections, _known(continued, others), stage)
+        after = stages(continued.selections, _known(continued, others), _continual(continued, others, stage))
     size, other = (JoinedDraws(laws).size for laws in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
     check_pairing((size, other), unpaired)
@@ -178,6 +178,17 @@ def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) ->
 def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the settings that the laws of a fit have, of two fits that may need different ones."""
     return {k: v for k, v in settings.items() if k in fit.measured or k in fit.levels}
+
+
+def _continual(fit: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None) -> str | None:
+    """The stage of continual pre-training in its own fit: as named, or the only one of its laws; None where settings tell it."""
+    names = list(dict.fromkeys(name for member, _ in fit.selections for name in stage_names(member.law)))
+    told = any(name in settings for name in names)
+    if stage == SCRATCH or (stage is None and len(names) > 1 and not told):
+        shown = f"has stages {', '.join(names)}" if names else "has one stage"
+        problem = f"{fit.name} {shown}: give the one of continual pre-training (--stage, stage=), which is not {SCRATCH!r}."
+        raise BayeslawError(problem, code="unknown-stage")
+    return names[0] if stage is None and names and not told else stage
 
 
 def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[str, Any]) -> pd.DataFrame:

@@ -90,6 +90,19 @@ def test_a_pair_of_fits_gives_the_savings_of_one_fit_of_both_stages(zheng: Fit, 
         transfer(scratch, {"N": 2e9, "D": 1e9, "ptp": 31}, continued=continued)
 
 
+def test_a_law_of_both_stages_that_goes_on_from_scratch_is_in_its_other_stage(zheng: Fit, scratch: Fit) -> None:
+    settings = {"N": 2e9, "D": "1e8,1e10"}
+    joint = transfer(zheng, settings)
+    for stage in (None, "cpt"):
+        pair = transfer(scratch, settings, continued=zheng, stage=stage)
+        np.testing.assert_allclose(pair.loss, joint.loss, rtol=1e-12)
+        np.testing.assert_allclose(pair.saved, joint.saved, rtol=1e-8)
+    np.testing.assert_allclose(transfer(scratch, settings | {"cpt": 1}, continued=zheng).loss, joint.loss, rtol=1e-12)
+    for unknown in ("scratch", "sft"):
+        with fails("unknown-stage"):
+            transfer(scratch, settings, continued=zheng, stage=unknown)
+
+
 @pytest.mark.slow
 def test_a_stack_is_compared_with_a_fit_and_with_another_stack(scratch: Fit) -> None:
     fits = [scratch, repeated("chinchilla", CHINCHILLA)]
