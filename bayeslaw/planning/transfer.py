@@ -126,7 +126,7 @@ def transfer(
     for posterior in fits:
         check_passed(posterior, force)
     others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
-    table = _table(fit, {k: v for k, v in settings.items() if k not in others}, others)
+    table = _table(fit, {k: v for k, v in settings.items() if k not in others})
     if continued is None:
         names = stage_names(fit.law) if not isinstance(fit, Stack) else []
         if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
@@ -191,12 +191,12 @@ def _continual(fit: Posterior | PointFit, settings: Mapping[str, Any], stage: st
     return names[0] if stage is None and names and not told else stage
 
 
-def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[str, Any]) -> pd.DataFrame:
-    """N and D, one row each."""
+def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any]) -> pd.DataFrame:
+    """N and D, one row each; other covariates have any value here."""
     if "N" not in sizes or len(sizes) < 2:
         raise BayeslawError("Give N and D of the continual pre-training, such as N=2e9 and D=1e8:4e10:30.", code="missing-setting")
-    rest = {c: str(others.get(c, values[0])) for c, values in fit.levels.items()}
-    fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in fit.measured.items() if c not in ("N", "D")}
+    rest = {c: values[0] for c, values in fit.levels.items()}
+    fill = {c: 0.5 * sum(v.support) for c, v in fit.measured.items() if c not in ("N", "D")}
     table = grid(fit.law if isinstance(fit, PointFit) else fit, {**sizes, **fill, **rest})[["N", "D"]]
     if not ((table["N"] > 0) & (table["D"] > 0)).all():
         raise BayeslawError("N and D must be positive.", code="setting-not-positive")
