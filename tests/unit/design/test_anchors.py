@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from bayeslaw.data.table import read_runs
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.design.preposterior import Design
 from bayeslaw.design.search import Market, choose
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
@@ -112,15 +114,56 @@ def test_settings_can_be_given_as_for_a_grid(fit: Fit) -> None:
 
 @pytest.mark.slow
 def test_two_fits_learn_from_the_losses_that_one_run_logs_for_each(fit: Fit) -> None:
-    other = drawn({"a": 0.2, "b": 0.1, "c": 0.1}, 1, sigma_point=0.02, sigma_run=0.01)
-    candidates, at = pool(8), TARGETS["x"].to_numpy()
+    """By the joint covariance of both fits' draws, as they are paired, with the noise of each fit."""
+    other = drawn({"a": 0.2, "b": 0.1, "c": 0.1}, 1, sigma_point=0.05, sigma_run=0.03)
+    candidates, h = pool(8), curvature(TARGETS["x"].to_numpy())
     made = anchors([fit, other], candidates, TARGETS, budget=10.0, cost="cost")
     runs = [group for _, group in candidates.groupby("run", sort=False)]
-    bought = [runs[code] for code in made.bought]
-    expected = np.concatenate([variances_left(one, bought, at) for one in (fit, other)])
-    # draws of the two are paired, and 2,000 draws of independent posteriors are not exactly uncorrelated
-    np.testing.assert_allclose(made.market.ensemble.variances(made.market.ensemble.covariance(made.bought)), expected, rtol=0.05)
+    information = np.linalg.inv(np.cov([one.draws[name] for one in (fit, other) for name in "abc"]))
+    for code in made.bought:
+        at = curvature(runs[code]["x"].to_numpy())
+        for half, (point, run) in zip((slice(0, 3), slice(3, 6)), ((0.02, 0.01), (0.05, 0.03)), strict=True):
+            information[half, half] += at @ np.linalg.solve(point**2 * np.eye(3) + run**2, at.T)
+    left = np.linalg.inv(information)
+    expected = np.concatenate([(h * (left[half, half] @ h)).sum(axis=0) for half in (slice(0, 3), slice(3, 6))])
+    np.testing.assert_allclose(made.market.ensemble.variances(made.market.ensemble.covariance(made.bought)), expected, rtol=1e-6)
     assert len(made.targets.names) == 4
+
+
+@pytest.mark.slow
+def test_noise_under_a_stack_is_that_of_its_fits_by_their_shares_of_the_draws(fit: Fit) -> None:
+    other = drawn({"a": 0.2, "b": 0.1, "c": 0.1}, 1, sigma_point=0.06, sigma_run=0.03)
+    stack, candidates = Stack({"one": fit, "two": other}, {"one": 0.75, "two": 0.25}), pool(6)
+    ensemble = anchors(stack, candidates, TARGETS, budget=20.0, cost="cost").market.ensemble
+    draws = [np.concatenate([member.draws[name][chosen] for member, chosen in stack.selections]) for name in "abc"]
+    before, h = np.cov(draws), curvature(TARGETS["x"].to_numpy())
+    point, run = (0.75 * a**2 + 0.25 * b**2 for a, b in ((0.02, 0.06), (0.01, 0.03)))
+    expected = []
+    for _, rows in candidates.groupby("run", sort=False):
+        at = curvature(rows["x"].to_numpy())
+        after = np.linalg.inv(np.linalg.inv(before) + at @ np.linalg.solve(point * np.eye(3) + run, at.T))
+        expected.append((h * ((before - after) @ h)).sum(axis=0).mean())
+    np.testing.assert_allclose(ensemble.gains(np.eye(ensemble.rank), np.full(2, 0.5)), expected, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_what_few_probes_leave_out_of_the_basis_counts_as_noise_and_in_the_targets(
+    fit: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gains of runs with one row are exact, whatever rows span the basis, since the targets are in it."""
+    monkeypatch.setattr("bayeslaw.design.information.PROBES", 1)
+    candidates = pool(6, points=1)
+    made = anchors(fit, candidates, TARGETS, budget=20.0, cost="cost")
+    ensemble, at = made.market.ensemble, TARGETS["x"].to_numpy()
+    assert ensemble.rank == 3  # of the two targets and the probe
+    before = variances_left(fit, [], at)
+    expected = [(before - variances_left(fit, [candidates.iloc[[i]]], at)).mean() for i in range(6)]
+    np.testing.assert_allclose(ensemble.gains(np.eye(ensemble.rank), made.market.weights), expected, rtol=1e-8)
+    near = pd.DataFrame({"x": [4.0, 4.001]})  # they differ by less than the basis resolves beside the noise of points
+    noisy = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=5.0, sigma_run=0.01)
+    wide = anchors(noisy, candidates, near, budget=20.0, cost="cost").market.ensemble
+    assert (wide.outside > 0).any()
+    np.testing.assert_allclose(wide.variances(np.eye(wide.rank)), variances_left(fit, [], near["x"].to_numpy()), rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -357,6 +400,10 @@ def test_informs_lists_the_parameters_whose_sd_narrows() -> None:
     made = anchors(fit, frame, pd.DataFrame({"x": [5.0]}), budget=1.0, cost="cost")
     assert made.picks["informs"].iloc[0].startswith("b -9")
     assert made.explain("level")["informs"].startswith("a -9")
+    known = anchors(
+        drawn({"a": 0.1, "b": 0.3, "c": 0.0}, sigma_point=0.01, sigma_run=0.001), frame, TARGETS, budget=1.0, cost="cost"
+    )
+    assert "c" not in known.parameters
 
 
 def test_one_candidate_can_be_explained(made: Anchors) -> None:
@@ -417,19 +464,30 @@ def test_no_exchange_of_a_single_pick_is_better(fit: Fit) -> None:
 
 
 @pytest.mark.slow
-def test_runs_of_one_checkpoint_share_its_effect() -> None:
+@pytest.mark.parametrize("probes", [150, 1])
+def test_runs_of_one_checkpoint_share_its_effect(probes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs of one new checkpoint inform less than one run of each of two, because they err together."""
+    monkeypatch.setattr("bayeslaw.design.information.PROBES", probes)
     fit = line_fit(noise="normal-checkpoint", point=0.002, run=0.002)
     rows = [("one", "new"), ("two", "new"), ("three", "other")]
-    frame = pd.DataFrame([{"run": run, "checkpoint": at, "x": 3.0, "cost": 1.0} for run, at in rows])
+    frame = pd.DataFrame([{"run": run, "checkpoint": at, "x": x, "cost": 1.0} for run, at in rows for x in (3.0, 3.0001)])
     made = anchors(fit, frame, pd.DataFrame({"x": [3.0]}), budget=2.0, cost="cost", checkpoint_cost="0")
     assert len(set(made.candidates.checkpoint[list(made.bought)])) == 2
     ensemble = made.market.ensemble
     together, apart = (float(ensemble.variances(ensemble.covariance(picks))[0]) for picks in ([0, 1], [0, 2]))
     variance = float(ensemble.variances(np.eye(ensemble.rank))[0])
-    shared, own = 0.02**2, 0.002**2 + 0.002**2
+    shared, own = 0.02**2, 0.002**2 + 0.002**2 / 2
     assert together == pytest.approx(1 / (1 / variance + 1 / (shared + own / 2)), rel=0.1)
     assert apart == pytest.approx(1 / (1 / variance + 2 / (shared + own)), rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_run_named_like_a_checkpoint_is_none_of_it() -> None:
+    fit = line_fit(noise="normal-checkpoint", point=0.002, run=0.002)
+    frame, at = pd.DataFrame({"run": ["k0", "new"], "x": 0.5, "cost": 1.0}), pd.DataFrame({"x": [3.0]})
+    ensemble = anchors(fit, frame, at, budget=2.0, cost="cost").market.ensemble
+    named, other = ensemble.gains(np.eye(ensemble.rank), np.ones(1))
+    assert named == pytest.approx(other, rel=0.15)  # their effects are other draws of the same size
 
 
 @pytest.mark.slow
@@ -482,6 +540,10 @@ def test_a_fitted_checkpoint_is_known_by_its_name_or_by_size_and_stage() -> None
         force=True,
     )
     assert unnamed == pytest.approx(named, rel=1e-6)
+    others = pd.concat([candidate.assign(run="other", checkpoint="other", D=k * candidate["D"]) for k in (0.5, 0.7, 0.9)])
+    among = pd.concat([others.assign(price=0.0), candidate.assign(price=0.0)], ignore_index=True)
+    options: dict[str, Any] = {"budget": 1e30, "checkpoint_cost": "price", "discrepancy": "none", "force": True}
+    assert anchors(fit, among, targets, **options).explain("new")["gain"] == pytest.approx(named, rel=1e-6)
     assert fresh.picks["gain"].item() > 5 * named
 
 
