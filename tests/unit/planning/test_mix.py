@@ -146,6 +146,31 @@ def test_limits_that_no_mixture_meets_say_what_is_attainable(fits: dict[str, Fit
 
 
 @pytest.mark.slow
+def test_a_probability_just_below_the_confidence_is_too_low(fits: dict[str, Fit]) -> None:
+    limit = float(np.median(losses(fits["code"], grid()).min(axis=1)))  # half of the draws meet it at best
+    reached = mix(fits, limits={"code": limit}, confidence=0.99, bounds=OPEN).table.set_index("mixture").loc["attainable"]
+    most = (losses(fits["code"], grid()) <= limit).mean(axis=0).max()
+    assert most <= reached["limits_prob"] <= most + 0.01
+    for above, met in ((-0.01, True), (0.005, False)):
+        found = mix(fits, limits={"code": limit}, confidence=float(reached["limits_prob"]) + above, bounds=OPEN)
+        assert (found.best is not None) == met
+
+
+@pytest.mark.slow
+def test_regret_under_limits_is_over_the_best_mixture_that_meets_them_in_each_draw(fits: dict[str, Fit]) -> None:
+    """Or over the best of all in a draw in which none meets them."""
+    limit = float(np.quantile(losses(fits["code"], grid()).min(axis=1), 0.8))
+    found = mix(fits, {"web": 1.0}, limits={"code": limit}, confidence=0.5, bounds=OPEN)
+    points, some = grid(300), found.optima.index.to_numpy()
+    web, met = losses(fits["web"], points)[some], losses(fits["code"], points)[some] <= limit
+    assert 0.1 < (~met.any(axis=1)).mean() < 0.5
+    least = np.where(met | ~met.any(axis=1, keepdims=True), web, np.inf).min(axis=1)
+    best = np.array([[present(found.best)[s] for s in SHARES]])
+    row = found.table.set_index("mixture").loc["recommended"]
+    assert row["regret"] == pytest.approx((losses(fits["web"], best)[some, 0] - least).mean(), abs=5e-3)
+
+
+@pytest.mark.slow
 def test_todays_regret_and_gain(fits: dict[str, Fit]) -> None:
     today = {"web": 0.8, "code": 0.2}
     found = mix(fits, today=today, bounds=OPEN)
