@@ -321,21 +321,59 @@ def test_with_a_discrepancy_runs_are_bought_near_the_target() -> None:
 def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
     """The gains are those of a regression of the target's draws on the candidates', both with errors of the law."""
     frame = pd.DataFrame({"run": ["near", "far"], "N": [2e9, 1e7], "D": [5e10, 2e8], "cost": 1.0})
-    target = pd.DataFrame({"N": [1e10], "D": [2e11]})
+    target = pd.DataFrame({"N": [1e10, 1e8], "D": [2e11, 1e9]})  # the second lies inside, and has the error too
     learnt, exact = (anchors(sound_fit, frame, target, budget=2.0, cost="cost", discrepancy=d) for d in (None, "none"))
     assert (learnt.width_name, exact.width_name) == ("extrapolated_eti90_width", "latent_eti90_width")
     assert learnt.width([]) > 1.5 * exact.width([])
     forecast = sound_fit.forecast(pd.concat([frame, target])).with_errors
-    *candidates, wanted = np.log(forecast.expected(slice(None)))
+    *candidates, beyond, inside_them = np.log(forecast.expected(slice(None)))
     (member,) = forecast.members
     assert member.errors is not None
     variances = member.fit.noise.variances(member.values)
     noise = sum(float(v.mean()) for v in variances)
-    shares = [np.cov(x, wanted)[0, 1] ** 2 / (x.var(ddof=1) + noise) / wanted.var(ddof=1) for x in candidates]
+    both = (beyond, inside_them)
+    explained = [sum(np.cov(x, y)[0, 1] ** 2 for y in both) / (x.var(ddof=1) + noise) for x in candidates]
+    shares = np.array(explained) / sum(y.var(ddof=1) for y in both)
     np.testing.assert_allclose([learnt.explain(name)["gain"] for name in frame["run"]], shares, rtol=1e-3)
     assert not any("state a discrepancy" in note for note in learnt.notes)
     inside = anchors(sound_fit, frame, pd.DataFrame({"N": [1e8], "D": [1e9]}), budget=2.0, cost="cost")
     assert inside.width_name == "latent_eti90_width"
+
+
+@pytest.mark.slow
+def test_a_discrepancy_that_a_run_measures_is_that_of_the_target_under_each_fit() -> None:
+    one, other = logarithmic(0), logarithmic(1)
+    at = pd.DataFrame({"x": [3e8]})
+    made = anchors([one, other], at.assign(run="a", cost=1.0), at, budget=1.0, cost="cost", discrepancy="2%")
+    ensemble = made.market.ensemble
+    before = ensemble.variances(np.eye(ensemble.rank))
+    noise = 0.002**2 + 0.001**2
+    np.testing.assert_allclose(ensemble.variances(ensemble.covariance([0])), 1 / (1 / before + 1 / noise), rtol=0.05)
+    assert (before > 0.02**2).all()
+
+
+@pytest.mark.slow
+def test_known_errors_of_candidates_and_the_order_of_their_rows_in_time_count() -> None:
+    """For one run of one row, and for an OU run effect, whose correlation is exp(-t / length) at a distance t."""
+    targets, frame = pd.DataFrame({"x": [3.0]}), pd.DataFrame({"run": "new", "x": [2.0], "cost": 1.0})
+    fit = line_fit(point=0.01, run=0.01)
+    covariance = np.cov([fit.draws[name] for name in "abc"])
+    median = float(np.median(np.exp(curvature(2.0) @ np.array([fit.draws[name] for name in "abc"]))))
+    t = curvature(targets["x"].to_numpy())
+
+    def left(h: Array, noise: Array) -> float:
+        return float((t.T @ np.linalg.inv(np.linalg.inv(covariance) + h @ np.linalg.solve(noise, h.T)) @ t).item())
+
+    made = anchors(fit, frame.assign(loss_se=0.03 * median), targets, budget=1.0, cost="cost").market.ensemble
+    expected = left(curvature([2.0]), np.array([[0.01**2 + 0.01**2 + 0.03**2]]))
+    assert made.variances(made.covariance([0])).item() == pytest.approx(expected, rel=1e-6)
+    drifting = line_fit(noise="normal-drift", point=0.01, run=0.02)
+    x, steps = np.array([1.0, 2.0, 2.5]), np.array([100.0, 200.0, 400.0])
+    curve = pd.DataFrame({"run": "new", "x": x, "step": steps, "cost": 1.0})
+    made = anchors(drifting, curve, targets, budget=1.0, cost="cost").market.ensemble
+    time = steps / drifting.observed.span
+    noise = 0.02**2 * np.exp(-np.abs(time[:, None] - time) / 0.5) + 0.01**2 * np.eye(3)
+    assert made.variances(made.covariance([0])).item() == pytest.approx(left(curvature(x), noise), rel=1e-6)
 
 
 @pytest.mark.slow

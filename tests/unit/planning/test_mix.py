@@ -148,12 +148,27 @@ def test_limits_that_no_mixture_meets_say_what_is_attainable(fits: dict[str, Fit
 @pytest.mark.slow
 def test_a_probability_just_below_the_confidence_is_too_low(fits: dict[str, Fit]) -> None:
     limit = float(np.median(losses(fits["code"], grid()).min(axis=1)))  # half of the draws meet it at best
-    reached = mix(fits, limits={"code": limit}, confidence=0.99, bounds=OPEN).table.set_index("mixture").loc["attainable"]
+    reached = float(mix(fits, limits={"code": limit}, confidence=0.99, bounds=OPEN).table["limits_prob"].iloc[0])
     most = (losses(fits["code"], grid()) <= limit).mean(axis=0).max()
-    assert most <= reached["limits_prob"] <= most + 0.01
-    for above, met in ((-0.01, True), (0.005, False)):
-        found = mix(fits, limits={"code": limit}, confidence=float(reached["limits_prob"]) + above, bounds=OPEN)
-        assert (found.best is not None) == met
+    assert most <= reached <= most + 0.01
+    for above, met in ((-0.01, True), (0.0, True), (0.005, False)):
+        found = mix(fits, limits={"code": limit}, confidence=reached + above, bounds=OPEN)
+        assert (found.best is not None) == found.table["feasible"].iloc[0] == met
+    assert found.losses.loc[found.losses["domain"] == "web", ["limit", "limit_prob"]].isna().all(axis=None)
+
+
+@pytest.mark.slow
+def test_the_best_of_compared_mixtures_is_counted_among_those_that_meet_the_limits(fits: dict[str, Fit]) -> None:
+    among = pd.DataFrame({"web": [0.9, 0.6, 0.5], "code": [0.1, 0.4, 0.5], "books": 0.0})
+    chance = (losses(fits["code"], among.to_numpy()) <= 1.2).mean(axis=0)
+    assert chance[0] < 0.9 < chance[1]
+    found = mix(fits, {"web": 1.0}, limits={"code": 1.2}, among=among)
+    table = found.table.set_index("web")
+    assert present(found.best)["web"] == pytest.approx(0.6)  # of the two the one with the lower loss of the web
+    web = losses(fits["web"], among.to_numpy())[:, 1:]
+    assert table["best_prob"].to_dict() == pytest.approx(
+        {0.9: 0.0, 0.6: (web[:, 0] < web[:, 1]).mean(), 0.5: (web[:, 0] > web[:, 1]).mean()}
+    )
 
 
 @pytest.mark.slow
