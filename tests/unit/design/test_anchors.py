@@ -18,7 +18,7 @@ from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import line_fit
+from tests.fixed import line_fit, stand_in_fit
 from tests.oracles import Array
 from tests.posteriors import law_named, posterior, scattered
 from tests.purchases import TARGETS, curvature, drawn, logarithmic, pool
@@ -84,6 +84,8 @@ def test_variances_of_targets_are_weighted(fit: Fit) -> None:
     made = anchors(fit, candidates, TARGETS.assign(weight=[3.0, 1.0]), budget=20.0, cost="cost")
     value = made.market.value(np.eye(made.market.ensemble.rank))
     assert value == pytest.approx(float(variances_left(fit, [], at) @ [0.75, 0.25]), rel=1e-8)
+    alone = anchors(fit, candidates, TARGETS.assign(weight=[0.0, 2.0]), budget=20.0, cost="cost")
+    assert alone.width([]) == pytest.approx(anchors(fit, candidates, TARGETS.tail(1), budget=20.0, cost="cost").width([]))
 
 
 @pytest.mark.slow
@@ -96,6 +98,8 @@ def test_draws_of_any_quantity_can_be_targets(fit: Fit) -> None:
     assert made.bought == same.bought
     assert made.width_name == "target_eti90_width"
     assert made.width(()) == pytest.approx(np.diff(np.quantile(logs, [0.05, 0.95]))[0])
+    two = anchors(fit, candidates, {"margin": logs, "half": logs / 2}, budget=20.0, cost="cost")
+    assert two.width(()) == pytest.approx(0.75 * made.width(()))  # the mean of both
     with fails("nothing-to-learn"):
         anchors(fit, candidates, {"one": np.ones_like(logs)}, budget=20.0, cost="cost")
 
@@ -338,6 +342,17 @@ def test_beyond_the_runs_the_learnt_error_counts(sound_fit: Fit) -> None:
     assert not any("state a discrepancy" in note for note in learnt.notes)
     inside = anchors(sound_fit, frame, pd.DataFrame({"N": [1e8], "D": [1e9]}), budget=2.0, cost="cost")
     assert inside.width_name == "latent_eti90_width"
+
+
+@pytest.mark.slow
+def test_parameters_that_runs_inform_are_of_the_same_draws_as_the_losses() -> None:
+    """Losses and parameters of two posteriors are independent: 14 directions would have some 14 / 1,000 of the variance."""
+    fit = stand_in_fit("chinchilla", oracles.table(law_named("chinchilla")))
+    rows = [(n, d) for n in (1e7, 1e8, 1e9) for d in np.geomspace(2e8, 1e10, 4)]
+    frame = pd.DataFrame({"run": [f"r{i}" for i in range(12)], "cost": 1.0}).join(pd.DataFrame(rows, columns=["N", "D"]))
+    made = anchors(fit, frame, pd.DataFrame({"N": [1e10], "D": [2e11]}), budget=2.0, cost="cost", force=True)
+    assert made.width_name == "extrapolated_eti90_width"
+    assert made.parameters["E"] @ made.parameters["E"] > 0.1
 
 
 @pytest.mark.slow

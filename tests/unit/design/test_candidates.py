@@ -12,6 +12,7 @@ import pytest
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.design.anchors import anchors
+from bayeslaw.design.candidates import read_candidates
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.posterior.fit import Fit
@@ -145,6 +146,15 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     assert choice.notes == ("2 checkpoints must be trained first and paid for once (N 1e+08, ptpp 100; N 1e+09, ptpp 100)",)
     longer = anchors(tokens, RUNS.assign(D_end=4e9), AT, budget=1e22)
     assert longer.candidates.cost.tolist() == [2.4e18, 2.4e18, 2.4e19]
+    some = anchors(
+        tokens, RUNS.assign(D_end=[np.nan, 4e9, np.nan, np.nan, np.nan]), AT, budget=1e22
+    )  # empty: at the last evaluation
+    assert some.candidates.cost.tolist() == [2.4e18, 1.8e18, 6e18]
+    dearest = RUNS.assign(checkpoint=["k", "k", "k", "k", "l"], checkpoint_cost=[5.0, 5.0, 3.0, 3.0, 1.0], ptpp=100.0)
+    assert read_candidates([(tokens.law, tokens.observed)], dearest).price.tolist() == [5.0, 1.0]
+    known = replace(tokens.observed, checkpoint_names=("k", *tokens.observed.checkpoint_names[1:]))
+    of_two = [(tokens.law, tokens.observed), (tokens.law, known)]
+    assert read_candidates(of_two, dearest).price.tolist() == [0.0, 1.0]  # one of the fits has runs of it
     free = anchors(tokens, RUNS, AT, budget=1e22, checkpoint_cost="0")
     assert free.candidates.price.max() == 0
     assert free.notes == ("all checkpoints are assumed to exist",)
@@ -186,6 +196,11 @@ def test_a_fit_whose_checks_failed_is_refused_unless_forced(fit: Fit) -> None:
         assert checks == {"FAILED (forced)"}
         assert set(anchors(fit, pool(4), targets, budget=20.0, cost="cost").picks["checks"]) == {"passed"}
     assert "checks FAILED (forced)" in choice.text
+    both = {"level": fit.draws["a"]}
+    with fails("failed-checks", kind=FitError):
+        anchors([fit, failed], pool(4), both, budget=20.0, cost="cost")
+    for goal in (both, TARGETS):
+        assert "checks FAILED (forced)" in anchors([fit, failed], pool(4), goal, budget=20.0, cost="cost", force=True).text
 
 
 @pytest.mark.slow
