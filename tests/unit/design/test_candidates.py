@@ -122,11 +122,12 @@ RUNS = pd.DataFrame({
 def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
     """Checkpoints of one size at two stages are charged separately, unless a trunk at a constant rate passes through both."""
     runs = pd.DataFrame({"run": ["short", "long", "again"], "N": 1e8, "D": 1e9, "ptpp": [62.0, 279.0, 279.0], "r": [0, 0, 0.5]})
-    apart, one, same = (
-        anchors(tokens, runs.assign(**trunk), AT, budget=1e22) for trunk in ({}, {"trunk": "w100"}, {"trunk": ["a", "b", "b"]})
+    apart, one, same, unknown = (
+        anchors(tokens, runs.assign(**trunk), AT, budget=1e22)
+        for trunk in ({}, {"trunk": "w100"}, {"trunk": ["a", "b", "b"]}, {"trunk": None})
     )
     short, long, run = 6e16 * 62, 6e16 * 279, 6e17
-    assert apart.market.bill([0, 1, 2]) == same.market.bill([0, 1, 2]) == short + long + 3 * run
+    assert apart.market.bill([0, 1, 2]) == same.market.bill([0, 1, 2]) == unknown.market.bill([0, 1, 2]) == short + long + 3 * run
     assert one.market.bill([0, 1, 2]) == long + 3 * run
     assert one.market.bill([0]) == short + run
     assert one.market.prices([0]).tolist()[1:] == [long - short + run] * 2
@@ -239,6 +240,18 @@ def test_replay_in_percent_and_shares_outside_0_to_1_are_refused() -> None:
             anchors(fit, frame.assign(r=r), target, budget=1e21)
         with fails("faulty-table", f"{r:g}", "column r"):
             anchors(fit, frame, target.assign(r=r), budget=1e21)
+
+
+def test_at_the_base_checkpoint_a_run_may_have_no_or_another_share_of_replay() -> None:
+    fit = typical_fit("transfer-source")
+    frame = pd.DataFrame({"run": "a", "N": 1e8, "ptpp": 31.0, "D": [0.0, 1e9, 2e9], "r": [np.nan, 0.25, 0.25]})
+    for order in ([0, 1, 2], [1, 0, 2]):
+        for base in (np.nan, 0.0):
+            rows = frame.assign(r=frame["r"].fillna(base)).iloc[order]
+            assert read_candidates([(fit.law, fit.observed)], rows).size == 1
+    for other in ({"r": [np.nan, 0.25, 0.5]}, {"N": [1e8, 2e8, 2e8]}, {"ptpp": [31.0, 62.0, 62.0]}):
+        with fails("two-settings", "'a'", next(iter(other))):
+            read_candidates([(fit.law, fit.observed)], frame.assign(**other))
 
 
 @pytest.mark.slow
