@@ -469,6 +469,49 @@ def test_one_candidate_can_be_explained(made: Anchors) -> None:
 
 
 @pytest.mark.slow
+def test_a_candidate_is_explained_by_what_it_gains_alone_and_after_the_others(fit: Fit) -> None:
+    candidates = pool(8)
+    candidates["checkpoint"] = np.repeat(["old", "new"], 12)
+    candidates["checkpoint_cost"] = np.repeat([0.0, 3.0], 12)
+    made, at = anchors(fit, candidates, TARGETS, budget=15.0, cost="cost"), TARGETS["x"].to_numpy()
+    runs = {str(name): rows for name, rows in candidates.groupby("run")}
+    before = variances_left(fit, [], at).sum()
+    gains = {name: 1 - variances_left(fit, [rows], at).sum() / before for name, rows in runs.items()}
+    rates = {name: gains[name] / (rows["cost"].iloc[0] + rows["checkpoint_cost"].iloc[0]) for name, rows in runs.items()}
+    bought = made.picks["run"].tolist()
+    for name in runs:
+        told = made.explain(name)
+        assert told["gain"] == pytest.approx(gains[name], rel=1e-6)
+        assert told["rank"] == f"{1 + sum(rate > rates[name] for rate in rates.values())} of 8 by gain for its price"
+        assert (told["cost"], told["checkpoint_cost"]) == tuple(runs[name][["cost", "checkpoint_cost"]].iloc[0])
+        others = [runs[other] for other in bought if other != name]
+        after = (variances_left(fit, others, at).sum() - variances_left(fit, [*others, runs[name]], at).sum()) / before
+        assert told["gain_after_the_other_picks"] == pytest.approx(after, rel=1e-6)
+        assert told["chosen"] == (name in bought)
+
+
+@pytest.mark.slow
+def test_random_designs_spend_the_budget_and_no_more(fit: Fit) -> None:
+    """Fixed runs and checkpoints that must be trained are paid from it, and nothing else could be bought from what is left."""
+    candidates = pool(9).assign(fixed=lambda t: t["run"] == "c4")
+    candidates["checkpoint"] = np.repeat([f"k{i // 2}" for i in range(9)], 3)
+    candidates["checkpoint_cost"] = np.repeat([2.0 * (i // 2) for i in range(9)], 3)
+    made = anchors(fit, candidates, TARGETS, budget=14.0, cost="cost")
+    price = candidates.drop_duplicates("run").set_index("run")[["cost", "checkpoint", "checkpoint_cost"]]
+
+    def bill(names: list[str]) -> float:
+        bought = price.loc[names]
+        return float(bought["cost"].sum() + bought.drop_duplicates("checkpoint")["checkpoint_cost"].sum())
+
+    for picks in made.random_designs(20):
+        names = [made.candidates.names[run] for run in picks]
+        assert names[0] == "c4"
+        assert len({*names}) == len(names)
+        assert bill(names) <= 14.0
+        assert all(bill([*names, other]) > 14.0 for other in price.index if other not in names)
+
+
+@pytest.mark.slow
 def test_fixed_runs_are_bought_first_and_runs_of_the_fit_are_left_out(fit: Fit) -> None:
     frame = pool(12)
     frame["fixed"] = frame["run"] == "c7"

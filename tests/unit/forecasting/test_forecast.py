@@ -412,3 +412,13 @@ def test_averages_are_over_points_of_one_run_unless_rows_are_of_several_models(o
     effects = 0.015**2 + 0.02**2
     expected = 0.01**2 / 3 + (effects if shared else effects / 3)
     assert noise.var() == pytest.approx(expected, rel=5 * np.sqrt(2 / noise.size))
+
+
+@pytest.mark.slow
+def test_what_is_extrapolated_is_a_run_under_the_posterior_with_an_error() -> None:
+    law = load_law("chinchilla")
+    fit = stand_in_fit(law, oracles.table(law), draws=400)
+    result = forecast(fit, pd.DataFrame({"N": [1e9, 1e11], "D": [1e10, 1e12]}), force=True)
+    np.testing.assert_allclose(result.draws["extrapolated"], result.with_errors.draws["run"], rtol=1e-12)
+    spread = np.log(result.draws[["run", "extrapolated"]].to_array().to_numpy()).std(axis=1)
+    assert spread[1, 1] > 1.2 * spread[0, 1]

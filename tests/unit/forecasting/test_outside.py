@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.outside import beyond_together, outside, outside_together, size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -45,6 +46,13 @@ def test_products_lie_outside_above_alone_and_ratios_on_both_sides() -> None:
     assert np.any([*beyond_together(of_corners(), at).values()], axis=0).tolist() == [True, False, False, True, True]
     reach = [of_runs for _, of_runs in outside_together(of_corners(), at).values()]
     assert sorted(round(each.span, 9) for each in reach) == [0.0, round(float(np.log(100)), 9)]
+
+
+def test_a_forecast_is_outside_where_sizes_and_tokens_together_are() -> None:
+    at = asked((1e9, 1e10), (1e8, 1e9), (1e9, 5e8))
+    found = forecast(of_corners(), pd.DataFrame(at), force=True)
+    assert found.is_outside.tolist() == [True, False, True]
+    assert found.outside.to_numpy()[:2].max() == 0
 
 
 def test_decisions_of_size_and_tokens_leave_the_runs_in_each_of_four_ways() -> None:
