@@ -109,6 +109,7 @@ def test_probabilities_are_those_of_normal_errors(name: str, size: float) -> Non
 OF_NOISE: dict[str, tuple[str, dict[str, Any]]] = {
     "new-checkpoints": ("normal-checkpoint", {"checkpoint": list("aaaabb")}),
     "known-checkpoint": ("normal-checkpoint", {"checkpoint": "k0"}),
+    "skew": ("skew", {}),
     "continues": ("normal", {"run": ["r0"] * 4 + ["v"] * 2}),
     "drift": ("normal-drift", {"step": [100.0, 200, 300, 400, 100, 300]}),
     "drift-continues": ("normal-drift", {"run": ["r0"] * 4 + ["v"] * 2, "step": [500.0, 600, 700, 800, 100, 300]}),
@@ -224,6 +225,8 @@ def test_losses_far_from_the_predictions_are_reported(refitted: dict[str, Any]) 
     updated = bayeslaw.update(fit, new_runs(fit, np.full(6, 0.3)), progress=False)
     assert not updated.as_predicted
     assert updated.text.startswith("The new runs are OUTSIDE the predictions: ")
+    # Of the measured run and 4,000 simulated ones, it is the farthest out.
+    assert updated.predictions[["p_level", "p_adjusted"]].min().to_list() == pytest.approx([1 / 4001] * 2)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.plan import plan
+from bayeslaw.planning.problem import ForgettingLimit, box_of
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -97,6 +99,27 @@ def test_an_objective_needs_its_fit_and_the_number_of_parameters(
 ) -> None:
     with fails(code):
         plan(source, None, {"ptpp": 279}, on="latent", minimise=minimise, base_loss=BASE, tokens=1e10, **limits)
+
+
+def test_limits_of_forgetting_are_of_the_loss_in_every_draw() -> None:
+    base = np.log([2.0, 2.5, 4.0])
+    np.testing.assert_allclose(np.exp(ForgettingLimit.of("2%", "nats").log_limit(base)), [2.04, 2.55, 4.08])
+    np.testing.assert_allclose(np.exp(ForgettingLimit.of(0.05, "nats").log_limit(base)), [2.05, 2.55, 4.05])
+    np.testing.assert_allclose(np.exp(ForgettingLimit.of(1.25, "nats").log_limit(base)), [3.25, 3.75, 5.25])  # half the median base
+    with fails("forgetting-not-percent", "1.26"):
+        ForgettingLimit.of(1.26, "nats").log_limit(base)
+    with fails("impossible-forgetting", "-2.2"):
+        ForgettingLimit.of(-2.2, "nats").log_limit(base)
+
+
+def test_tokens_without_limits_are_ten_times_fewer_to_ten_times_more_per_parameter_than_logged(source: Fit) -> None:
+    logged = source.observed.covariates
+    ratio, size = logged["D"] / logged["N"], 2e8
+    box = box_of([source], size, replay=None, atpp=None, tokens=None, budget=lambda r: math.inf)
+    assert np.exp([box.low, box.high]) == pytest.approx([ratio.min() / 10 * size, 10 * ratio.max() * size])
+    assert box.replay == (0.0, 1.0)
+    huge = box_of([source], 1e13, replay=None, atpp=None, tokens=None, budget=lambda r: math.inf)
+    assert np.exp(huge.high) == pytest.approx(1e15)  # where the law ends
 
 
 def test_too_few_or_unpaired_draws_are_refused(target: Fit) -> None:
