@@ -120,6 +120,34 @@ def test_a_law_of_both_stages_that_goes_on_from_scratch_is_in_its_other_stage(zh
             transfer(scratch, settings, continued=zheng, stage=unknown)
 
 
+def test_of_several_stages_the_one_of_continual_pre_training_is_named(scratch: Fit) -> None:
+    """A law of two indicators, the second of which lowers the loss by .1."""
+    card = law_named("cpt-joint").card.replace("\ncpt = ", '\nsft = { unit = "1 tuned", support = [0, 1], at_least = 2 }\ncpt = ')
+    law = parse_card(card.replace('"E + A/N**alpha + (', '"E + A/N**alpha - 0.1*sft + ('))
+    table = oracles.table(law_named("cpt-joint")).assign(sft=lambda t: (t.index % 3 == 0).astype(float))
+    fit = posterior(law, {k: np.full(8, v) for k, v in ZHENG.items()}, frame=table)
+    at = {"N": 2e9, "D": 1e9}
+    place = {k: np.array([v]) for k, v in at.items()}
+    for stage, lower, cpt in (("sft", 0.1, 0.0), ("cpt", 0.0, 1.0)):
+        expected = -lower + oracles.cpt_joint(ZHENG, place | {"cpt": np.array([cpt])})
+        for result in (transfer(fit, at, stage=stage), transfer(scratch, at, continued=fit, stage=stage)):
+            np.testing.assert_allclose(result.loss[0], expected, rtol=1e-12)
+    for first, second in ((fit, None), (scratch, fit)):
+        with fails("one-stage-only" if second is None else "unknown-stage", "sft", "cpt"):
+            transfer(first, at, continued=second)
+
+
+def test_a_fit_of_several_domains_is_compared_in_the_one_that_is_named(scratch: Fit) -> None:
+    frame = pd.concat([oracles.table(law_named("chinchilla")).assign(domain=d) for d in ("web", "code")])
+    values = {k: np.full(8, v) for k, v in CHINCHILLA.items() if k != "E"}
+    values |= {"E_spread": np.full(8, 0.1), "E_web": np.full(8, 1.4), "E_code": np.full(8, 1.1)}
+    values["E"] = values["E_web"]
+    pooled, n = posterior("chinchilla", values, frame=frame, by={"E": "domain"}), 2e9
+    result = transfer(pooled, {"N": n, "D": 1e9, "domain": "code"}, continued=scratch)
+    expected = tokens_for(result.loss[:, 0], {k: np.full(8, v) for k, v in (CHINCHILLA | {"E": 1.1}).items()}, n)
+    np.testing.assert_allclose(result.scratch[:, 0], expected, rtol=1e-6)
+
+
 def test_a_stack_is_compared_with_a_fit_draw_by_draw() -> None:
     """By the closed form of the law; in some draws training from scratch ends above the loss, however long it is."""
     fits = [
