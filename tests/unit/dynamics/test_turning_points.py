@@ -73,6 +73,7 @@ def test_the_limit_decides_whether_the_base_is_ever_regained(fit: Fit) -> None:
     assert np.isinf(np.median(long.length))
 
 
+@pytest.mark.slow
 def test_critical_points_are_where_the_base_is_the_limit(fit: Fit, turning: TurningPoint) -> None:
     exact = (fit.draws["A"] / fit.draws["B"]) ** (1 / fit.draws["alpha"]) / RATE
     inside = (exact > 10) & (exact < 150_000)
