@@ -208,11 +208,13 @@ def _faults(
         if column not in frame or column not in law.covariates:
             continue
         values = frame[column].to_numpy(dtype=np.float64)
-        other = values != values[first][run]
-        if "D" in frame:
-            other &= ~(np.isnan(values) | (frame["D"] == 0).to_numpy() | (frame["D"].to_numpy()[first][run] == 0))
-        for i in np.flatnonzero(other)[:1]:
-            was, row = values[first][run[i]], frame.index[first[run[i]]]
+        # At D = 0 a run has no share of replay yet.
+        counts = (frame["D"] > 0).to_numpy() if column == "r" and "D" in frame else np.ones(run.size, dtype=bool)
+        codes, places = np.unique(run[counts], return_index=True)
+        begins = first.copy()
+        begins[codes] = np.flatnonzero(counts)[places]
+        for i in np.flatnonzero(counts & (values != values[begins][run]))[:1]:
+            was, row = values[begins][run[i]], frame.index[begins[run[i]]]
             problem = f"run {names[run[i]]!r} has {column} {values[i]:g} here and {was:g} at row {row}"
             yield Fault(int(frame.index[i]), "run", names[run[i]], problem, "give each run an id of its own", "two-settings")
     numbers = frame.index.to_numpy()

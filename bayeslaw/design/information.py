@@ -200,12 +200,10 @@ class Source:
         """Draws (C, S) of the effect of each checkpoint, given its runs if it is in the fit; None without such effects."""
         if not any(part.fit.noise.checkpoint_effect for part in self.forecast.members):
             return None
-        parts, names = [], self.candidates.checkpoints or self.candidates.names  # else each run has one of its own
-        first = np.unique(self.candidates.checkpoint[self.candidates.run], return_index=True)[1]
+        parts, first = [], np.unique(self.candidates.checkpoint[self.candidates.run], return_index=True)[1]
         for number, part in enumerate(self.forecast.members):
-            rng, fitted = np.random.default_rng((*self.entropy, number)), part.fit.observed.checkpoint_names
-            scale, of_rows = part.fit.noise.scales(part.values, "sigma_checkpoint")[0], part.learnt.checkpoint[first]
-            known = [fitted.index(n) if n in fitted else int(code) for n, code in zip(names, of_rows, strict=True)]
+            rng, scale = np.random.default_rng((*self.entropy, number)), part.fit.noise.scales(part.values, "sigma_checkpoint")[0]
+            known = part.learnt.checkpoint[first].tolist()
             parts.append(
                 [part.learnt.of_checkpoint(code) if code >= 0 else scale * rng.standard_normal(part.size) for code in known]
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -77,7 +77,7 @@ def targets_of(
     forced = any(f.forced for f in forecasts)  # a forecast with errors alone has fewer checks
     kind = "extrapolated" if any(f.beyond and f.is_outside.any() for f in forecasts) else "latent"
     kind = kind if (sd := forecasts[0].discrepancy) is None else spread_name(sd)
-    forecasts = [f.with_errors if kind == "extrapolated" else replace(f, beyond=()) for f in forecasts]
+    forecasts = [f.with_errors if kind == "extrapolated" else f for f in forecasts]
     losses = np.hstack([f.expected(slice(None)).T for f in forecasts])
     names = [
         (f"{f.law}: " if len(forecasts) > 1 else "") + ", ".join(f"{c} = {v:.4g}" for c, v in row.items())

@@ -60,6 +60,7 @@ from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
 
+OF_MODELS = ("seed", "checkpoint")  # columns by which models of the same settings differ
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
 BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
 
@@ -209,7 +210,7 @@ class Forecast:
         over : str
             The column. Rows that agree in all other columns, but for `Outcome.facts`, are averaged draw by draw: errors which they
             share, of the law's parameters or of one `run`, do not average out. Without a column `run` they count as one run,
-            unless they differ by a covariate of the law: tasks are of one model, sizes are not.
+            unless they differ by a covariate of the law, or by `seed` or `checkpoint`: tasks are of one model, sizes are not.
 
         Examples
         --------
@@ -227,7 +228,7 @@ class Forecast:
         posteriors, and don't belong together.
         """
         code = averaged(self.settings, over, self.outcome.facts)[1]
-        apart = any(over in member.fit.law.covariates for member in self.members)
+        apart = over in OF_MODELS or any(over in member.fit.law.covariates for member in self.members)
         outside = np.bincount(code, self.is_outside) > 0
         return replace(self if apart else self.with_runs(code), is_outside=outside[code])
 
@@ -237,8 +238,7 @@ class Forecast:
         first = np.unique(code, return_index=True)[1][code]
 
         def shared(member: MemberDraws) -> MemberDraws:
-            new = unnamed & (member.run >= 0)
-            run, checkpoint = (np.where(new, of[first], of) for of in (member.run, member.checkpoint))
+            run, checkpoint = (np.where(unnamed, of[first], of) for of in (member.run, member.checkpoint))
             return replace(member, run=run, checkpoint=checkpoint)
 
         return replace(self, members=tuple(map(shared, self.members)), beyond=tuple(map(shared, self.beyond)))

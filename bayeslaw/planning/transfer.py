@@ -126,7 +126,7 @@ def transfer(
     for posterior in fits:
         check_passed(posterior, force)
     others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
-    table = _table(fit, {k: v for k, v in settings.items() if k not in others}, others)
+    table = _table(fit, {k: v for k, v in settings.items() if k not in others})
     if continued is None:
         names = stage_names(fit.law) if not isinstance(fit, Stack) else []
         if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
@@ -145,7 +145,7 @@ def transfer(
             problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
             raise BayeslawError(problem, code="unknown-setting")
         before = stages(fit.selections, _known(fit, others), SCRATCH)
-        after = stages(continued.selections, _known(continued, others), stage)
+        after = stages(continued.selections, _known(continued, others), _continual(continued, others, stage))
     for laws, given in ((before, ["N"]), (after, ["N", "D"])):
         _check_supports(table[given], laws)
     size, other = (JoinedDraws(laws).size for laws in (before, after))
@@ -182,12 +182,23 @@ def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, 
     return {k: v for k, v in settings.items() if k in fit.measured or k in fit.levels}
 
 
-def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any], others: Mapping[str, Any]) -> pd.DataFrame:
-    """N and D, one row each."""
+def _continual(fit: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None) -> str | None:
+    """The stage of continual pre-training in its own fit: as named, or the only one of its laws; None where settings tell it."""
+    names = list(dict.fromkeys(name for member, _ in fit.selections for name in stage_names(member.law)))
+    told = any(name in settings for name in names)
+    if stage == SCRATCH or (stage is None and len(names) > 1 and not told):
+        shown = f"has stages {', '.join(names)}" if names else "has one stage"
+        problem = f"{fit.name} {shown}: give the one of continual pre-training (--stage, stage=), which is not {SCRATCH!r}."
+        raise BayeslawError(problem, code="unknown-stage")
+    return names[0] if stage is None and names and not told else stage
+
+
+def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any]) -> pd.DataFrame:
+    """N and D, one row each; other covariates have any value here."""
     if "N" not in sizes or len(sizes) < 2:
         raise BayeslawError("Give N and D of the continual pre-training, such as N=2e9 and D=1e8:4e10:30.", code="missing-setting")
-    rest = {c: str(others.get(c, values[0])) for c, values in fit.levels.items()}
-    fill = {c: others.get(c, 0.5 * sum(v.support)) for c, v in fit.measured.items() if c not in ("N", "D")}
+    rest = {c: values[0] for c, values in fit.levels.items()}
+    fill = {c: 0.5 * sum(v.support) for c, v in fit.measured.items() if c not in ("N", "D")}
     table = grid(fit.law if isinstance(fit, PointFit) else fit, {**sizes, **fill, **rest})[["N", "D"]]
     if not ((table["N"] > 0) & (table["D"] > 0)).all():
         raise BayeslawError("N and D must be positive.", code="setting-not-positive")

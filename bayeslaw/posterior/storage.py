@@ -120,6 +120,10 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         raise FitError("the lengths of its tokens are no positive numbers.", code="damaged-settings")
     if not isinstance(info.get("loss_unit", ""), str):
         raise FitError("the unit of the losses on which its outcomes depend is no text.", code="damaged-settings")
+    if not isinstance(info["noise_by"], str | None):
+        raise FitError("the column of the groups of its noise is no text.", code="damaged-settings")
+    for setting in ("draws", "tune", "chains"):
+        whole_number(f"its number of {setting}", info["settings"][setting], 0)
     observed = _observations(tree, info, law, noise)
     _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]

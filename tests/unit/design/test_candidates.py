@@ -12,6 +12,7 @@ import pytest
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.design.anchors import anchors
+from bayeslaw.design.candidates import read_candidates
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.posterior.fit import Fit
@@ -121,11 +122,12 @@ RUNS = pd.DataFrame({
 def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
     """Checkpoints of one size at two stages are charged separately, unless a trunk at a constant rate passes through both."""
     runs = pd.DataFrame({"run": ["short", "long", "again"], "N": 1e8, "D": 1e9, "ptpp": [62.0, 279.0, 279.0], "r": [0, 0, 0.5]})
-    apart, one, same = (
-        anchors(tokens, runs.assign(**trunk), AT, budget=1e22) for trunk in ({}, {"trunk": "w100"}, {"trunk": ["a", "b", "b"]})
+    apart, one, same, unknown = (
+        anchors(tokens, runs.assign(**trunk), AT, budget=1e22)
+        for trunk in ({}, {"trunk": "w100"}, {"trunk": ["a", "b", "b"]}, {"trunk": None})
     )
     short, long, run = 6e16 * 62, 6e16 * 279, 6e17
-    assert apart.market.bill([0, 1, 2]) == same.market.bill([0, 1, 2]) == short + long + 3 * run
+    assert apart.market.bill([0, 1, 2]) == same.market.bill([0, 1, 2]) == unknown.market.bill([0, 1, 2]) == short + long + 3 * run
     assert one.market.bill([0, 1, 2]) == long + 3 * run
     assert one.market.bill([0]) == short + run
     assert one.market.prices([0]).tolist()[1:] == [long - short + run] * 2
@@ -145,6 +147,15 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     assert choice.notes == ("2 checkpoints must be trained first and paid for once (N 1e+08, ptpp 100; N 1e+09, ptpp 100)",)
     longer = anchors(tokens, RUNS.assign(D_end=4e9), AT, budget=1e22)
     assert longer.candidates.cost.tolist() == [2.4e18, 2.4e18, 2.4e19]
+    some = anchors(
+        tokens, RUNS.assign(D_end=[np.nan, 4e9, np.nan, np.nan, np.nan]), AT, budget=1e22
+    )  # empty: at the last evaluation
+    assert some.candidates.cost.tolist() == [2.4e18, 1.8e18, 6e18]
+    dearest = RUNS.assign(checkpoint=["k", "k", "k", "k", "l"], checkpoint_cost=[5.0, 5.0, 3.0, 3.0, 1.0], ptpp=100.0)
+    assert read_candidates([(tokens.law, tokens.observed)], dearest).price.tolist() == [5.0, 1.0]
+    known = replace(tokens.observed, checkpoint_names=("k", *tokens.observed.checkpoint_names[1:]))
+    of_two = [(tokens.law, tokens.observed), (tokens.law, known)]
+    assert read_candidates(of_two, dearest).price.tolist() == [0.0, 1.0]  # one of the fits has runs of it
     free = anchors(tokens, RUNS, AT, budget=1e22, checkpoint_cost="0")
     assert free.candidates.price.max() == 0
     assert free.notes == ("all checkpoints are assumed to exist",)
@@ -186,6 +197,11 @@ def test_a_fit_whose_checks_failed_is_refused_unless_forced(fit: Fit) -> None:
         assert checks == {"FAILED (forced)"}
         assert set(anchors(fit, pool(4), targets, budget=20.0, cost="cost").picks["checks"]) == {"passed"}
     assert "checks FAILED (forced)" in choice.text
+    both = {"level": fit.draws["a"]}
+    with fails("failed-checks", kind=FitError):
+        anchors([fit, failed], pool(4), both, budget=20.0, cost="cost")
+    for goal in (both, TARGETS):
+        assert "checks FAILED (forced)" in anchors([fit, failed], pool(4), goal, budget=20.0, cost="cost", force=True).text
 
 
 @pytest.mark.slow
@@ -224,6 +240,18 @@ def test_replay_in_percent_and_shares_outside_0_to_1_are_refused() -> None:
             anchors(fit, frame.assign(r=r), target, budget=1e21)
         with fails("faulty-table", f"{r:g}", "column r"):
             anchors(fit, frame, target.assign(r=r), budget=1e21)
+
+
+def test_at_the_base_checkpoint_a_run_may_have_no_or_another_share_of_replay() -> None:
+    fit = typical_fit("transfer-source")
+    frame = pd.DataFrame({"run": "a", "N": 1e8, "ptpp": 31.0, "D": [0.0, 1e9, 2e9], "r": [np.nan, 0.25, 0.25]})
+    for order in ([0, 1, 2], [1, 0, 2]):
+        for base in (np.nan, 0.0):
+            rows = frame.assign(r=frame["r"].fillna(base)).iloc[order]
+            assert read_candidates([(fit.law, fit.observed)], rows).size == 1
+    for other in ({"r": [np.nan, 0.25, 0.5]}, {"N": [1e8, 2e8, 2e8]}, {"ptpp": [31.0, 62.0, 62.0]}):
+        with fails("two-settings", "'a'", next(iter(other))):
+            read_candidates([(fit.law, fit.observed)], frame.assign(**other))
 
 
 @pytest.mark.slow

@@ -89,6 +89,24 @@ def test_known_errors_of_losses_count() -> None:
 
 
 @pytest.mark.slow
+def test_simulated_losses_have_the_noise_and_known_error_of_their_own_row() -> None:
+    fit = line_fit(size=3000, point=0.01, run=0.01)
+    mixed = DESIGN.assign(loss_se=[0.02, 0.4, 0.1, 0.3, 0.05]).iloc[[3, 0, 4, 1, 2]]  # rows of the runs in turn
+    design = Design.of(fit, read_runs(mixed.reset_index(drop=True)), np.arange(3000))
+    frame, losses = design.runs.frame, np.exp(np.median(design.latent, axis=0))
+    values = np.stack([fit.draws[name] for name in "abc"], axis=1)
+    np.testing.assert_allclose(design.latent, values @ curvature(frame["x"]), rtol=1e-9)
+    sd = np.sqrt(2e-4 + (frame["loss_se"].to_numpy() / losses) ** 2)
+    noise = design.log_loss - design.latent
+    np.testing.assert_allclose(noise.std(axis=0), sd, rtol=5 / np.sqrt(2 * 3000))
+    run = frame["run"].to_numpy()
+    shared = np.where(run[:, None] == run, 1e-4, 0.0) + np.diag(sd**2 - 1e-4)
+    np.testing.assert_allclose(np.cov(noise.T), shared, atol=5 * (sd[:, None] * sd).max() / np.sqrt(3000))
+    with fails("bad-loss-se", "the table"):
+        Design.of(fit, read_runs(mixed.assign(loss_se=-0.1)), np.arange(3000))
+
+
+@pytest.mark.slow
 def test_noise_groups_are_those_of_the_fit() -> None:
     """Two groups that differ in noise; an unknown group is refused."""
     base, targets = line_fit(size=3000), TARGETS.assign(set="calm")
@@ -200,5 +218,10 @@ def test_predicted_variances_of_a_choice_agree_with_the_look_ahead() -> None:
     assert len(trusted)
     off = (trusted["nested"] - trusted["predicted"]).abs()
     assert (off <= 4 * trusted["nested_mcse"] + 0.03 * trusted["predicted"]).all()
+    alone = anchors(fit, pool(12), targets.assign(weight=[0.0, 1.0]), budget=4.0, cost="cost")
+    weighed = validate(fit, alone, read_runs(targets), outer=100)
+    one = nested(fit, alone.rows(alone.bought[:1]), targets.tail(1), outer=100)
+    assert weighed["nested"].iloc[0] == pytest.approx(one["ratio"].item())
+    assert weighed["nested_mcse"].iloc[0] == pytest.approx(one["expected_variance_mcse"].item() / one["prior_variance"].item())
     with fails("other-targets"):
         validate(fit, anchors(fit, pool(12), {"margin": fit.draws["a"]}, budget=4.0, cost="cost"), read_runs(targets))

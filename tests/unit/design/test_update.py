@@ -106,6 +106,31 @@ def test_probabilities_are_those_of_normal_errors(name: str, size: float) -> Non
     assert (table["p_adjusted"] >= table[["p_level", "p_curve"]].min(axis=1) - 0.01).all()
 
 
+OF_NOISE: dict[str, tuple[str, dict[str, Any]]] = {
+    "new-checkpoints": ("normal-checkpoint", {"checkpoint": list("aaaabb")}),
+    "known-checkpoint": ("normal-checkpoint", {"checkpoint": "k0"}),
+    "skew": ("skew", {}),
+    "continues": ("normal", {"run": ["r0"] * 4 + ["v"] * 2}),
+    "drift": ("normal-drift", {"step": [100.0, 200, 300, 400, 100, 300]}),
+    "drift-continues": ("normal-drift", {"run": ["r0"] * 4 + ["v"] * 2, "step": [500.0, 600, 700, 800, 100, 300]}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*OF_NOISE, "count"])
+def test_the_mean_distance_of_simulated_runs_is_their_number_of_points(name: str) -> None:
+    """As it is if errors are measured by their own covariance: a chi-squared with k degrees of freedom."""
+    if name == "count":
+        fit, frame = outcome_fit("count", size=4000), table("count")[6:12].assign(run=list("uuuuvv"))
+    else:
+        noise, columns = OF_NOISE[name]
+        fit, frame = line_fit(noise=noise, run=0.05), pd.DataFrame({"x": X, "loss": 3.0, "run": list("uuuuvv")} | columns)
+    predicted = replace(fit.forecast(frame, force=True), beyond=())
+    errors = updating._errors(predicted, frame, RUN)
+    for each, points in zip(errors, (4, 2, 2), strict=True):
+        assert each.curve[1:].mean() == pytest.approx(points, rel=5 * np.sqrt(2 / (points * 4000)))
+
+
 @pytest.mark.slow
 def test_an_error_that_all_runs_share_shows_in_all_runs_together(refitted: dict[str, Any]) -> None:
     """Ten runs, each 1.7 sd of its run effect too high: none is far out by itself."""
@@ -200,6 +225,8 @@ def test_losses_far_from_the_predictions_are_reported(refitted: dict[str, Any]) 
     updated = bayeslaw.update(fit, new_runs(fit, np.full(6, 0.3)), progress=False)
     assert not updated.as_predicted
     assert updated.text.startswith("The new runs are OUTSIDE the predictions: ")
+    # Of the measured run and 4,000 simulated ones, it is the farthest out.
+    assert updated.predictions[["p_level", "p_adjusted"]].min().to_list() == pytest.approx([1 / 4001] * 2)
 
 
 @pytest.mark.slow

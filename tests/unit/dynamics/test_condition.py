@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import multivariate_normal, norm
 
 from bayeslaw.dynamics.condition import ALARM, LEAST, Scales, condition, left_band, smoothed, tempered
@@ -108,12 +109,26 @@ def test_rows_that_the_draws_know_do_not_weigh_them_again_and_still_tell_the_eff
     assert level[last.chosen].mean() == pytest.approx((weights * level).sum() / weights.sum(), abs=5e-4)
 
 
-def test_a_run_far_from_the_fit_is_not_reliable_and_leaves_draws_enough() -> None:
-    level = levels(2_000, 0.001)
-    far = condition(0.3 + LOGGED - level[:, None], TIME, np.ones(4, dtype=bool), scales(2_000), AHEAD, np.random.default_rng(1))
-    assert not condition(0.3 + LOGGED - levels(2_000)[:, None], TIME, np.ones(4, dtype=bool), scales(2_000), AHEAD,
-                         np.random.default_rng(1)).reliable  # fmt: skip
-    assert np.unique(far.chosen).size > LEAST / 2
+def test_a_run_far_from_the_fit_weighs_by_the_power_of_its_likelihood_that_leaves_draws_enough() -> None:
+    level, logged, covariance = levels(2_000), np.array([0.3, 0.27, 0.24, 0.24]), kernel(TIME, TIME) + POINT**2 * np.eye(TIME.size)
+    found = condition(logged - level[:, None], TIME, np.ones(4, dtype=bool), scales(2_000), AHEAD, np.random.default_rng(1))
+    weights, power = np.ones(level.size), 1.0
+    for i in range(TIME.size):
+        given = np.linalg.solve(covariance[:i, :i], covariance[:i, i]) if i else np.empty(0)
+        mean, variance = level + (logged[:i] - level[:, None]) @ given, covariance[i, i] - given @ covariance[:i, i]
+        stated = (weights * norm.cdf(logged[i], mean, math.sqrt(variance))).sum() / weights.sum()
+        assert found.pit[i] == pytest.approx(stated, abs=1e-3)
+        rows = slice(0, i + 1)
+        log = multivariate_normal.logpdf(logged[rows] - level[:, None], cov=covariance[rows, rows])
+
+        def weighted(power: float, log: Array = log) -> Array:
+            return np.asarray(np.exp(power * (log - log.max())))
+
+        power = brentq(lambda p: weighted(p).sum() ** 2 / (weighted(p) ** 2).sum() - LEAST, 0, 1)
+        weights = weighted(power)
+    assert found.power == pytest.approx(power, abs=2**-12)
+    assert level[found.chosen].mean() == pytest.approx((weights * level).sum() / weights.sum(), abs=0.1 * level.std())
+    assert not found.reliable
 
 
 def test_weights_without_a_tail_to_smooth_stay_and_are_not_reliable() -> None:

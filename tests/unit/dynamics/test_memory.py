@@ -11,12 +11,12 @@ import pytest
 
 from bayeslaw.data import parse_schedule
 from bayeslaw.dynamics.callbacks import RunForecasts
-from bayeslaw.dynamics.memory import compare_memories, memory_of, require_same_areas
+from bayeslaw.dynamics.memory import compare_memories, left_out_squares, memory_of, require_same_areas
 from bayeslaw.dynamics.monitor import watch
 from bayeslaw.dynamics.optimise import balance
 from bayeslaw.dynamics.recipe import Recipe
 from bayeslaw.dynamics.turning_points import turning_point
-from bayeslaw.laws.card import card_folder
+from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.schedules.schedule import areas
 from tests.commands import Command, refused
@@ -60,6 +60,29 @@ def test_one_run_whose_rate_changes_is_not_left_out() -> None:
     assert compared["left_out"].isna().all()
     assert compared["memory"].tolist() == [0.98, 0.999]
     assert compared["fitted"].is_monotonic_increasing
+
+
+def exact(*forms: str, **off: float) -> pd.DataFrame:
+    """Runs of a law of annealing without noise, named by their forms, of which some are off by a factor; one begins at step 0."""
+    steps, parts = np.arange(60, 901, 60), [pd.DataFrame({"run": [forms[0]], "S1": 0.0, "S2": 0.0, "loss": 11.0})]
+    for form in forms:
+        of = areas(parse_schedule(next(text for text in FORMS if text.startswith(form.rstrip("2")))), memory=0.98)
+        s1, s2 = of.S1[steps - 1], of.S2[steps - 1]
+        loss = (2.0 + 0.4 * s1**-0.5 - 3.0 * s2) * np.exp(off.get(form, 0.0))
+        parts.append(pd.DataFrame({"run": form, "S1": s1, "S2": s2, "loss": loss}))
+    return pd.concat(parts, ignore_index=True).assign(lr_peak=1e-3)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_left_out_errs_by_all_that_it_deviates(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = load_law("annealing")
+    squares = left_out_squares(exact("constant", "wsd", "cosine", cosine=0.03), law)
+    assert squares["cosine"] == pytest.approx(0.03**2, rel=1e-2)
+    monkeypatch.setattr("bayeslaw.dynamics.memory.FOLDS", 2)
+    # Every second run is left out together, but not the two without which nothing tells of changes.
+    squares = left_out_squares(exact("wsd", "constant", "cosine", "constant2", constant=0.02, constant2=0.02), law)
+    assert sorted(squares.index) == ["constant", "constant2"]
+    np.testing.assert_allclose(squares, 0.02**2, rtol=1e-2)
 
 
 def test_laws_without_the_area_and_runs_at_one_rate_are_refused() -> None:

@@ -105,6 +105,16 @@ def test_the_probability_of_the_target_and_the_gain() -> None:
 
 
 @pytest.mark.slow
+def test_the_last_loss_has_the_noise_of_points_and_the_table_what_is_gained_by_each_step() -> None:
+    watch = watched()
+    assert np.std(np.log(watch.final / watch.loss[:, -1])) == pytest.approx(0.0005, rel=5 / np.sqrt(2 * 1200))
+    table = watch.table()
+    gained = watch.loss[:, 0][:, None] - watch.loss
+    np.testing.assert_allclose(table["gain_median"], np.median(gained, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(table["run_eti90_lb"], np.quantile(watch.loss, 0.05, axis=0), rtol=1e-12)
+
+
+@pytest.mark.slow
 def test_the_summary_and_the_picture_have_the_unit_of_the_losses() -> None:
     fit, curves = setting()
     in_bits = watch(replace(fit, observed=replace(fit.observed, unit="bits/byte")), curves, "now", WHOLE)
@@ -181,6 +191,10 @@ def test_notes_name_rates_that_were_not_logged_and_runs_that_deviate_from_the_la
     far = read_curves(frame, warmup=100)
     off = fixed_fit(load_law("annealing"), far.frame, fit.draws, noise="normal-drift")
     assert any("+9.8%" in note for note in watch(off, far, "now", WHOLE).notes)
+    frame.loc[frame["run"] == "now", "loss"] *= 0.8
+    below = read_curves(frame, warmup=100)
+    off = fixed_fit(load_law("annealing"), below.frame, fit.draws, noise="normal-drift")
+    assert any("by -1" in note and "from the law" in note for note in watch(off, below, "now", WHOLE).notes)
 
 
 @pytest.mark.slow
@@ -221,14 +235,14 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
 
 
 @cache
-def without(noise: str = "normal-drift", scale: float = 0.5, **fixed: float) -> tuple[Fit, Curves]:
-    """A fit to the run `done` alone, whose floor L0 is known to 0.15%, and curves of both runs."""
+def without(noise: str = "normal-drift", scale: float = 0.5, **fixed: float | tuple[float, ...]) -> tuple[Fit, Curves]:
+    """A fit to the run `done` alone, whose floor L0 is known to 0.15%, and curves of both; draws take scales in turn."""
     curves, size = read_curves(table(), warmup=100), 4000
     values = spread_draws({"L0": 3.0, "A": 0.5, "alpha": 0.5, "C1": 0.28}, size, scale=0.02)
     floor = 3.0 * (1 + 0.003 * scale * np.random.default_rng(5).standard_normal(size))
     draws = {**{k: values[k] for k in ("A", "alpha")}, "L0": floor, "C": values["C1"]}
     draws |= {
-        name: np.full(size, value) for name, value in ({"sigma_point": 0.0005, "sigma_run": 0.003, "drift": 0.2} | fixed).items()
+        name: np.resize(value, size) for name, value in ({"sigma_point": 0.0005, "sigma_run": 0.003, "drift": 0.2} | fixed).items()
     }
     return fixed_fit(load_law("annealing"), curves.frame[curves.frame["run"] == "done"], draws, noise=noise), curves
 
@@ -243,6 +257,8 @@ def test_another_run_of_the_same_name_is_a_new_one() -> None:
         for name in ("now", "new")
     )
     assert len(named.stated) == len(unnamed.stated) == 19
+    few = table().assign(loss=lambda t: np.where((t["run"] == "now") & (t["step"] <= 500), 0.93 * t["loss"], t["loss"]))
+    assert len(watch(fit, read_curves(few, warmup=100), "now", WHOLE, discrepancy="none", check=False).stated) == 0
     np.testing.assert_array_equal(named.loss, unnamed.loss)
     assert any("another run of the name now" in note for note in named.notes)
     assert not any("of the name" in note for note in (*unnamed.notes, *watch(fit, curves, "now", WHOLE).notes))
@@ -312,6 +328,29 @@ def test_known_errors_of_the_runs_losses_count() -> None:
     np.testing.assert_allclose(known.stated["pit"], 0.5, atol=0.01)
     assert known.loss[:, 0].std() > 2 * watch(fit, curves, "now", WHOLE, discrepancy="none").loss[:, 0].std()
     assert rows_for(fit, vague, "now", WHOLE).frame["loss_se"].eq(10.0).all()
+
+
+@pytest.mark.slow
+def test_known_errors_of_losses_add_to_the_noise_of_points_as_variances_relative_to_the_loss() -> None:
+    fit, _ = without(sigma_point=0.0003)
+    noisier, curves = without(sigma_point=0.0005)
+    known = read_curves(table().assign(loss_se=lambda t: 0.0004 * t["loss"]), warmup=100)
+    some, others = watch(fit, known, "now", WHOLE, discrepancy="none"), watch(noisier, curves, "now", WHOLE, discrepancy="none")
+    np.testing.assert_allclose(some.stated["pit"], others.stated["pit"], atol=1e-9)
+    np.testing.assert_allclose(some.loss, others.loss, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_noise_ahead_and_errors_of_changes_are_of_the_draws_as_the_run_weighs_them() -> None:
+    """Losses on the law have been logged with little noise, and a run effect that stays cancels in ratios of paths."""
+    fit, curves = without("normal", sigma_point=(0.0002, 0.004))
+    falling = Schedule(np.where(np.arange(1, 4001) > 3000, 2e-5, WHOLE.rates), "falling")
+    kept, exact = (watch(fit, curves, "now", schedule, discrepancy="none") for schedule in (WHOLE, falling))
+    erring = watch(fit, curves, "now", falling)
+    assert (kept.point == 0.0002).mean() > 0.95
+    rate, course = np.log(exact.loss / kept.loss), np.log(kept.loss / kept.loss[:, :1])
+    shares = LEARNT.draw(rate, course, np.random.default_rng([int(fit.info["seed"]), 0, Stream.CHANGE_ERROR]))
+    np.testing.assert_allclose(np.log(erring.loss / exact.loss), shares, atol=2e-6)
 
 
 @pytest.mark.slow

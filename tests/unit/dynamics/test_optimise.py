@@ -139,6 +139,7 @@ def test_cvar_is_the_mean_of_the_worst_draws_and_ranges_map_to_the_unit_cube() -
     assert Objective(0.5, 0.4)(changes)[0] == 3.5
     space = Space({"peak": (1e-4, 1e-2), "potential": (0.0, 1.0)})
     assert Space({"steps": (1.0, 100.0)}).choices(np.array([0.25])) == {"steps": 3.0}
+    assert Space({"steps": (1.0, 100.0)}).choices(np.array([0.375])) == {"steps": 6.0}  # of 5.62
     choice = space.choices(np.array([0.5, 0.25]))
     assert choice == {"peak": pytest.approx(1e-3), "potential": 0.25}
     np.testing.assert_allclose(space.point(choice), [0.5, 0.25])

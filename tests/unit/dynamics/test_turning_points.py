@@ -73,11 +73,16 @@ def test_the_limit_decides_whether_the_base_is_ever_regained(fit: Fit) -> None:
     assert np.isinf(np.median(long.length))
 
 
+@pytest.mark.slow
 def test_critical_points_are_where_the_base_is_the_limit(fit: Fit, turning: TurningPoint) -> None:
     exact = (fit.draws["A"] / fit.draws["B"]) ** (1 / fit.draws["alpha"]) / RATE
     inside = (exact > 10) & (exact < 150_000)
     assert inside.mean() > 0.9
     np.testing.assert_allclose(np.log(present(turning.critical)[inside]), np.log(exact[inside]), atol=0.02)
+    short = turning_point(fit, Recipe(f"constant:steps=50,peak={RATE}", RECIPE.adapt))
+    beyond = exact > 5_000  # a hundred times as long as the recipe's
+    assert 0.1 < beyond.mean() < 0.9
+    np.testing.assert_array_equal(np.isinf(present(short.critical)), beyond)
 
 
 @pytest.mark.slow
@@ -94,6 +99,8 @@ def test_a_loss_that_never_rises_has_a_turning_length_of_0(fit: Fit, turning: Tu
 def test_each_length_has_its_own_schedule(fit: Fit) -> None:
     cosine = Recipe(RECIPE.point, f"cosine:steps=1000,peak={RATE},final=0")
     turning = turning_point(fit, cosine, longest=6000)
+    decaying = Recipe(RECIPE.point, f"wsd:steps=1000,peak={RATE},warmup=20,decay=0.5")
+    assert turning_point(fit, decaying, longest=6000).steps[0] == 50  # of 40 steps, half are the warm-up and half decay
     at = int(np.flatnonzero(turning.steps > 5000)[0])
     np.testing.assert_allclose(turning.loss[:, at], losses(fit, cosine.varied(steps=float(turning.steps[at])).rows())[0])
 

@@ -393,3 +393,32 @@ def test_averages_of_rows_inside_and_outside_are_of_draws_of_one_posterior() -> 
         result = forecast(fit, pd.DataFrame({"N": [n, n], "D": [d, more * d]}), force=True)
         assert result.headlines == headlines
         np.testing.assert_allclose(result.mean("D").draws[:, 0], result.draws[spread].to_numpy().mean(axis=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("over", "values", "shared"),
+    [
+        ("task", ["a", "b", "c"], True),
+        ("seed", [1, 2, 3], False),
+        ("checkpoint", ["new", "newer", "newest"], False),
+        ("run", ["one", "two", "three"], False),
+    ],
+)
+def test_averages_are_over_points_of_one_run_unless_rows_are_of_several_models(over: str, values: list[Any], shared: bool) -> None:
+    fit = line_fit(noise="normal-checkpoint", point=0.01, run=0.015)  # and effects of checkpoints of 2%
+    result = forecast(fit, pd.DataFrame({"x": 0.5, over: values}), force=True)
+    noise = np.log(result.mean(over).draws[:, 0] / result.draws["latent"].to_numpy().mean(axis=1))
+    effects = 0.015**2 + 0.02**2
+    expected = 0.01**2 / 3 + (effects if shared else effects / 3)
+    assert noise.var() == pytest.approx(expected, rel=5 * np.sqrt(2 / noise.size))
+
+
+@pytest.mark.slow
+def test_what_is_extrapolated_is_a_run_under_the_posterior_with_an_error() -> None:
+    law = load_law("chinchilla")
+    fit = stand_in_fit(law, oracles.table(law), draws=400)
+    result = forecast(fit, pd.DataFrame({"N": [1e9, 1e11], "D": [1e10, 1e12]}), force=True)
+    np.testing.assert_allclose(result.draws["extrapolated"], result.with_errors.draws["run"], rtol=1e-12)
+    spread = np.log(result.draws[["run", "extrapolated"]].to_array().to_numpy()).std(axis=1)
+    assert spread[1, 1] > 1.2 * spread[0, 1]

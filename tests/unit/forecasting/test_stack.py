@@ -143,6 +143,8 @@ def test_distances_are_the_largest_of_any_fit(stack: Stack, sound_fit: Fit, ptpp
     assert list(outside) == ["N", "D", "r", "ptpp"]
     np.testing.assert_array_equal(outside["D"], np.maximum(one["D"], other["D"]))
     np.testing.assert_array_equal(outside["ptpp"], other["ptpp"])
+    turned = Stack({name: stack.members[name] for name in [*stack.members][::-1]}, dict([*stack.weights.items()][::-1]))
+    pd.testing.assert_frame_equal(forecast(turned, AT).outside[list(outside)], outside)
 
 
 @pytest.mark.slow
@@ -193,6 +195,9 @@ def test_failed_checks_of_any_law_are_refused_unless_forced(sound_fit: Fit, smal
 def test_impossible_weights_are_refused(sound_fit: Fit, weights: dict[str, float]) -> None:
     with fails("wrong-weights" if "a" in weights else "missing-weights"):
         Stack({"a": sound_fit}, weights)
+    for pair in ({"a": 1.0, "b": 0.0}, {"a": 0.5, "b": 0.495}):
+        with fails("wrong-weights"):
+            Stack({"a": sound_fit, "b": sound_fit}, pair)
 
 
 def test_fits_of_a_stack_have_names(sound_fit: Fit) -> None:
@@ -226,6 +231,9 @@ def test_laws_of_a_second_stack_take_turns(stack: Stack) -> None:
         )
         np.testing.assert_array_equal(own, turned)
     assert [p.turns for p in paired([first, second]) if isinstance(p, Stack)] == [1, TURNS]  # a second time changes nothing
+    three = paired([Stack(dict(stack.members), dict(stack.weights)) for _ in range(3)])
+    laws = [np.concatenate([np.full(draws.size, fit.law.name) for fit, draws in each.selections]) for each in three]
+    assert len({*zip(*laws, strict=True)}) == 8  # draws of all laws of three stacks meet
 
 
 def multiplied(fit: Fit, name: str, factor: float) -> Fit:

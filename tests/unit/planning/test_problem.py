@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.plan import plan
+from bayeslaw.planning.problem import ForgettingLimit, Prices, box_of
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -98,6 +100,27 @@ def test_an_objective_needs_its_fit_and_the_number_of_parameters(
 ) -> None:
     with fails(code):
         plan(source, None, {"ptpp": 279}, on="latent", minimise=minimise, base_loss=BASE, tokens=1e10, **limits)
+
+
+def test_limits_of_forgetting_are_of_the_loss_in_every_draw() -> None:
+    base = np.log([2.0, 2.5, 4.0])
+    np.testing.assert_allclose(np.exp(ForgettingLimit.of("2%", "nats").log_limit(base)), [2.04, 2.55, 4.08])
+    np.testing.assert_allclose(np.exp(ForgettingLimit.of(0.05, "nats").log_limit(base)), [2.05, 2.55, 4.05])
+    np.testing.assert_allclose(np.exp(ForgettingLimit.of(1.25, "nats").log_limit(base)), [3.25, 3.75, 5.25])  # half the median base
+    with fails("forgetting-not-percent", "1.26"):
+        ForgettingLimit.of(1.26, "nats").log_limit(base)
+    with fails("impossible-forgetting", "-2.2"):
+        ForgettingLimit.of(-2.2, "nats").log_limit(base)
+
+
+def test_tokens_without_limits_are_ten_times_fewer_to_ten_times_more_per_parameter_than_logged(source: Fit) -> None:
+    logged = source.observed.covariates
+    ratio, size = logged["D"] / logged["N"], 2e8
+    box = box_of([source], size, replay=None, atpp=None, tokens=None, budget=lambda r: math.inf)
+    assert np.exp([box.low, box.high]) == pytest.approx([ratio.min() / 10 * size, 10 * ratio.max() * size])
+    assert box.replay == (0.0, 1.0)
+    huge = box_of([source], 1e13, replay=None, atpp=None, tokens=None, budget=lambda r: math.inf)
+    assert np.exp(huge.high) == pytest.approx(1e15)  # where the law ends
 
 
 def test_too_few_or_unpaired_draws_are_refused(target: Fit) -> None:
@@ -271,3 +294,27 @@ def test_the_domains_of_a_joint_fit_are_named_by_levels() -> None:
         plan(joint, joint, SMALL, **problem, source_levels={"domain": "cod"})
     result = plan(joint, joint, SMALL, **problem, source_levels={"domain": "web"}, target_levels={"domain": "code"})
     assert [loss.settings["domain"] for loss in result.problem.losses] == ["web", "code"]
+
+
+def test_prices_of_tokens_and_of_serving_by_hand() -> None:
+    """6 N D FLOPs of training and 2 N S of serving, and money for each new and replayed token."""
+    rates = {"flop": 2e-18, "served-flop": 3e-18, "new-token": 1e-7, "replayed-token": 4e-8}
+    prices = Prices.of(rates, None, served=1e12)
+    token, serving = 6e9 * 2e-18 + 0.75 * 1e-7 + 0.25 * 4e-8, 2e9 * 1e12 * 3e-18
+    assert prices.token("cost", 0.25, 1e9).item() == pytest.approx(token)
+    assert prices.mean("cost", 1e9, 1e10, 0.25) == pytest.approx(1e10 * token + serving)
+    assert prices.mean("flops", 1e9, 1e10, 0.25) == pytest.approx(6e19 + 2e21)
+    assert prices.log_budget(1e9, None, {"cost": 1e4})(0.25) == pytest.approx(math.log((1e4 - serving) / token))
+    assert prices.log_budget(1e9, 1e9, {"cost": 1e4})(0.25) == pytest.approx(math.log(1e9))
+    assert prices.log_budget(1e9, None, {"cost": 1e4, "flops": 2.06e21})(1.0) == pytest.approx(math.log(1e10))
+    with fails("budget-too-small", "Serving alone"):
+        prices.log_budget(1e9, None, {"cost": 5_000.0})
+    size, draws = 3, np.array([4e-8, 5e-8, 9e-8])
+    uncertain = Prices.of(rates | {"replayed-token": draws}, None, size=size, served=1e12)
+    assert not uncertain.certain("cost")
+    assert uncertain.certain("flops")
+    assert uncertain.median().replayed.tolist() == [5e-8]
+    (budget,) = uncertain.uncertain_budgets(1e9, {"cost": 1e4, "flops": 1e22})
+    spent = 1e10 * (6e9 * 2e-18 + 0.75 * 1e-7 + 0.25 * draws) + serving
+    margins = budget.values(np.arange(size), np.full(size, math.log(1e10)), 0.25, 0)
+    np.testing.assert_allclose(margins, math.log(1e4) - np.log(spent), rtol=1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +11,30 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from bayeslaw.forecasting.stack import Stack
+from bayeslaw.core.errors import FitError
+from bayeslaw.forecasting.stack import Posterior, Stack, paired
+from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.transfer import transfer
 from bayeslaw.plots.decisions import plot_savings
+from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import ZHENG, law_named, repeated
+from tests.posteriors import ZHENG, law_named, posterior, repeated, scattered
 
 CHINCHILLA = {k: ZHENG[k] for k in law_named("chinchilla").parameters}
+
+
+def selected(fit: Posterior) -> dict[str, oracles.Array]:
+    """The draws (S,) of the parameters of chinchilla in the order in which a decision takes them."""
+    parts = [{k: member.draws[k][draws] for k in CHINCHILLA} for member, draws in fit.selections]
+    return {k: np.concatenate([part[k] for part in parts]) for k in CHINCHILLA}
+
+
+def tokens_for(loss: oracles.Array, p: dict[str, oracles.Array], n: float) -> oracles.Array:
+    """D at which E + A / N^alpha + B / D^beta is the loss; inf where the other terms alone exceed it."""
+    left = loss - p["E"] - p["A"] / n ** p["alpha"]
+    return np.where(left > 0, (p["B"] / np.maximum(left, 1e-9)) ** (1 / p["beta"]), np.inf)
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +97,111 @@ def test_a_pair_of_fits_gives_the_savings_of_one_fit_of_both_stages(zheng: Fit, 
         transfer(scratch, {"N": 2e9, "D": 1e9, "ptp": 31}, continued=continued)
 
 
-@pytest.mark.slow
-def test_a_stack_is_compared_with_a_fit_and_with_another_stack(scratch: Fit) -> None:
-    fits = [scratch, repeated("chinchilla", CHINCHILLA)]
-    first, second = (Stack.of({"a": fits[i], "b": fits[1 - i]}, {"a": 0.5, "b": 0.5}) for i in range(2))
-    assert np.isfinite(transfer(first, {"N": 2e9, "D": 1e9}, continued=second).saved).all()
-    assert np.isfinite(transfer(first, {"N": 2e9, "D": 1e9}, continued=fits[0]).saved).all()
+def test_a_law_of_both_stages_that_goes_on_from_scratch_is_in_its_other_stage(zheng: Fit, scratch: Fit) -> None:
+    settings = {"N": 2e9, "D": "1e8,1e10"}
+    joint = transfer(zheng, settings)
+    for stage in (None, "cpt"):
+        pair = transfer(scratch, settings, continued=zheng, stage=stage)
+        np.testing.assert_allclose(pair.loss, joint.loss, rtol=1e-12)
+        np.testing.assert_allclose(pair.saved, joint.saved, rtol=1e-8)
+    np.testing.assert_allclose(transfer(scratch, settings | {"cpt": 1}, continued=zheng).loss, joint.loss, rtol=1e-12)
+    for unknown in ("scratch", "sft"):
+        with fails("unknown-stage"):
+            transfer(scratch, settings, continued=zheng, stage=unknown)
+
+
+def test_of_several_stages_the_one_of_continual_pre_training_is_named(scratch: Fit) -> None:
+    """A law of two indicators, the second of which lowers the loss by .1."""
+    card = law_named("cpt-joint").card.replace("\ncpt = ", '\nsft = { unit = "1 tuned", support = [0, 1], at_least = 2 }\ncpt = ')
+    law = parse_card(card.replace('"E + A/N**alpha + (', '"E + A/N**alpha - 0.1*sft + ('))
+    table = oracles.table(law_named("cpt-joint")).assign(sft=lambda t: (t.index % 3 == 0).astype(float))
+    fit = posterior(law, {k: np.full(8, v) for k, v in ZHENG.items()}, frame=table)
+    at = {"N": 2e9, "D": 1e9}
+    place = {k: np.array([v]) for k, v in at.items()}
+    for stage, lower, cpt in (("sft", 0.1, 0.0), ("cpt", 0.0, 1.0)):
+        expected = -lower + oracles.cpt_joint(ZHENG, place | {"cpt": np.array([cpt])})
+        for result in (transfer(fit, at, stage=stage), transfer(scratch, at, continued=fit, stage=stage)):
+            np.testing.assert_allclose(result.loss[0], expected, rtol=1e-12)
+    for first, second in ((fit, None), (scratch, fit)):
+        with fails("one-stage-only" if second is None else "unknown-stage", "sft", "cpt"):
+            transfer(first, at, continued=second)
+
+
+def test_a_fit_of_several_domains_is_compared_in_the_one_that_is_named(scratch: Fit) -> None:
+    frame = pd.concat([oracles.table(law_named("chinchilla")).assign(domain=d) for d in ("web", "code")])
+    values = {k: np.full(8, v) for k, v in CHINCHILLA.items() if k != "E"}
+    values |= {"E_spread": np.full(8, 0.1), "E_web": np.full(8, 1.4), "E_code": np.full(8, 1.1)}
+    values["E"] = values["E_web"]
+    pooled, n = posterior("chinchilla", values, frame=frame, by={"E": "domain"}), 2e9
+    result = transfer(pooled, {"N": n, "D": 1e9, "domain": "code"}, continued=scratch)
+    expected = tokens_for(result.loss[:, 0], {k: np.full(8, v) for k, v in (CHINCHILLA | {"E": 1.1}).items()}, n)
+    np.testing.assert_allclose(result.scratch[:, 0], expected, rtol=1e-6)
+
+
+def test_a_stack_is_compared_with_a_fit_draw_by_draw() -> None:
+    """By the closed form of the law; in some draws training from scratch ends above the loss, however long it is."""
+    fits = [
+        posterior("chinchilla", scattered(CHINCHILLA | {"E": e}, 60, seed, 0.01)) for e, seed in ((1.6, 1), (1.75, 2), (1.6, 3))
+    ]
+    stack, n = Stack({"a": fits[0], "b": fits[1]}, {"a": 0.7, "b": 0.3}), 2e9
+    result = transfer(stack, {"N": n, "D": "1e10,3e12"}, continued=fits[2])
+    after, d = {k: v[:, None] for k, v in selected(fits[2]).items()}, np.array([1e10, 3e12])
+    loss = after["E"] + after["A"] / n ** after["alpha"] + after["B"] / d ** after["beta"]
+    expected = tokens_for(loss, {k: v[:, None] for k, v in selected(stack).items()}, n)
+    np.testing.assert_allclose(result.loss, loss, rtol=1e-12)
+    np.testing.assert_allclose(result.scratch, expected, rtol=1e-6)
+    np.testing.assert_allclose(result.saved, 1 - d / expected, atol=1e-6)
+    never = np.isinf(expected).mean(axis=0)
+    assert 0.1 < never[1] < 0.9
+    assert result.summary()["never"].tolist() == never.tolist()
+
+
+def test_every_law_of_a_stack_is_compared_with_every_law_of_another() -> None:
+    fits = [repeated("chinchilla", CHINCHILLA | {"E": e}, 12) for e in (1.5, 1.6, 1.7, 1.8)]
+    first, second = (Stack({"a": a, "b": b}, {"a": 0.5, "b": 0.5}) for a, b in itertools.batched(fits, 2))
+    result = transfer(first, {"N": 2e9, "D": 1e9}, continued=second)
+    of_first, of_second = (selected(stack)["E"] for stack in paired([first, second]))
+    assert len({*zip(of_first, of_second, strict=True)}) == 4
+    np.testing.assert_allclose(result.loss[:, 0] - result.loss.min(), of_second - 1.7, atol=1e-12)
+    np.testing.assert_allclose(
+        result.scratch[:, 0], tokens_for(result.loss[:, 0], selected(paired([first, second])[0]), 2e9), rtol=1e-6
+    )
+
+
+def test_the_fewest_tokens_count_where_a_loss_rises_again_before_it_falls() -> None:
+    """A curve with two minima in log D, at which the loss is E: (z^2 - w)^2 = q has its smallest root at -sqrt(w + sqrt q)."""
+    card = law_named("chinchilla").card.replace(
+        "E + A/N**alpha + B/D**beta", "E + A/N**alpha + B*((log(D) - 20)**2 - 25)**2/D**beta"
+    )
+    law = parse_card(card)
+    values = {"E": 2.0, "A": 400.0, "alpha": 0.3, "B": 1e-3, "beta": 1e-12}
+    fit = posterior(law, {k: np.full(8, v) for k, v in values.items()})
+    at = {"N": 1e9, "D": float(np.exp(26.0))}  # q = (36 - 25)^2, where the loss is reached for the third time
+    result = transfer(fit, at, continued=fit)
+    np.testing.assert_allclose(np.log(result.scratch), 20 - 6, rtol=1e-9)
+
+
+def test_fits_whose_checks_failed_are_refused_or_marked(scratch: Fit) -> None:
+    failed = replace(scratch, checks=(Check("r_hat", False, "largest R-hat 1.2", "sampling", pd.DataFrame()),))
+    for pair in ((failed, scratch), (scratch, failed)):
+        with fails("failed-checks", "largest R-hat 1.2", kind=FitError):
+            transfer(pair[0], {"N": 2e9, "D": 1e9}, continued=pair[1])
+        assert (
+            transfer(pair[0], {"N": 2e9, "D": 1e9}, continued=pair[1], force=True).summary()["checks"].item() == "FAILED (forced)"
+        )
+    assert transfer(scratch, {"N": 2e9, "D": 1e9}, continued=scratch).summary()["checks"].item() == "passed"
+
+
+def test_notes_are_of_the_runs_of_each_fit_and_of_the_median_tokens_from_scratch(zheng: Fit) -> None:
+    law = law_named("chinchilla")
+    frame = oracles.table(law).assign(D=lambda table: table["D"] / 10)  # up to 1.5e9
+    short = posterior(law, scattered(CHINCHILLA, 8, 0, 0.01), frame=frame)
+    result = transfer(short, {"N": 3e9, "D": 1e10}, continued=zheng)
+    size, own_size, tokens = result.notes
+    assert size.startswith("N lies up to 1.1 e-folds outside the runs of cpt-joint")
+    assert own_size.startswith("N lies up to 1.1 e-folds outside the runs of chinchilla")
+    distance = np.log(np.median(result.scratch) / 1.5e9)
+    assert tokens.startswith(f"the number of tokens from scratch lies up to {distance:.1f} e-folds outside the runs of chinchilla")
 
 
 def test_a_loss_that_scratch_never_reaches_is_counted(scratch: Fit) -> None:
@@ -103,6 +219,9 @@ def test_a_fit_of_one_stage_or_sizes_that_are_missing_are_refused(zheng: Fit, sc
         transfer(zheng, {"N": 1e9, "D": 1e9}, stage="sft")
     with fails("missing-setting", "N", "D"):
         transfer(scratch, {"N": 1e9}, continued=scratch)
+    for none in ({"N": 0, "D": 1e9}, {"N": 1e9, "D": 0}):
+        with fails("setting-not-positive"):
+            transfer(scratch, none, continued=scratch)
 
 
 @pytest.mark.parametrize(
