@@ -49,7 +49,7 @@ class Allocation:
     name, stage : str
         Of the law and the stage.
     stages : tuple of LawDraws
-        The laws as functions of N and D, for contours.
+        The laws as functions of N and D, for contours: inside the runs, those taken for exact.
     failed : bool
         Whether checks of the fit failed.
     extrapolated : bool
@@ -163,10 +163,11 @@ def allocate(
     flops = read_values(compute)
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
     laws, optima = _optima(fits, settings or {}, stage, flops)
-    extrapolated = False
+    pictured, whole, extrapolated = laws, len(fits), False
     if discrepancy == "learned":
         fits, extrapolated = _erring(fits, optima, flops)
         laws, optima = _optima(fits, settings or {}, stage, flops)
+        pictured = laws if extrapolated else pictured
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
     parts = enumerate(zip(fits, laws, optima, strict=True))
     loss = loss * np.exp(np.concatenate([_errors(*own, law, o, (seed, number)) for number, (own, law, o) in parts]))
@@ -194,9 +195,14 @@ def allocate(
             "the best N and D are those of the law fitted with it. Compute inside the runs has narrower intervals if asked for by "
             "itself"
         )
+    elif len(fits) > whole:
+        notes.append(
+            "half of the draws are of the law with its learnt error, since the best N moves far by errors that losses hardly show "
+            "(--discrepancy none, discrepancy='none' takes the law for exact)"
+        )
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
-        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(laws),
+        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(pictured),
         not fit.passed, extrapolated, rows, fit.unit,
     )  # fmt: skip
 
@@ -229,6 +235,8 @@ def _erring(
         elif size_and_tokens_outside(sizes_and_tokens(fit), best).any():
             beyond = True
             chosen.append((away, draws))
+        elif isinstance(fit, Fit) and not fit.info["discrepancy"]["learned"]:  # its errors begin beyond the runs
+            chosen.append((fit, draws))
         else:
             chosen += [(fit, draws[::2]), (away, draws[1::2])]
     return chosen, beyond
