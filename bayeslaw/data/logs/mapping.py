@@ -101,7 +101,16 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
 
 
 def constants(given: Mapping[str, Any], name: str, known: tuple[str, ...] = (*CONSTANTS, *READING)) -> dict[str, Any]:
-    """Check values of runs: numbers, or texts for the columns in `WORDS`."""
+    """Check values of runs: numbers, or texts for the columns in `WORDS`.
+
+    Parameters
+    ----------
+    given : mapping
+    name : str
+        Of the mapping, for messages.
+    known : tuple of str
+        The names that it may have.
+    """
     _check_names(name, given, known)
     values: dict[str, Any] = {}
     for ours, value in given.items():
