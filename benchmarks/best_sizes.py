@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from ladders import FEWEST, LAW, runs_of, tables
+from scipy.stats import linregress
 from tables import banner, markdown_table
 
 import bayeslaw
@@ -154,18 +155,15 @@ def work(task: tuple[str, str, pd.DataFrame, int]) -> list[dict[str, Any]]:
 
 def exponents(fit: bayeslaw.Fit, measured: Sequence[Minimum]) -> dict[str, str]:
     """Exponents of the best N: as measured, and by the law with either spread."""
-    x, y = (np.array([np.log(m.compute) for m in measured]), np.array([m.log_n for m in measured]))
-    x = x - x.mean()
-    slope = float(x @ y / (x @ x))
-    se = float(np.sqrt(((y - y.mean() - slope * x) ** 2).sum() / (x.size - 2) / (x @ x)))
-    shown = {"measured": f"{slope:.3f} ({se:.3f})"}
+    line = linregress([np.log(m.compute) for m in measured], [m.log_n for m in measured])
+    shown = {"measured": f"{line.slope:.3f} ({line.stderr:.3f})"}
     for spread, allocation in stated(fit, [m.compute for m in measured]).items():
         row = allocation.powers().loc["N_exponent"]
         shown[spread] = f"{row['median']:.3f} [{row[LOW]:.3f}, {row[HIGH]:.3f}]"
     return shown
 
 
-def line(rows: pd.DataFrame) -> dict[str, str]:
+def means_of(rows: pd.DataFrame) -> dict[str, str]:
     """What a table shows of some comparisons: means over each source's, then over the sources."""
     shares = [f"in {p:.0%}" for p in PROBABILITIES]
     means = rows.groupby("source")[[*shares, "error", "width", "cost"]].mean().mean()
@@ -206,10 +204,10 @@ def main() -> None:
     for reach, (low, high) in REACHES.items():
         for spread in (EXACT, STATED):
             some = rows[(rows["spread"] == spread) & rows["reach"].between(low, high)]
-            body.append({"reach": reach, "spread": spread, "sources": str(some["source"].nunique())} | line(some))
+            body.append({"reach": reach, "spread": spread, "sources": str(some["source"].nunique())} | means_of(some))
     print(f"\n{markdown_table(body)}\n\nBy source, as stated:\n")
     groups = rows[rows["spread"] == STATED].groupby(["source", "where"])
-    print(markdown_table([{"source": str(source), "runs": str(where)} | line(own) for (source, where), own in groups]))
+    print(markdown_table([{"source": str(source), "runs": str(where)} | means_of(own) for (source, where), own in groups]))
     print(f"\n{choice(rows[rows['where'] == 'inside'])}\n{EXPONENTS}")
     known = fits.dropna(subset="measured").astype(str)
     print(markdown_table([{k: row[k] for k in ("source", "ladder", "measured", EXACT, STATED)} for _, row in known.iterrows()]))

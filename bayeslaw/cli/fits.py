@@ -158,8 +158,9 @@ def show(
     else:
         size = f"{loaded.observed.response.size} rows of {loaded.observed.runs} runs"
         answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}")
-        answer.verbatim(f"made by {commands(loaded, fit.name)}\n")
-        answer.results |= {"sources": list(loaded.sources), "command": commands(loaded, fit.name)}
+        command = commands(loaded, fit.name)
+        answer.verbatim(f"made by {command}\n")
+        answer.results |= {"sources": list(loaded.sources), "command": command}
     shown = table.drop(columns=list(interval_names("eti", ci))) if withheld else table
     hidden = [] if everything or isinstance(loaded, bayeslaw.Stack) else _hidden(loaded)
     answer.show("parameters", shown, plain(with_intervals(shown.drop(index=hidden))))

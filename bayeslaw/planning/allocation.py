@@ -163,9 +163,10 @@ def allocate(
     flops = read_values(compute)
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
     laws, optima = _optima(fits, settings or {}, stage, flops)
-    pictured, whole, extrapolated = laws, len(fits), False
-    if discrepancy == "learned":
-        fits, extrapolated = _erring(fits, optima, flops)
+    pictured, extrapolated, half = laws, False, False
+    if discrepancy == "learned" and (erring := _erring(fits, optima, flops)) is not None:
+        half = len(erring[0]) > len(fits)
+        fits, extrapolated = erring
         laws, optima = _optima(fits, settings or {}, stage, flops)
         pictured = laws if extrapolated else pictured
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
@@ -195,7 +196,7 @@ def allocate(
             "the best N and D are those of the law fitted with it. Compute inside the runs has narrower intervals if asked for by "
             "itself"
         )
-    elif len(fits) > whole:
+    elif half:
         notes.append(
             "half of the draws are of the law with its learnt error, since the best N moves far by errors that losses hardly show "
             "(--discrepancy none, discrepancy='none' takes the law for exact)"
@@ -217,8 +218,8 @@ def _optima(
 
 def _erring(
     fits: Sequence[tuple[Fit | PointFit, Index]], optima: Sequence[Mapping[str, Any]], flops: Array
-) -> tuple[list[tuple[Fit | PointFit, Index]], bool]:
-    """The fits and their draws, with errors of the laws that have learnt one, and whether any of these leaves its runs.
+) -> tuple[list[tuple[Fit | PointFit, Index]], bool] | None:
+    """The fits and their draws, with errors of the laws that have learnt one, and whether any leaves its runs; None without.
 
     All draws of a law have its error if compute, its best N and D, or their ratio leave the runs, and half of them inside. There
     the best N of the law taken for exact is nearer to the measured one on some public ladders, and that of the law with an error
@@ -239,7 +240,7 @@ def _erring(
             chosen.append((fit, draws))
         else:
             chosen += [(fit, draws[::2]), (away, draws[1::2])]
-    return chosen, beyond
+    return (chosen, beyond) if beyond or len(chosen) > len(fits) else None
 
 
 def _errors(fit: Fit | PointFit, chosen: Index, law: LawDraws, optimum: Mapping[str, Array], entropy: tuple[int, ...]) -> Array:

@@ -31,20 +31,18 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
-from bayeslaw.core.text import compact, counted, percent, short_lines
-from bayeslaw.core.units import per
+from bayeslaw.core.text import compact, counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import differ
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, logged, outside_note, read_once, read_values
-from bayeslaw.planning.recipe_paths import REACH, STEP, ComputePath, Recipe, check_shared, path, points, recipe
-from bayeslaw.planning.stages import sparse_notes
+from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, read_once, read_values
+from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
+from bayeslaw.planning.versus_notes import Followed, notes_of
 from bayeslaw.posterior.diagnostics import checks_label
 
-RISING = 0.05  # share of draws and settings at which a loss rises with compute from which a note says so
 SURE = 0.9  # probability from which a recipe is said to be better; between it and its complement the runs do not decide
 FAR = 0.01  # e-folds of compute beyond the largest run from which a setting counts as outside
 
@@ -380,7 +378,7 @@ def versus(
             pairs[repr(extra)] = _recipes(names, (first, second), own, extra, shared_error, discrepancy == "learned", seed)
     size = next(iter(pairs.values()))[0].size
     losses, times = np.empty((2, size, flops.size)), np.empty((2, size, flops.size))
-    followed = list[tuple[tuple[ComputePath, ComputePath], Array]]()
+    followed = list[Followed]()
     for chosen, extra in groups:
         recipes = pairs[repr(extra)]
         own_ratio = ratio if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
@@ -397,9 +395,7 @@ def versus(
     erring = any(e is not None for r in recipes for e in r.errors)
     spread = "extrapolated" if erring else "latent"
     failed = not (first.passed and second.passed)
-    notes = (*_notes(first, second, paths, shared_error, erring, times), *_far([*pairs.values()]))
-    both = recipes[0].name, recipes[1].name
-    notes = (*notes, *_cut_short(both, followed, times), *_rising(both, followed), *_sizes_outside(first, second, table))
+    notes = notes_of((first, second), [*pairs.values()], followed, table, times, shared_error)
     return Versus(
         names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, _allocation(frame, ratio),
         recipes, (first, second), on, spread, first.unit, shared_error, notes, failed,
@@ -597,107 +593,6 @@ def _crossing(paths: tuple[ComputePath, ComputePath], flops: Array) -> tuple[Arr
     with np.errstate(all="ignore"):
         place = x[first] + before / (before - after) * (x[first + 1] - x[first])
     return np.exp(np.where(changes.any(axis=1), place, np.nan)), changes.sum(axis=1)
-
-
-def _notes(
-    first: Posterior, second: Posterior, paths: tuple[ComputePath, ComputePath], shared: float, erring: bool, times: Array
-) -> tuple[str, ...]:
-    """Return what to keep in mind about a comparison."""
-    notes = sparse_notes([fit.law for posterior in (first, second) for fit, _ in posterior.selections])
-    if first is not second:
-        tables = [
-            " and ".join(
-                dict.fromkeys(
-                    source["name"] + (f" where {source['where']}" if source.get("where") else "")
-                    for fit, _ in posterior.selections
-                    for source in fit.info.get("sources", [])
-                )
-            )
-            for posterior in (first, second)
-        ]
-        data = "the same validation set" + (" and tokenizer" if per(first.unit) == "token" else "")
-        notes.append(f"losses compare only on {data}, which can't be checked here: A's rows are {tables[0]}, B's are {tables[1]}")
-        digests = [{fit.info.get("data_sha256") for fit, _ in posterior.selections} for posterior in (first, second)]
-        if digests[0] & digests[1] - {None}:
-            notes.append("both fits have the same rows, whose noise they share; it is counted as if they had rows of their own")
-    elif not erring:
-        notes.append("both recipes are of one fit: their draws are joint, so that what they share cancels")
-    if erring:
-        part = "independent, which makes the widest intervals" if not shared else f"correlated by {shared:g}"
-        notes.append(f"what the two laws err beyond their runs is {part} (shared error)")
-    if (corner := max(own.corner for own in paths)) > 0:
-        notes.append(f"in {percent(corner)} of draws and computes the optimum is a corner, at a limit of N or D")
-    if (least := float((times == 0).mean())) > 0:
-        share = percent(least)
-        notes.append(
-            f"in {share} of draws a recipe needs less than 1/{REACH:,.0f} of the other's compute; its multiplier counts as 0"
-        )
-    return tuple(notes)
-
-
-def _far(recipes: Sequence[tuple[Recipe, Recipe]]) -> list[str]:
-    """Return notes on settings other than compute that lie outside the runs, of which the column `outside` says nothing."""
-    places = dict.fromkeys((r.name, r.outside) for pair in recipes for r in pair)
-    return [f"settings of {name}, besides compute, lie {place}" for name, place in places if place != "inside"]
-
-
-def _sizes_outside(first: Posterior, second: Posterior, table: pd.DataFrame) -> list[str]:
-    """Return notes on best sizes outside the runs, which the column `outside` does not tell, since it is of compute."""
-    notes = list[str]()
-    for name, posterior in (("A", first), ("B", second)):
-        if f"{name}_N" in table:
-            notes += outside_note(f"the best N of {name}", table[f"{name}_N"], logged(posterior.selections, "N"))
-    return notes
-
-
-def _rising(names: tuple[str, str], followed: Sequence[tuple[tuple[ComputePath, ComputePath], Array]]) -> list[str]:
-    """Return a note where losses rise with compute, as forgetting does: no compute is then needed for another's loss.
-
-    `followed` are the paths of both recipes, and the compute (n,) of the settings that lie on them.
-    """
-    texts = []
-    for side, name in enumerate(names):
-        rises = []
-        for paths, flops in followed:
-            own = paths[side]
-            at = np.minimum(own.at(np.log(flops)), own.log_c.size - 2)
-            rises.append((own.loss[:, at + 1] > own.loss[:, at]).ravel())
-        if (share := float(np.concatenate(rises).mean())) > RISING:
-            texts.append(f"that of {name} in {share:.0%}")
-    where = (
-        "of draws and settings, as forgetting makes them and, far beyond the runs, errors of laws: `multiplier`, `never` and "
-        "`wasted` say nothing there"
-    )
-    return [f"losses rise with compute, {' and '.join(texts)} {where}"] if texts else []
-
-
-def _cut_short(
-    names: tuple[str, str], followed: Sequence[tuple[tuple[ComputePath, ComputePath], Array]], times: Array
-) -> list[str]:
-    """Return notes where a recipe's compute is not searched as far as `REACH`, since the supports of its laws end before.
-
-    Parameters
-    ----------
-    names, followed
-        As for `_rising`.
-    times : array (2, S, n)
-        How many times the other's compute B and A need.
-    """
-    notes = list[str]()
-    for side, name in enumerate(names):
-        if not (np.isinf(times[1 - side]) | (times[1 - side] == 0)).any():
-            continue
-        ends = []
-        for paths, flops in followed:
-            own, wanted = paths[side].log_c, np.log([flops.min() / REACH, flops.max() * REACH])
-            ends += [end for end, short in ((own[0], own[0] > wanted[0] + STEP), (own[-1], own[-1] < wanted[1] - STEP)) if short]
-        if ends:
-            shown = " and ".join(dict.fromkeys(compact(math.exp(end), 2) for end in sorted(ends)))
-            notes.append(
-                f"compute of {name} is searched to {shown} FLOPs alone, where the supports of its laws end, and not {REACH:,.0f} "
-                "times as far: beyond, its multiplier counts as inf or 0"
-            )
-    return notes
 
 
 def _outside(a: float, b: float) -> str:
