@@ -91,13 +91,19 @@ def _ratio(what: str, given: dict[str, Ratios]) -> Array | float:
 
 
 def unit_of(frame: pd.DataFrame, name: str = "the table") -> str:
-    """Return the unit of a table's losses by its column `unit`; nats/token without the column. Several units are refused."""
-    if "unit" not in frame or not len(frame):
+    """Return the unit of a table's losses by its column `unit`; nats/token without the column. Several units are refused.
+
+    Rows without a loss, such as those of a curve that have a learning rate alone, need no unit.
+    """
+    if "unit" not in frame:
         return NATS
-    texts = frame["unit"].map(lambda text: text.strip() if isinstance(text, str) else "").drop_duplicates()
-    of = unit(next((text for text in texts if text), NATS))
+    texts = frame["unit"].map(lambda text: text.strip() if isinstance(text, str) else "")
+    if (named := texts[texts != ""]).empty:
+        return NATS
+    of = unit(named.iloc[0])
+    needed = frame["loss"].notna() if "loss" in frame else True
     faults = []
-    for row, text in texts.items():
+    for row, text in texts[(texts != "") | needed].drop_duplicates().items():
         if not text or unit(text) != of:
             problem = (
                 f"its losses are in {text}, those before in {of}" if text else f"unit is missing, and other losses are in {of}"

@@ -154,7 +154,7 @@ class Runs:
     def _repr_html_(self) -> str:
         """Show the first rows in a notebook, and what was renamed or rescaled."""
         runs = f" of {self.frame['run'].nunique():,} runs" if "run" in self.frame else ""
-        units = sorted({str(unit) for unit in self.frame["unit"]}) if "unit" in self.frame else [NATS]
+        units = sorted({str(unit) for unit in self.frame["unit"].dropna()} if "unit" in self.frame else ()) or [NATS]
         read = [f"read: {conversion}" for conversion in self.conversions]
         unread = [f"{len(self.unread)} cells hold no number"] if self.unread else []
         rows, losses = self.frame.head(FIRST), f", losses in {', '.join(units)}" if "loss" in self.frame else ""

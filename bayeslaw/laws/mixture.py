@@ -124,12 +124,9 @@ def read_mixture(card: Mapping[str, Any]) -> Mixture:
         raise fault(f"a mixture has no {unknown[0]!r}; it has {known}", unknown[0], "unknown-key")
     try:
         shares = checked_shares(table["shares"])
+        reference = checked_reference(table.get("reference", ""), shares)
     except CardError as error:
-        raise fault(str(error), "shares", error.code) from None
-    reference = table.get("reference", "")
-    if not isinstance(reference, str) or (reference and reference not in shares):
-        message = f"`reference` is one of the shares {', '.join(shares)}, not {shortened(repr(reference))}."
-        raise fault(message, "reference", "unknown-share")
+        raise fault(str(error), "reference" if error.code == "unknown-share" else "shares", error.code) from None
     for name in over:
         if (value := parameters[name]["over"]) != SHARES:
             message = f'`over` of {name} is "{SHARES}", not {shortened(repr(value))}.'
@@ -163,6 +160,14 @@ def checked_shares(shares: Any) -> tuple[str, ...]:
     return names
 
 
+def checked_reference(reference: Any, shares: Sequence[str]) -> str:
+    """Return the share whose coefficients are 0, or '' for none; any other name is refused."""
+    if not isinstance(reference, str) or (reference and reference not in shares):
+        message = f"`reference` is one of the shares {', '.join(shares)}, not {shortened(repr(reference))}."
+        raise CardError(message, code="unknown-share")
+    return reference
+
+
 def with_shares(text: str, shares: Sequence[str] | str | None, reference: str | None, name: str) -> str:
     """Return the text of a card with other shares, or another reference, in its section [mixture].
 
@@ -179,7 +184,8 @@ def with_shares(text: str, shares: Sequence[str] | str | None, reference: str | 
         raise CardError(message, code="law-without-mixture")
     old = read_mixture(card)
     names = old.shares if shares is None else checked_shares(shares)
-    chosen = (old.reference if old.reference in names else "") if reference is None else reference
+    kept = old.reference if old.reference in names else ""
+    chosen = kept if reference is None else checked_reference(reference, names)
     lines = [
         "[mixture]",
         f"shares = [{', '.join(f'"{name}"' for name in names)}]",

@@ -82,7 +82,6 @@ class Prior:
         if self.dist not in ARGUMENTS:
             known = f"{', '.join(ARGUMENTS)}.{nearest(self.dist, ARGUMENTS)}"
             raise BayeslawError(f"There is no prior distribution {self.dist!r}; known are {known}", code="unknown-distribution")
-        object.__setattr__(self, "args", {k: v.item() if isinstance(v, np.generic) else v for k, v in self.args.items()})
         expected = ARGUMENTS[self.dist][1]
         if set(self.args) != set(expected):
             missing = [name for name in expected if name not in self.args]
@@ -90,6 +89,8 @@ class Prior:
             problems += [f"{name} is none of them" for name in self.args if name not in expected]
             problem = f"{self.dist} takes {' and '.join(expected)}; {' and '.join(problems)}."
             raise BayeslawError(problem, code="wrong-prior-arguments")
+        in_order = ((name, self.args[name]) for name in expected)  # in which its text gives them without their names
+        object.__setattr__(self, "args", {k: v.item() if isinstance(v, np.generic) else v for k, v in in_order})
         for name, value in self.args.items():
             if not is_finite(value) or (name not in ANY_SIGN and value <= 0):
                 wanted = "a finite number" if name in ANY_SIGN else "a positive number"
@@ -104,7 +105,6 @@ class Prior:
                 f"{self} leaves the range of numbers: its median is exp({self.args['mu']:g}), since mu is that of the logarithm."
             )
             raise BayeslawError(message, code="prior-out-of-range")
-
         if self.support == "bounded":
             self._check_bounds()
 
@@ -141,7 +141,7 @@ class Prior:
     @property
     def scipy(self) -> rv_frozen:
         """The same distribution in SciPy, for draws, densities and quantiles."""
-        return _scipy(self.dist, *(self.args[name] for name in ARGUMENTS[self.dist][1]))
+        return _scipy(self.dist, *self.args.values())
 
     def pymc(self, name: str) -> Any:
         """Return the same distribution as a random variable of the PyMC model in context."""

@@ -106,6 +106,16 @@ def test_a_table_keeps_its_unit_and_mixed_units_are_refused() -> None:
         read_runs(frame.assign(unit="parsecs"))
 
 
+def test_only_rows_with_a_loss_need_a_unit() -> None:
+    frame = pd.DataFrame({"N": [1e8] * 3, "loss": [np.nan, 2.0, 2.1]})
+    assert read_runs(frame.assign(unit=[None, "bits/byte", "bits/byte"])).unit == "bits/byte"
+    empty = read_runs(frame.assign(unit=pd.Series([None, " ", None], dtype=object)))
+    assert empty.unit == NATS
+    assert "losses in nats/token" in empty._repr_html_()
+    with faults(("mixed-units", 2, "unit")):
+        read_runs(frame.assign(unit=["bits/byte", "nats/token", "bits/byte"]))
+
+
 def test_faults_are_in_the_unit_of_the_table() -> None:
     law = load_law("chinchilla")
     table = oracles.table(law)

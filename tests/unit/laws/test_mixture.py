@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -139,6 +141,12 @@ def test_shares_that_can_not_be(shares: list[str], code: str) -> None:
 def test_a_law_without_a_mixture_takes_no_shares() -> None:
     with fails("law-without-mixture", "chinchilla", kind=CardError):
         load_law("chinchilla", shares=["web", "code"])
+
+
+@pytest.mark.parametrize("reference", ["books", 'a"b', "a\\q", 3])
+def test_a_reference_that_is_no_share_is_refused(reference: Any) -> None:
+    with fails("unknown-share", repr(reference), "web, code"):
+        load_law("data-mixing", shares=["web", "code"], reference=reference)
     with fails("no-mixture", "t", kind=CardError):
         parse_card(CARD.format(loss="a*D", mixture="", over="shares").replace('[mixture]\nshares = ["web", "code"]', ""))
 

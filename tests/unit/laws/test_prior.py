@@ -151,6 +151,13 @@ def test_draws_on_a_terms_value_are_at_the_reference_point(rng: np.random.Genera
     assert stats.kstest(level, law.parameters["A"].prior.scipy.cdf).pvalue > 0.001
 
 
+def test_numbers_given_by_name_have_one_order() -> None:
+    named = Prior.parse("LogNormal(sigma=0.3, mu=0.5)")
+    assert str(named) == "LogNormal(0.5, 0.3)"
+    assert named.table == {"dist": "LogNormal", "mu": 0.5, "sigma": 0.3}
+    assert str(Prior.from_card({"dist": "Uniform", "upper": 2.0, "lower": 1.0})) == "Uniform(1, 2)"
+
+
 def test_numbers_of_numpy_are_numbers() -> None:
     given: dict[str, Any] = {"mu": np.float32(0.5), "sigma": np.int64(1)}
     made = Prior("LogNormal", given)
