@@ -35,8 +35,7 @@ def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
         return frame
     if BASE_LOSS in frame and (frame[BASE_LOSS].dtype.kind not in "fiu" or frame[BASE_LOSS].notna().all()):
         return frame
-    keys = _with_domain(frame, _checkpoint_columns(frame))
-    found = frame[keys].join(frame[base].groupby(keys)["loss"].mean().rename(BASE_LOSS), on=keys)[BASE_LOSS]
+    found = frame["loss"].where(base).groupby(_checkpoints(frame)).transform("mean")
     return frame.assign(**{BASE_LOSS: frame[BASE_LOSS].fillna(found) if BASE_LOSS in frame else found})
 
 
@@ -56,30 +55,25 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
     known = np.isfinite(base) & (base > 0) & np.isfinite(loss) & (loss > 0)
     start, ratio = known & (frame["D"] == 0), base.where(known) / loss
     errors = pd.to_numeric(frame["loss_se"], errors="coerce").fillna(0.0) if "loss_se" in frame else 0.0
-    for row in frame.index[start & (abs(base - loss) > np.maximum(SPREAD * loss, 3 * errors))]:
+    allowed = np.maximum(SPREAD * loss, 3 * errors)
+    for row in frame.index[start & (abs(base - loss) > allowed)]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and the base loss of its checkpoint {base[row]:.5g}"
         suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out this row"
         yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
-    names = _with_domain(frame, _checkpoint_columns(frame))
-    least = loss[start].groupby([frame[name] for name in names]).transform("min") if names else loss[start]
-    least = least.reindex(frame.index)  # rows of a table may stand in any order
-    apart = loss - least > np.maximum(SPREAD * loss, 3 * errors)
-    for row in frame.index[apart & (abs(base - loss) <= SPREAD * loss)]:
+    checkpoints = _checkpoints(frame)
+    least = loss.where(start).groupby(checkpoints).transform("min")
+    for row in frame.index[start & (loss - least > allowed) & (abs(base - loss) <= SPREAD * loss)]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and that in another row of its checkpoint {least[row]:.5g}"
         suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out a row"
         yield Fault(int(row), "loss", f"{loss[row]:g}", problem, suggestion, "contradicting-base-losses")
-    if names:
-        rows = frame.loc[start, names].assign(measured=loss, allowed=np.maximum(SPREAD * loss, 3 * errors))
-        of_base = frame[names].join(rows.groupby(names).mean(), on=names)
-        off = (base - of_base["measured"]).abs() > of_base["allowed"]
-        for row in frame.index[known & ~start & off]:
-            measured = of_base.loc[row, "measured"]
-            problem = f"base_loss is {base[row]:.5g}, and the loss of its checkpoint at D = 0 {measured:.5g}"
-            suggestion = "tell checkpoints apart by a column checkpoint, or correct the wrong one"
-            yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
+    measured, spread = (values.where(start).groupby(checkpoints).transform("mean") for values in (loss, allowed))
+    for row in frame.index[known & ~start & (abs(base - measured) > spread)]:
+        problem = f"base_loss is {base[row]:.5g}, and the loss of its checkpoint at D = 0 {measured[row]:.5g}"
+        suggestion = "tell checkpoints apart by a column checkpoint, or correct the wrong one"
+        yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
     if "run" in frame:
-        first = base[known].groupby([frame[name] for name in _with_domain(frame, ["run"])]).transform("first")
-        for row in first.index[abs(base[first.index] / first - 1) > SPREAD]:
+        first = base.where(known).groupby([frame[name] for name in _with_domain(frame, ["run"])]).transform("first")
+        for row in frame.index[known & (abs(base / first - 1) > SPREAD)]:
             problem = f"base_loss {base[row]:.5g} is another than in the first row of its run, {first[row]:.5g}"
             suggestion = "a run adapts one checkpoint: correct the wrong one, or give each run its own name"
             yield Fault(int(row), BASE_LOSS, f"{base[row]:g}", problem, suggestion, "contradicting-base-losses")
@@ -97,9 +91,16 @@ def in_words(model: Mapping[str, Any]) -> str:
     return ", ".join(f"{k} = {v:.4g}" if isinstance(v, (int, float)) else f"{k} = {v}" for k, v in known.items())
 
 
-def _checkpoint_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that tell the checkpoints of a table apart."""
-    return ["checkpoint"] if "checkpoint" in frame else [name for name in MODEL if name in frame]
+def _checkpoints(frame: pd.DataFrame) -> pd.Series:
+    """Return a number for each checkpoint and domain, a Series by row; nan in rows whose checkpoint a table does not name.
+
+    Runs without a seed are of one checkpoint, as in `Nesting`.
+    """
+    names = ["checkpoint"] if "checkpoint" in frame else [name for name in MODEL if name in frame]
+    if not (keys := _with_domain(frame, names)):
+        return pd.Series(frame.index, index=frame.index)
+    numbers = frame.groupby(keys, sort=False, dropna=False).ngroup()
+    return numbers.where(frame["checkpoint"].notna()) if "checkpoint" in frame else numbers
 
 
 def _with_domain(frame: pd.DataFrame, names: list[str]) -> list[str]:
