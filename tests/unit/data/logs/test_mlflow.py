@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -29,6 +30,18 @@ def test_runs_of_a_store_have_their_parameters(tmp_path: Path, store: Store) -> 
     assert noted(imported, "1 run deleted or without metrics left out")
     assert noted(imported, "2 settings of the run not used", "params.tokens", "params.optimizer")
     assert cells(import_runs(path, columns={"ptpp": "params.tokens_per_step"}, tokens_per_step=8), "ptpp", "D")[0] == [64, 800]
+
+
+def test_the_memory_for_a_run_grows_with_its_entries(tmp_path: Path) -> None:
+    path = in_files(tmp_path, [("ladder", "long", "active", {"val_loss": [(3.5, step) for step in range(2000)]}, {})])
+    tracemalloc.start()
+    try:
+        imported = import_runs(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(imported.runs) == 2000
+    assert peak < 3e7  # bytes; a row for each pair of a time and a step takes several times as much
 
 
 @STORES
