@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Literal, get_args
 
 from bayeslaw.core.errors import BayeslawError, nearest
@@ -100,6 +100,13 @@ def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
 def is_setting(column: str) -> bool:
     """Return whether a column of a log holds a setting of the run, by a prefix such as `config.`, and not what was logged."""
     return bool(_SETTING.match(key(column)))
+
+
+def check_columns(columns: object) -> None:
+    """Refuse an argument `columns` that is no mapping of our names to the user's."""
+    if not isinstance(columns, Mapping):
+        problem = f"columns names your columns by what we call them, such as {{'N': 'params'}}, not by a {type(columns).__name__}."
+        raise BayeslawError(problem, code="not-a-mapping")
 
 
 def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, str]:

@@ -14,10 +14,9 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shor
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import cell_faults, check_loss
-from bayeslaw.schedules.areas import Phase
+from bayeslaw.schedules.areas import PHASES, Phase
 from bayeslaw.schedules.schedule import HIGHEST, MOST_STEPS
 
-PHASES = ("pretrain", "adapt")
 RATE_TOLERANCE = 1e-6  # relative: rates logged for one step of a run that differ by less are equal
 
 
@@ -354,15 +353,14 @@ def _parents_first(
 
 def _with_warmups(curves: Mapping[str, Curve], warmup: int | Mapping[str, int], name: str) -> dict[str, Curve]:
     """Return runs with the warm-ups that precede their logs."""
-    given = {} if isinstance(warmup, int) else dict(warmup)
-    if unknown := [n for n in given if n not in curves]:
+    if not isinstance(warmup, Mapping):
+        whole_number("warmup", warmup, 0)
+        new = [c for c in curves.values() if c.parent is None and c.phase == "pretrain" and c.logged_steps[0] > 1]
+        warmup = {c.run: warmup for c in new}
+    if unknown := [n for n in warmup if n not in curves]:
         message = f"warmup names run {unknown[0]!r}, and {name} has no such run.{nearest(unknown[0], curves)}"
         raise BayeslawError(message, code="unknown-run")
-    if isinstance(warmup, int):
-        new = [c for c in curves.values() if c.parent is None and c.phase == "pretrain" and c.logged_steps[0] > 1]
-        given = {c.run: warmup for c in new}
-        whole_number("warmup", warmup, 0)
-    for run, steps in given.items():
+    for run, steps in warmup.items():
         whole_number(f"warmup of {run}", steps, 0)
         first = int(curves[run].logged_steps[0])
         if steps > first:
@@ -371,4 +369,4 @@ def _with_warmups(curves: Mapping[str, Curve], warmup: int | Mapping[str, int], 
                 f"give the steps of the warm-up before it, at most {first}."
             )
             raise BayeslawError(message, code="warm-up-too-long")
-    return {n: replace(c, warmup=given.get(n, 0)) for n, c in curves.items()}
+    return {n: replace(c, warmup=warmup.get(n, 0)) for n, c in curves.items()}

@@ -23,7 +23,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
-from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, named, numeric, resolve
+from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, named, numeric, resolve
 from bayeslaw.data.query import where
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
@@ -474,9 +474,7 @@ def _given(
     frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]
 ) -> tuple[dict[str, tuple[str, float]], dict[str, str]]:
     """Return the columns that the user names, with our name and the factor of each, and the units of losses by our name."""
-    if not isinstance(columns, Mapping):
-        problem = f"columns names your columns by what we call them, such as {{'N': 'params'}}, not by a {type(columns).__name__}."
-        raise BayeslawError(problem, code="not-a-mapping")
+    check_columns(columns)
     given: dict[str, tuple[str, float]] = {}
     in_units: dict[str, str] = {}
     for theirs, text in columns.items():

@@ -8,7 +8,7 @@ of adaptation, counts in S2_cpt like any other.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
 Phase = Literal["pretrain", "adapt"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 POWER = 0.1  # epsilon of the LR-weighted area; Wang et al. try 0.1 and 0.2
 NO_AREA = 1e-9  # as which a forward area of 0 counts where logarithms are taken: less than that of any step
 
@@ -91,6 +92,8 @@ def trace(
     (2, 12)
     """
     schedule.check_steps(at)
+    if phase not in PHASES:
+        raise BayeslawError(f"phase is {phase!r}; it must be {' or '.join(PHASES)}.", code="unknown-phase")
     if phase == "adapt" and start is None:
         raise BayeslawError("An adaptation needs the state after its pre-training, or OPEN if unknown.", code="missing-pretraining")
     if phase == "pretrain" and start is not None and (start.adapt is not None or start.pretrain is None):

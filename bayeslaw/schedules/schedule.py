@@ -45,6 +45,7 @@ class Schedule:
     name: str = "schedule"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", np.asarray(self.rates, dtype=np.float64))
         if self.rates.ndim != 1 or not self.rates.size:
             raise BayeslawError(f"{self.name} has no steps.", code="no-steps")
         if (bad := np.flatnonzero(~np.isfinite(self.rates))).size:
@@ -123,7 +124,7 @@ def areas(
     _check_range(0 <= memory < 1, f"memory is {memory:g}; it must lie in [0, 1).")
     _check_range(math.isfinite(power) and power >= 0, f"power is {power:g}; it must be 0 or more.")
     _check_range(math.isfinite(weight) and weight > 0, f"weight is {weight:g}; it must be positive.")
-    rates = schedule.rates if isinstance(schedule, Schedule) else Schedule(np.asarray(schedule, dtype=np.float64)).rates
+    rates = schedule.rates if isinstance(schedule, Schedule) else Schedule(np.asarray(schedule)).rates
     start = before if before is not None else State(float(rates[0]))
     falls = -np.diff(rates, prepend=start.rate)
     if before is None:

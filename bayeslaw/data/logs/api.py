@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
+from bayeslaw.core.files import as_path
 from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
 from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, resolve
@@ -118,7 +119,9 @@ def import_runs(
     given = with_columns(given, columns or {})
     given = replace(given, loss_unit=given.loss_unit if loss_unit is None else unit(loss_unit))
     given = replace(given, constants={**given.constants, **constants(values, "the values of all runs")})
-    logs = _in_order(_read_all([sources] if isinstance(sources, (str, Path)) else list(sources), kind or given.kind, given))
+    several = isinstance(sources, Iterable) and not isinstance(sources, (str, pd.DataFrame))
+    paths = [as_path(source, "A log") for source in (sources if several else [sources])]
+    logs = _in_order(_read_all(paths, kind or given.kind, given))
     frame, notes = rows(merged(_entries(logs, given), resumed), given, domains, drop=nan == "drop", curves=curves)
     runs = read_runs(frame)
     if runs.unit == PERPLEXITY:
@@ -130,12 +133,12 @@ def import_runs(
 # --- files and folders ------------------------------------------------------------------------------------------------------
 
 
-def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) -> list[Log]:
+def _read_all(sources: Sequence[Path], kind: str | None, given: LogMap) -> list[Log]:
     """Read the logs in files and folders."""
     if not sources:
         raise BayeslawError("Give a file or folder to import.", code="no-source")
     files, of_stores = list[tuple[Path, str | None, str]](), list[Log]()
-    for source in map(Path, sources):
+    for source in sources:
         if not source.exists():
             raise BayeslawError(f"There is no file or folder {source}.", code="no-such-file")
         if kind in (None, "mlflow") and is_store(source):
@@ -148,9 +151,11 @@ def _read_all(sources: Sequence[str | Path], kind: str | None, given: LogMap) ->
 def _of_files(files: list[tuple[Path, str | None, str]], given: LogMap) -> list[Log]:
     """Read the logs in files, with the kind and run of each."""
     paths = [path for path, _, _ in files]
-    resolved = [path.resolve() for path in paths]
-    if twice := [path for i, path in enumerate(paths) if resolved[i] in resolved[:i]]:
-        raise BayeslawError(f"{twice[0]} is given twice.", code="file-twice")
+    seen = set[Path]()
+    for path in paths:
+        if (resolved := path.resolve()) in seen:
+            raise BayeslawError(f"{path} is given twice.", code="file-twice")
+        seen.add(resolved)
     in_folders = [path.name == "trainer_state.json" or "tfevents" in path.name for path in paths]  # their names say little
     names = [f"{p.absolute().parent.name}/{p.name}" if folder else p.name for p, folder in zip(paths, in_folders, strict=True)]
     names = _distinct(names, paths)
@@ -276,6 +281,8 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     for text, names in ((text, [*of]) for text, of in of_logs.items()):
         some = f"{len(names)} of {len(logs)} logs ({listed(names, 3)})" if len(names) < len(logs) else f"{len(logs)} logs"
         notes.append(f"{names[0] if len(names) == 1 else some}: {text}")
+    if "eval_interval" in given.constants and all(log.kind != "text" for log in logs):
+        notes.append("eval_interval is not used: it is for lines that programs print (kind text), and other logs name their steps")
     notes += _not_found(frame, logs, given, used)
     return Entries(_with_run_names(frame, given), tuple(notes))
 

@@ -12,7 +12,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, shortened
 from bayeslaw.core.text import number
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.core.units import NATS, unit
-from bayeslaw.data.columns import factor, parted
+from bayeslaw.data.columns import check_columns, factor, parted
 
 KINDS = ("wandb", "tensorboard", "mlflow", "trainer", "jsonl", "text", "wide", "table")
 # What columns may be made of, and what may be given once for a run or for all.
@@ -148,6 +148,7 @@ def with_columns(given: LogMap, columns: Mapping[str, str]) -> LogMap:
     given, columns : LogMap and mapping
         Our names with texts such as 'model_size_M:M'; see `bayeslaw.data.columns.named`.
     """
+    check_columns(columns)
     parts = {ours: parted(ours, text) for ours, text in columns.items()}
     entries = {ours: {"column": column, **({"unit": of} if of else {})} for ours, (column, of) in parts.items()}
     more = mapping({"columns": entries}, "--column")

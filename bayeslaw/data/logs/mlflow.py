@@ -82,7 +82,7 @@ def _frame(run: _Run) -> pd.DataFrame:
     """Return a row for all metrics that were logged at one time for one step, in the order of times."""
     long = pd.DataFrame(run.metrics, columns=["name", "value", "time", "step"]).sort_values(["time", "step"], kind="stable")
     long["again"] = long.groupby(["time", "step", "name"]).cumcount()
-    wide = long.pivot(index=["time", "step", "again"], columns="name", values="value")
+    wide = long.pivot_table("value", ["time", "step", "again"], "name", aggfunc="last")
     wide = wide.reset_index(["time", "again"], drop=True).reset_index().astype(np.float64)
     wide.columns.name = None
     wide.index = pd.RangeIndex(1, len(wide) + 1, name="row")

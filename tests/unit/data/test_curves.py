@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -248,6 +248,14 @@ def test_a_row_without_a_loss_counts_by_its_rate() -> None:
     np.testing.assert_allclose(
         curves.frame.iloc[-1][AREAS].to_numpy(float), read_curves(table).frame.iloc[-1][AREAS].to_numpy(float)
     )
+
+
+def test_warm_ups_are_whole_numbers_of_any_kind() -> None:
+    table = rows("a", [1e-3] * 4).tail(2)
+    assert read_curves(table, warmup=cast("int", np.int64(2))).curve("a").warmup == 2
+    assert read_curves(table, warmup={"a": cast("int", np.int32(2))}).curve("a").warmup == 2
+    with fails("not-a-whole-number", "warmup", 2.5):
+        read_curves(table, warmup=cast("int", 2.5))
 
 
 @pytest.mark.parametrize(

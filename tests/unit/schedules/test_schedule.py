@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import astuple
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -72,6 +72,7 @@ def double_sum(eta: Array, memory: float, power: float = 0.0) -> Array:
         (logged([4, 6], [0.4, 0.2], warmup=4), [0.1, 0.2, 0.3, 0.4, 0.3, 0.2]),
         (logged([4, 5], [0.4, 0.2], warmup=2), [0.2, 0.4, 0.4, 0.4, 0.2]),
         (logged([0, 2], [0.0, 0.2]), [0.1, 0.2]),
+        (Schedule(cast("Any", [0.2, 0.4])), [0.2, 0.4]),
     ],
 )
 def test_rates_are_those_worked_out_by_hand(schedule: Schedule, expected: list[float]) -> None:
@@ -215,5 +216,7 @@ def test_phases_in_the_wrong_order_are_refused() -> None:
         trace(schedule, at, phase="adapt")
     with fails("pretraining-after-adaptation"):
         trace(schedule, at, Point(State(1e-3), State(1e-3)))
+    with fails("unknown-phase", "'adaptation'", "pretrain or adapt"):
+        trace(schedule, at, phase=cast("Phase", "adaptation"))
     with fails("no-such-step", 10, 11):
         trace(schedule, np.array([11]))

@@ -204,6 +204,8 @@ def test_an_interval_is_not_used_where_evaluations_name_their_steps(tmp_path: Pa
     imported = import_runs(written(tmp_path, "step 3: val loss 3.2\n", "a.out"), eval_interval=2)
     assert cells(imported, "step") == [[3]]
     assert noted(imported, "eval_interval is not used")
+    table = import_runs(written(tmp_path, "step,val_loss\n3,3.2\n", "a.csv"), eval_interval=2)
+    assert noted(table, "eval_interval is not used", "kind text")
 
 
 def test_two_counts_in_one_line_are_noted(tmp_path: Path) -> None:
