@@ -22,7 +22,7 @@ from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
 from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns, with_settings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
-from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, merged, refuse
+from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, loss_columns, merged, refuse
 from bayeslaw.data.logs.mlflow import is_store, read_store
 from bayeslaw.data.logs.printed import is_printed, read_printed
 from bayeslaw.data.logs.tensorboard import is_event_file, read_events
@@ -295,7 +295,7 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collec
     unread = pd.DataFrame([log.unread for log in logs if log.unread])
     raw = pd.concat([raw, unread[[c for c in unread if c not in raw]]], ignore_index=True)
     raw = raw[[c for c in raw if c not in (*given.columns, "_time")]]
-    if not any(str(c).startswith(LOSS) for c in frame):
+    if not loss_columns(frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
         training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)
         add = f"--loss {training} (losses={training!r})"

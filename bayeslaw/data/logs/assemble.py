@@ -11,7 +11,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import PERPLEXITY, in_nats, unit, unit_of
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
-from bayeslaw.data.logs.merge import LOSS, Entries, fault, refuse
+from bayeslaw.data.logs.merge import LOSS, Entries, fault, has_loss, has_rate, loss_columns, refuse
 from bayeslaw.data.validate import LOSS_SUPPORT, check_loss
 
 FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp")
@@ -46,14 +46,14 @@ def rows(
 def _long(entries: Entries, domains: Collection[str] | None, curves: bool) -> tuple[pd.DataFrame, list[str]]:
     """Return one row for each loss, and notes that count the steps without one."""
     frame, notes = entries.frame, list(entries.notes)
-    columns = [c for c in map(str, frame) if c.startswith(LOSS)]
+    columns = loss_columns(frame)
     rest = frame.drop(columns=columns)
     parts = []
     for column in columns:
         part = rest.assign(loss=frame[column])[frame[column].notna()]
         parts.append(part.assign(domain=column.removeprefix(LOSS)) if column != LOSS else part)
-    without = frame[columns].isna().all(axis=1)
-    rates = without & frame["lr"].notna() if "lr" in frame else without & False
+    without = ~has_loss(frame)
+    rates = without & has_rate(frame)
     if curves and rates.any():
         parts.append(rest[rates].assign(loss=np.nan))
         notes.append(f"{counted(int(rates.sum()), 'row')} kept for the learning rate alone")

@@ -37,11 +37,6 @@ class Entries:
     batches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def values(self) -> list[str]:
-        """Columns that hold values logged at a step."""
-        return [c for c in map(str, self.frame) if c not in (*_WHERE, "run", "step", "domain")]
-
-    @property
     def axis(self) -> str | None:
         """The column by which a run's entries are ordered."""
         return next((c for c in ("step", "D") if c in self.frame), None)
@@ -57,7 +52,7 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     of_run = frame.dropna(subset="batch").groupby("run", sort=False)["batch"].unique().items() if "batch" in frame else ()
     batches = {str(run): (float(sizes[0]), float(sizes[1])) for run, sizes in of_run if len(sizes) > 1}
     frame = _with_values_of_runs(frame, notes)
-    kept = _with_values(frame, entries.values, axis)
+    kept = _with_values(frame, axis)
     if left := len(frame) - len(kept):
         notes.append(f"{counted(left, 'entry')} without a loss or learning rate left out")
     frame = _of_each_domain(kept, axis)
@@ -66,10 +61,9 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     missing = np.flatnonzero(frame[axis].isna()).tolist()
     refuse(frame, (fault(frame, i, axis, "", f"{axis} is missing", "give it, or remove the row", "missing-step") for i in missing))
     keys = ["run", axis, *(["domain"] if "domain" in frame else [])]
-    values = [c for c in entries.values if c != axis]
     if resumed is None:
         frame = _finite_before_others(_without_repeats(frame, notes), keys, notes)
-        refuse(frame, _conflicts(frame, keys, values))
+        refuse(frame, _conflicts(frame, keys))
         refuse(frame, _turns(frame, keys))
         logged = frame.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False)
         if turns := int((logged[axis].diff() < 0).sum()):
@@ -78,7 +72,31 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
         # an evaluation logged again with the same value may be the first of a resumed run, so repeats are left out afterwards
         frame = _without_repeats(_resumed(frame, keys, resumed, notes), notes)
         frame = _finite_before_others(frame, keys, notes)
-    return Entries(_one_row_each(frame, keys, values, resumed, notes), tuple(notes), batches)
+    return Entries(_one_row_each(frame, keys, resumed, notes), tuple(notes), batches)
+
+
+def loss_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of losses, one for each domain."""
+    return [c for c in map(str, frame) if c.startswith(LOSS)]
+
+
+def has_loss(frame: pd.DataFrame) -> pd.Series:
+    """Mark the entries that log a loss, of any domain."""
+    return frame[loss_columns(frame)].notna().any(axis=1)
+
+
+def has_rate(frame: pd.DataFrame) -> pd.Series:
+    """Mark the entries that log a learning rate."""
+    return frame["lr"].notna() if "lr" in frame else pd.Series(False, index=frame.index)
+
+
+def _losses_and_rate(frame: pd.DataFrame) -> list[str]:
+    return [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]
+
+
+def _values(frame: pd.DataFrame, axis: str | None) -> list[str]:
+    """Return the columns that hold values logged at a step."""
+    return [c for c in map(str, frame) if c not in (*_WHERE, "run", "step", "domain", axis)]
 
 
 def several(frame: pd.DataFrame) -> bool:
@@ -107,7 +125,7 @@ def refuse(frame: pd.DataFrame, faults: Iterable[Fault]) -> None:
 
 def _with_values_of_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Give all entries of a run the number of parameters and other values of the run that it logs once, or always alike."""
-    losses = frame[[c for c in map(str, frame) if c.startswith(LOSS)]].notna().any(axis=1)
+    losses = has_loss(frame)
     for column in (c for c in OF_RUNS if c in frame):
         of_run = frame.groupby("run", sort=False)[column]
         fill = frame[column].isna() & (of_run.transform("nunique") == 1)
@@ -118,16 +136,16 @@ def _with_values_of_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return frame
 
 
-def _with_values(frame: pd.DataFrame, values: list[str], axis: str | None) -> pd.DataFrame:
+def _with_values(frame: pd.DataFrame, axis: str | None) -> pd.DataFrame:
     """Keep entries with a loss or a learning rate, and those with another value at a step at which the run logs a loss.
 
     Many programs log the tokens so far in an entry of their own. At steps without a loss these entries add nothing to a curve.
     """
-    losses = frame[[c for c in values if c.startswith(LOSS)]].notna().any(axis=1)
-    some = losses | frame["lr"].notna() if "lr" in frame else losses
+    losses = has_loss(frame)
+    some = losses | has_rate(frame)
     if axis is not None:
         at = pd.MultiIndex.from_frame(frame[["run", axis]])
-        beside = frame[[c for c in values if c != axis]].notna().any(axis=1)
+        beside = frame[_values(frame, axis)].notna().any(axis=1)
         some |= beside & frame[axis].notna() & at.isin(at[losses & frame[axis].notna()])
     return frame[some].reset_index(drop=True)
 
@@ -136,14 +154,13 @@ def _of_each_domain(frame: pd.DataFrame, axis: str | None) -> pd.DataFrame:
     """Copy entries of no domain, but for their learning rate, to each domain that has a loss at their step."""
     if axis is None or "domain" not in frame:
         return frame
-    losses = frame[[c for c in map(str, frame) if c.startswith(LOSS)]].notna().any(axis=1)
-    rates = frame["lr"].notna() if "lr" in frame else losses & False
+    losses = has_loss(frame)
     domains = frame.loc[losses & frame["domain"].notna(), ["run", axis, "domain"]].drop_duplicates()
     general = frame[~losses & frame["domain"].isna()].drop(columns=["domain", *(["lr"] if "lr" in frame else [])])
     copies = general.reset_index(names="_at").merge(domains, on=["run", axis]).set_index("_at")
     if not len(copies):
         return frame
-    others = frame[~frame.index.isin(copies.index) | rates]
+    others = frame[~frame.index.isin(copies.index) | has_rate(frame)]
     return pd.concat([others, copies]).sort_index(kind="stable").reset_index(drop=True)[list(frame)]
 
 
@@ -158,7 +175,7 @@ def _without_repeats(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _finite_before_others(frame: pd.DataFrame, keys: list[str], notes: list[str]) -> pd.DataFrame:
     """Leave out losses that are not finite where the same step logs a finite one: tables dumped as JSON have NaN in gaps."""
     frame, count = frame.copy(), 0
-    for column in (c for c in map(str, frame) if c.startswith(LOSS)):
+    for column in loss_columns(frame):
         finite = pd.Series(np.isfinite(frame[column].to_numpy(np.float64)), index=frame.index)
         beside = finite.groupby([frame[k] for k in keys], dropna=False).transform("any")
         gaps = beside & ~finite & frame[column].notna()
@@ -169,12 +186,12 @@ def _finite_before_others(frame: pd.DataFrame, keys: list[str], notes: list[str]
     return frame
 
 
-def _conflicts(frame: pd.DataFrame, keys: list[str], values: list[str]) -> Iterable[Fault]:
+def _conflicts(frame: pd.DataFrame, keys: list[str]) -> Iterable[Fault]:
     """Find values that a run logs for a step after another value for it."""
     suggestion = (
         "was it resumed? Choose --resumed last (resumed='last', the later log counts) or first; two runs of one name need two names"
     )
-    for column in values:
+    for column in _values(frame, keys[1]):
         cells, at = frame[column], pd.Series(np.arange(len(frame)), index=frame.index, dtype=np.float64)
         first = frame.assign(_at=at.where(cells.notna())).groupby(keys, sort=False, dropna=False)["_at"].transform("first")
         logged = np.flatnonzero(cells.notna().to_numpy())
@@ -200,15 +217,17 @@ def _turns(frame: pd.DataFrame, keys: list[str]) -> Iterable[Fault]:
         "put its rows into the order of steps; if it was resumed, choose --resumed last (resumed='last', the later log counts) "
         "or first"
     )
-    for column in [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]:
+    for column in _losses_and_rate(frame):
         some = frame[frame[column].notna()]
         for _, part in some.groupby(["_name", *(k for k in keys if k != axis)], sort=False, dropna=False):
             part = part[~part.duplicated(axis)]
             steps = part[axis].to_numpy(np.float64)
             turns = 1 + np.flatnonzero(steps[1:] < steps[:-1])
-            for turn in turns.tolist() if turns.size <= max(1, MOST_TURNS * steps.size) else ():
-                before, after = steps[:turn], np.split(steps, turns)[1 + turns.tolist().index(turn)]
-                after = after[after < before.max()]
+            if turns.size > max(1, MOST_TURNS * steps.size):
+                continue
+            for turn, block in zip(turns.tolist(), np.split(steps, turns)[1:], strict=True):
+                before = steps[:turn]
+                after = block[block < before.max()]
                 at = int(part.index[turn])
                 if after.size > 1 and ((before > after.min()) & (before < after.max())).any() and at not in known:
                     known.add(at)
@@ -236,7 +255,7 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, notes: list[str
     """
     axis, frame = keys[1], frame.copy()
     by, unchanged = [k for k in keys if k != axis], 0
-    for column in [c for c in map(str, frame) if c.startswith(LOSS) or c == "lr"]:
+    for column in _losses_and_rate(frame):
         for _, part in frame[frame[column].notna()].groupby(by, sort=False, dropna=False):
             steps, run = part[axis].to_numpy(np.float64), str(part["run"].iloc[0])
             gone, turns = _superseded(steps, part.duplicated([axis, column]).to_numpy(), resumed, run)
@@ -251,7 +270,7 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, notes: list[str
                 notes.append(f"run {name}: {values} of {_quantity(column)} left out")
     if unchanged:
         notes.append(f"{counted(unchanged, 'value')} logged again unchanged by resumed runs or in several files read once")
-    return _with_values(frame, [c for c in map(str, frame) if c not in (*_WHERE, *keys)], axis)
+    return _with_values(frame, axis)
 
 
 def _superseded(
@@ -274,10 +293,10 @@ def _superseded(
     return gone, turns
 
 
-def _one_row_each(frame: pd.DataFrame, keys: list[str], values: list[str], resumed: str | None, notes: list[str]) -> pd.DataFrame:
+def _one_row_each(frame: pd.DataFrame, keys: list[str], resumed: str | None, notes: list[str]) -> pd.DataFrame:
     """Return entries of one step in one row; `resumed` chooses between two values."""
-    order = {run: i for i, run in enumerate(frame["run"].unique())}
-    losses = frame[[c for c in values if c.startswith(LOSS)]].notna().any(axis=1)
+    values, order = _values(frame, keys[1]), {run: i for i, run in enumerate(frame["run"].unique())}
+    losses = has_loss(frame)
     sources = {f"{c}_loss": frame[c].where(losses) for c in _WHERE}  # faults name the entry that has the row's loss
     groups = frame.assign(**sources).groupby(keys, sort=False, dropna=False)
     columns = [*values, *_WHERE, *sources]
