@@ -274,13 +274,13 @@ def check_outputs(
 
 def _holds_runs(path: Path) -> bool:
     """Whether a file is a table of measured losses, and not one that a command has written."""
-    from bayeslaw.data.columns import resolve
+    from bayeslaw.data.columns import our_name
 
     if not path.is_file():
         return False
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         names = [name.strip().strip('"') for name in file.readline().split(",")]
-    measured = any((known := resolve(name)) is not None and known[0] == "loss" for name in names)
+    measured = "loss" in {our_name(name) for name in names}
     return measured and not any(WRITTEN.search(name) for name in names)
 
 

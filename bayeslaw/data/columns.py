@@ -97,6 +97,11 @@ def resolve(column: str, kind: Kind = "runs") -> tuple[str, float] | None:
     return meaning
 
 
+def our_name(column: str, kind: Kind = "runs") -> str:
+    """Return our name for a column, as `resolve` finds it, '' for one that we do not know."""
+    return (resolve(column, kind) or ("",))[0]
+
+
 def is_setting(column: str) -> bool:
     """Return whether a column of a log holds a setting of the run, by a prefix such as `config.`, and not what was logged."""
     return bool(_SETTING.match(key(column)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, TableError, nearest
-from bayeslaw.data.columns import resolve
+from bayeslaw.data.columns import our_name
 from bayeslaw.data.table import Runs, as_in_file, read_runs
 
 LEAST = 2  # domains
@@ -66,7 +66,7 @@ def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[p
     given, name = (table.frame, table.name) if isinstance(table, Runs) else as_in_file(table)
     if isinstance(table, Runs):
         renamed = {c: table.originals[c] for c in losses if c not in given and c in table.originals}
-        ours = [known[0] for c in renamed if (known := resolve(c)) is not None]
+        ours = [our_name(c) for c in renamed]
         given = given.drop(columns=ours, errors="ignore").assign(**renamed)
     for column in losses:
         if column not in given:

@@ -34,8 +34,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
 COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map, map=)'
 THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map, map=)"
 AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
-EMPTY = {"nan", "na", "null", "none"}  # cells that stand for no value
-
+EMPTY = {"", "nan", "na", "null", "none"}  # cells that stand for no value
 
 Duplicates = Literal["refuse", "drop", "keep"]
 
@@ -583,7 +582,7 @@ def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:
     """Return names of runs, domains or checkpoints without the blanks around them, None for cells that stand for no value."""
     column, (codes, texts) = str(cells.name), pd.factorize(np.array([label_text(cell) for cell in cells], dtype=object))
     names = [str(text).strip() for text in texts]
-    labels = np.array([*(None if name.lower() in EMPTY | {""} else name for name in names), None], dtype=object)[codes]
+    labels = np.array([*(None if name.lower() in EMPTY else name for name in names), None], dtype=object)[codes]
     labels[cells.isna()] = None
     torn = {name: f"{column} {shortened(repr(name))} goes over several lines" for name in names if "\n" in name or "\r" in name}
     suggestion, code = "rows may have been swallowed by a quote that isn't closed", "name-over-several-lines"

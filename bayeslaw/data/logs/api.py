@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shor
 from bayeslaw.core.files import as_path
 from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
-from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, resolve
+from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, our_name
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
@@ -314,24 +313,13 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collec
 
 def _meanings(log: Log, given: LogMap) -> Meanings:
     """Return what a log's columns mean; steps of an export of Weights & Biases are its own unless their name is the trainer's."""
-    columns = [str(c) for c in log.frame if c != "_time"]
-    losses = {c: d for c, d in given.losses.items() if c in columns} or log.losses
-    words = {
-        c for c in columns if (of := resolve(c, "logs")) and of[0] not in TEXT["logs"] and not _some_number(log.frame[c], of[0])
-    }
-    of_log = partial(
-        meanings,
-        columns,
-        log.name,
-        given=given.columns,
-        losses=losses,
-        bare_loss=log.bare_loss,
-        last_values=log.last_values,
-        words=words,
-    )
-    meaning = of_log(step=log.step)
+    log = replace(log, losses={c: d for c, d in given.losses.items() if c in log.frame} or log.losses)
+    numeric = {c: ours for c in map(str, log.frame) if (ours := our_name(c, "logs")) and ours not in TEXT["logs"]}
+    words = {c for c, ours in numeric.items() if not _some_number(log.frame[c], ours)}
+    meaning = meanings(log, given.columns, words=words)
     if log.step is None and meaning.step not in (None, *given.columns):
-        meaning = of_log(step=_step_of(log.frame, list(meaning.losses), str(meaning.step)))
+        step = _step_of(log.frame, list(meaning.losses), str(meaning.step))
+        meaning = meanings(log, given.columns, words=words, step=step)
     own = log.kind == "wandb" and meaning.step not in (None, *given.columns) and key(str(meaning.step)) == "step"
     return replace(meaning, by_logger=meaning.by_logger or own)
 

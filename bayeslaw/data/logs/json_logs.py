@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted
-from bayeslaw.data.columns import resolve
+from bayeslaw.data.columns import our_name
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.log import Log
 from bayeslaw.data.logs.text import decoded
@@ -47,17 +47,17 @@ def read_json(path: Path, name: str, kind: str | None) -> Log:
 
 def _of_runs(whole: dict[str, Any]) -> list[Any]:
     """Return a row for each run of an object that has an object with its own N for each, or else the object as one row."""
-    sized = [isinstance(of, dict) and any((resolve(c, "logs") or ("",))[0] == "N" for c in of) for of in whole.values()]
-    named = any((resolve(c, "logs") or ("",))[0] == "run" for of in whole.values() if isinstance(of, dict) for c in of)
+    sized = [isinstance(of, dict) and "N" in {our_name(c, "logs") for c in of} for of in whole.values()]
     if len(whole) < 2 or not all(sized):
         return [whole]
+    named = any(our_name(c, "logs") == "run" for of in whole.values() for c in of)
     return [of if named else {"run": run} | of for run, of in whole.items()]
 
 
 def is_json(text: str) -> bool:
     """Whether a text, or its first line, is JSON."""
     text = text.strip()
-    for part in (text[: text.find("\n")], text) if text[:1] in ("{", "[") else ():
+    for part in (text.partition("\n")[0], text) if text[:1] in ("{", "[") else ():
         try:
             json.loads(part)
         except (ValueError, RecursionError):

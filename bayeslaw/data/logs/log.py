@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted, listed
-from bayeslaw.data.columns import LOGS, TEXT, is_setting, key, resolve
+from bayeslaw.data.columns import LOGS, TEXT, is_setting, key, our_name, resolve
 
 STEPS = ("step", *LOGS["step"])  # the trainer's own count
 LOGGER_STEPS = ("_step",)  # the logger's count
@@ -90,8 +90,8 @@ def with_settings(log: Log, settings: Mapping[str, object], named: Collection[st
         Columns whose meaning the user gives: these settings are used whatever their names.
     """
     several = log.step is not None and log.frame[log.step].unique().size > 1
-    never = {*TEXT["logs"], *(("D", "atpp", "flops") if several else ())}
-    known = {c for c in settings if c in named or ((of := resolve(c, "logs")) and of[0] not in never)}
+    never = {"", *TEXT["logs"], *(("D", "atpp", "flops") if several else ())}
+    known = {c for c in settings if c in named or our_name(c, "logs") not in never}
     frame = log.frame.assign(
         **{c: pd.Series([settings[c]] * len(log.frame), log.frame.index, object) for c in settings if c in known}
     )
@@ -123,39 +123,34 @@ class Meanings:
 
 
 def meanings(
-    columns: Iterable[str],
-    name: str,
-    *,
-    step: str | None = None,
-    given: Mapping[str, tuple[str, float]] | None = None,
-    losses: Mapping[str, str | None] | None = None,
-    bare_loss: bool = True,
-    last_values: bool = False,
-    words: Collection[str] = (),
+    log: Log, given: Mapping[str, tuple[str, float]] | None = None, *, words: Collection[str] = (), step: str | None = None
 ) -> Meanings:
     """Find what each column of a log means; two columns of one meaning, or several possible losses, are refused.
 
     Parameters
     ----------
-    columns, name, step, bare_loss, last_values
-        As in `Log`.
-    given, losses : mapping, optional
-        Column to our name and factor, and column to domain, from the user: they override the names of columns.
+    log : Log
+        Where it has `losses`, these override the names of columns.
+    given : mapping, optional
+        Column to our name and factor, from the user: they override the names of columns too.
     words : collection of str
         Columns that hold no number, such as a `model_size` of tiny: another column of the same meaning is the one.
+    step : str, optional
+        The column of steps, if it is not that of the log, or the first by its name.
     """
-    columns, given = list(columns), given or {}
+    columns, given, losses = [str(c) for c in log.frame if c != "_time"], given or {}, log.losses
     covariates: dict[str, tuple[str, float]] = {}
     for column in columns:
         if meaning := given.get(column) or (None if is_step(column) else resolve(column, "logs")):
             covariates[column] = meaning
-    step = next((c for c, (ours, _) in given.items() if ours == "step" and c in columns), None) or step or step_column(columns)
+    named = next((c for c, (ours, _) in given.items() if ours == "step" and c in columns), None)
+    step = named or step or log.step or step_column(columns)
     covariates.pop(step or "", None)
-    _remove_duplicates(covariates, given, words, name, last_values)
+    _remove_duplicates(covariates, given, words, log)
     taken = {*covariates, step}
     free = [c for c in columns if c not in taken and not SPREADS.search(c)]
-    chosen = dict(losses) if losses else _losses(free, name, bare_loss)
-    used, bare = {*taken, *chosen}, bare_loss and all(domain_of(c) is None for c in chosen)
+    chosen = dict(losses) if losses else _losses(free, log)
+    used, bare = {*taken, *chosen}, log.bare_loss and all(domain_of(c) is None for c in chosen)
     return Meanings(
         step,
         step is not None and step not in given and key(step) in LOGGER_STEPS,
@@ -167,11 +162,7 @@ def meanings(
 
 
 def _remove_duplicates(
-    covariates: dict[str, tuple[str, float]],
-    given: Mapping[str, tuple[str, float]],
-    words: Collection[str],
-    name: str,
-    last_values: bool,
+    covariates: dict[str, tuple[str, float]], given: Mapping[str, tuple[str, float]], words: Collection[str], log: Log
 ) -> None:
     """Of two columns of one meaning keep the one that the user named, holds numbers, or was logged; refuse others.
 
@@ -182,17 +173,19 @@ def _remove_duplicates(
         other = by_meaning.setdefault(ours, column)
         if other == column:
             continue
-        end = last_values and ours == "lr"
+        end = log.last_values and ours == "lr"
         ranks = {c: (c in given, c not in words, is_setting(c) == end) for c in (other, column)}  # lr was logged, config.lr was not
         if ranks[other] == ranks[column]:
             choices = " or ".join(f"--column {ours}={c}" if " " not in c else f"--column '{ours}={c}'" for c in (other, column))
-            message = f"{name}: columns {other!r} and {column!r} both mean {ours}. Choose one: {choices} (columns={{{ours!r}: …}})."
+            message = (
+                f"{log.name}: columns {other!r} and {column!r} both mean {ours}. Choose one: {choices} (columns={{{ours!r}: …}})."
+            )
             raise BayeslawError(message, code="two-columns-of-one-meaning")
         by_meaning[ours] = max(ranks, key=lambda c: ranks[c])
         covariates.pop(min(ranks, key=lambda c: ranks[c]))
 
 
-def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | None]:
+def _losses(columns: list[str], log: Log) -> dict[str, str | None]:
     """Return the columns of validation losses and their domains."""
     named = {c: d for c in columns if (d := domain_of(c)) is not None}
     domains = {c: d for c, d in named.items() if d}
@@ -200,11 +193,11 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
     plain = [c for c in plain if not _LAST_ONE.match(key(c))] or plain  # a summary repeats the last loss
     if domains and plain:
         raise BayeslawError(
-            f"{name} has losses of no named domain ({plain[0]}) and of named ones ({', '.join(domains)}): "
+            f"{log.name} has losses of no named domain ({plain[0]}) and of named ones ({', '.join(domains)}): "
             f"choose by --loss {plain[0]!r} (losses={plain[0]!r}), or name each that you want.",
             code="ambiguous-losses",
         )
-    if not named and bare_loss:
+    if not named and log.bare_loss:
         plain = [c for c in columns if key(c) == "loss"]
         bare = {
             c: m["domain"] for c in columns if (m := _BARE.match(key(c))) and _is_domain(m["domain"]) and not _LEAST.match(key(c))
@@ -215,7 +208,7 @@ def _losses(columns: list[str], name: str, bare_loss: bool) -> dict[str, str | N
         if len(pair) > 1:
             of = f" of {domains[pair[0]]}" if domains else ""
             message = (
-                f"{name}: columns {pair[0]!r} and {pair[1]!r} both hold losses{of}. Choose by --loss COLUMN (losses='COLUMN')."
+                f"{log.name}: columns {pair[0]!r} and {pair[1]!r} both hold losses{of}. Choose by --loss COLUMN (losses='COLUMN')."
             )
             raise BayeslawError(message, code="ambiguous-losses")
     return dict.fromkeys(plain) or dict(domains)

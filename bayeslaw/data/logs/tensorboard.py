@@ -214,10 +214,9 @@ def _of_split(folder: Path, run: str, bare: Collection[str]) -> tuple[str, Path 
 
 
 def _events(rows: list[tuple[int, int, float, str, float]]) -> pd.DataFrame:
-    """Return one row for each event and one column for each tag, nan where an event lacks it."""
-    numbers, steps, times, names, values = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    columns = {"step": np.array(steps, dtype=np.float64), "_time": np.array(times, dtype=np.float64)}
-    tags = np.array(names, dtype=object)
-    for tag in dict.fromkeys(names):
-        columns[tag] = np.where(tags == tag, np.array(values, dtype=np.float64), np.nan)
-    return pd.DataFrame(columns, index=pd.Index(numbers, dtype=np.int64, name="row"))
+    """Return one row for each value and one column for each tag, nan in the rows of other tags."""
+    long = pd.DataFrame(rows, columns=["row", "step", "_time", "tag", "value"]).astype(
+        {"step": float, "_time": float, "value": float}
+    )
+    columns = {tag: long["value"].where(long["tag"] == tag) for tag in long["tag"].unique()}
+    return long[["step", "_time"]].assign(**columns).set_index(pd.Index(long["row"], dtype=np.int64))

@@ -16,7 +16,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
-from bayeslaw.data.columns import key, resolve
+from bayeslaw.data.columns import key, our_name
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
 from bayeslaw.data.table import read_parquet
 
@@ -248,7 +248,7 @@ def _of_run(column: str) -> tuple[str, str] | None:
 
 
 def _names_runs(columns: list[str]) -> bool:
-    return any((resolve(c, "logs") or ("",))[0] == "run" for c in columns)
+    return "run" in {our_name(c, "logs") for c in columns}
 
 
 def _is_chart(columns: list[str]) -> bool:
@@ -299,7 +299,7 @@ def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 def _axis(columns: list[str], name: str, given: Collection[str] = ()) -> str:
     """Return the column of steps of a chart, or of tokens where those, or one that the user names, are its x axis."""
-    others = [c for c in columns if c in given or ((of := resolve(c, "logs")) and of[0] == "D")]
+    others = [c for c in columns if c in given or our_name(c, "logs") == "D"]
     if (step := step_column(columns) or next(iter(others), None)) is not None:
         return step
     time = [c for c in columns if TIMES.match(key(c))]

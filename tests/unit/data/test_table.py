@@ -168,6 +168,13 @@ def test_numbers_of_every_type_are_read() -> None:
     assert values[9:].isna().all()
 
 
+def test_an_empty_text_is_an_empty_cell_in_memory_as_in_a_file() -> None:
+    frame = pd.DataFrame({"N": ["1e8", " ", "2e8"], "loss": [3.0, 2.9, 2.8], "loss_se": ["", "0.1", "0.2"]})
+    read = read_runs(frame).frame
+    np.testing.assert_array_equal(read["N"], [1e8, np.nan, 2e8])
+    np.testing.assert_array_equal(read["loss_se"], [np.nan, 0.1, 0.2])
+
+
 def test_columns_of_text_stay_text() -> None:
     frame = read_runs(
         pd.DataFrame({"loss": [3.0], "host": ["a1"], "date": [pd.Timestamp("2026-01-01")], "config": [{"lr": 1}]})

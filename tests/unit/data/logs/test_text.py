@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bayeslaw.core.errors import TableError
 from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.logs.cells import numbers
-from bayeslaw.data.logs.log import domain_of, meanings
+from bayeslaw.data.logs.log import Log, domain_of, meanings
 from bayeslaw.data.logs.mapping import mapping
 from tests.errors import fails, faults
 from tests.logs import cells, noted, written
@@ -211,7 +211,7 @@ def test_the_domain_of_a_column_of_losses(column: str, domain: str | None) -> No
 def test_columns_that_are_no_losses_of_a_domain(
     tmp_path: Path, columns: list[str], losses: dict[str, str | None], other: list[str]
 ) -> None:
-    meaning = meanings(["step", *columns], "x")
+    meaning = meanings(Log("x", "table", pd.DataFrame(columns=["step", *columns])))
     assert (dict(meaning.losses), list(meaning.other_losses)) == (losses, other)
     path = written(tmp_path, f"run,step,{','.join(columns)}\na,1,{','.join('3' for _ in columns)}\n")
     if other and losses:
@@ -265,7 +265,7 @@ def test_columns_that_are_no_losses_are_no_runs_either(tmp_path: Path) -> None:
 
 
 def test_the_trainers_steps_come_before_the_loggers() -> None:
-    meaning = meanings(["_step", "train/global_step", "eval/loss"], "x")
+    meaning = meanings(Log("x", "table", pd.DataFrame(columns=["_step", "train/global_step", "eval/loss"])))
     assert (meaning.step, meaning.by_logger) == ("train/global_step", False)
 
 
