@@ -206,9 +206,7 @@ def log_density_spread(law: bayeslaw.Law, observed: Observations, draws: dict[st
     size = draws["log_density"].size
     flat = {k: np.asarray(v).reshape(-1)[:: max(1, size // 40)] for k, v in draws.items()}
     values = {k: flat[k] for k in law.parameters}
-    ones = {k: np.ones_like(v) if law.parameters[k].prior.on else v for k, v in values.items()}
-    for name, unit in law.term_units(ones, observed.at).items():
-        flat[f"{name}_level"] = values[name] * unit
+    flat |= {f"{name}_level": level for name, level in law.stated_at(values, observed.at).items()}
     if "dof" in flat:
         flat["dof_above_2"] = flat["dof"] - 2
     constrained = {rv.name: flat[rv.name] for rv in model.free_RVs}

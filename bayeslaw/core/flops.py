@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
@@ -81,7 +82,7 @@ def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.
     return N * D * Stage(D, trainable, backward).flops
 
 
-def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> NDArray[np.float64]:
+def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> Array:
     """Return the FLOPs of a model's whole life: 6 N D for training and 2 N for each served token (Sardana et al. 2024, eq. 3).
 
     Parameters
@@ -103,7 +104,7 @@ def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> NDArray[n
     return np.asarray(FLOPS * n * d + SERVED * n * tokens)
 
 
-def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> NDArray[np.float64]:
+def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> Array:
     """Return the hours in which one device does some FLOPs.
 
     Parameters

@@ -55,7 +55,7 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
     known = np.isfinite(base) & (base > 0) & np.isfinite(loss) & (loss > 0)
     start, ratio = known & (frame["D"] == 0), base.where(known) / loss
     errors = pd.to_numeric(frame["loss_se"], errors="coerce").fillna(0.0) if "loss_se" in frame else 0.0
-    allowed = np.maximum(SPREAD * loss, 3 * errors)
+    allowed = (SPREAD * loss).clip(lower=3 * errors)
     for row in frame.index[start & (abs(base - loss) > allowed)]:
         problem = f"the loss at D = 0 is {loss[row]:.5g}, and the base loss of its checkpoint {base[row]:.5g}"
         suggestion = "tell checkpoints apart by a column checkpoint, correct the wrong loss, or leave out this row"

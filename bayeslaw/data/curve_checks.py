@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
@@ -38,8 +38,8 @@ class Curve:
 
     run: str
     phase: Phase
-    logged_steps: NDArray[np.float64]
-    logged_rates: NDArray[np.float64]
+    logged_steps: Array
+    logged_rates: Array
     parent: str | None = None
     parent_step: int = 0
     batch: float = np.nan

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import counted, exact
 from bayeslaw.core.units import NATS
@@ -52,28 +53,28 @@ class Observations:
         The median length of the runs on that clock, from first to last row.
     """
 
-    covariates: dict[str, NDArray[np.float64]]
-    response: NDArray[np.float64]
-    run: NDArray[np.int64]
+    covariates: dict[str, Array]
+    response: Array
+    run: Index
     run_names: tuple[str, ...]
     at: dict[str, float]
-    rows: NDArray[np.int64]
+    rows: Index
     base: pd.DataFrame
-    se: NDArray[np.float64]
-    checkpoint: NDArray[np.int64]
+    se: Array
+    checkpoint: Index
     checkpoint_names: tuple[str, ...]
-    group: NDArray[np.int64]
+    group: Index
     group_names: tuple[str, ...] = ()
     group_column: str = ""
-    clock: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    clock: Array = field(default_factory=lambda: np.empty(0))
     clock_column: str = ""
     span: float = 1.0
     unit: str = NATS
     outcome: Outcome = LOSS
-    row_group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    row_group: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
-    def time(self) -> NDArray[np.float64]:
+    def time(self) -> Array:
         """The clock in units of `span`."""
         return self.clock / self.span
 
@@ -83,22 +84,22 @@ class Observations:
         return len(self.run_names)
 
     @property
-    def known(self) -> NDArray[np.float64]:
+    def known(self) -> Array:
         """Known variances of the responses, (n,); 0 where the table gives no standard errors."""
         return self.se**2 if self.se.size else np.zeros(self.response.size)
 
     @property
-    def items(self) -> NDArray[np.float64]:
+    def items(self) -> Array:
         """Of how many items each outcome is a share, (n,); for outcomes that are."""
         return self.covariates[self.outcome.items]
 
     @property
-    def group_of_row(self) -> NDArray[np.int64]:
+    def group_of_row(self) -> Index:
         """Codes of the rows' groups of noise, (n,)."""
         return self.row_group if self.row_group.size else self.group[self.run]
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Index:
         """The first row of each run, and the number of rows, (R + 1,)."""
         return np.searchsorted(self.run, np.arange(self.runs + 1)).astype(np.int64)
 
@@ -112,7 +113,7 @@ class Observations:
         """Whether some runs share a checkpoint."""
         return len(self.checkpoint_names) < self.runs
 
-    def groups_of(self, frame: pd.DataFrame) -> NDArray[np.int64]:
+    def groups_of(self, frame: pd.DataFrame) -> Index:
         """Return the codes of the groups of noise to which the rows of a table of settings belong, int array (n,)."""
         column, names = self.group_column, self.group_names
         if not names:
@@ -135,7 +136,7 @@ class Observations:
             raise BayeslawError(message, code="unknown-group")
         return codes.astype(np.int64)
 
-    def time_of(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+    def time_of(self, frame: pd.DataFrame) -> Array:
         """Return the clock of a table of settings in units of `span`; empty unless the noise has an OU run effect.
 
         Rows that share no run need no clock: their noise has the same distribution at any step.
@@ -147,7 +148,7 @@ class Observations:
             return np.zeros(len(frame))
         return clock_of(frame, column) / self.span
 
-    def select(self, runs: NDArray[np.int64]) -> Observations:
+    def select(self, runs: Index) -> Observations:
         """Return the rows of some runs, with codes of their own; `runs` (k,) are ascending codes."""
         rows = np.isin(self.run, runs)
         names, checkpoint = np.unique(self.checkpoint[runs], return_inverse=True)
@@ -166,7 +167,7 @@ class Observations:
             clock=self.clock[rows] if self.clock.size else self.clock,
         )
 
-    def find(self, frame: pd.DataFrame, law: Law) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find(self, frame: pd.DataFrame, law: Law) -> tuple[Index, Index]:
         """Find the runs and checkpoints that a table names among these, int arrays (n,) of codes; -1 where there is none.
 
         A row belongs to a run of the same name and N. Where a table has neither a column `checkpoint` nor `seed`, a row belongs to
@@ -192,7 +193,7 @@ class Observations:
         return run, np.where(run >= 0, self.checkpoint[run], checkpoint).astype(np.int64)
 
     @property
-    def outcomes(self) -> NDArray[np.float64]:
+    def outcomes(self) -> Array:
         """The losses, or the outcomes that they are in place of, (n,)."""
         return np.asarray(self.outcome.from_response(self.response))
 
@@ -234,7 +235,7 @@ class Observations:
         near = KDTree(mine).query_ball_point(theirs, SAME, p=np.inf)
         return [self.outcomes[sorted(rows)].tolist() for rows in near]
 
-    def _places(self, law: Law, frame: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
+    def _places(self, law: Law, frame: pd.DataFrame, *names: str) -> list[Array]:
         """Return these rows' covariates and named columns, and those of a table, as places that are near where these agree."""
         frame = complete(frame, law)
         ours = self.covariates | dict.fromkeys(names, self.outcomes)
@@ -293,7 +294,7 @@ class Observations:
         return observed
 
 
-def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, NDArray[np.int64]]:
+def planned(law: Law, runs: Runs, like: Observations) -> tuple[Observations, Index]:
     """Return settings of planned runs as rows under a law, and the row of the table that each is, int array (n,).
 
     Parameters
@@ -354,7 +355,7 @@ def _clocks(law: Law) -> tuple[str, str]:
     return ("D", STEP) if "D" in law.covariates else (STEP, "D")
 
 
-def moments_of_runs(frame: pd.DataFrame, law: Law) -> NDArray[np.int64]:
+def moments_of_runs(frame: pd.DataFrame, law: Law) -> Index:
     """Return at how many moments of the clock each run of a table is logged, int array (R,); empty if no column says when."""
     logged = frame[~base_rows(frame, law)]
     column = next((c for c in _clocks(law) if c in logged), None)
@@ -364,7 +365,7 @@ def moments_of_runs(frame: pd.DataFrame, law: Law) -> NDArray[np.int64]:
     return np.asarray(of_runs.nunique(), dtype=np.int64)
 
 
-def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
+def clock_of(frame: pd.DataFrame, column: str) -> Array:
     """Return the step (or D) at which each row was logged, array (n,)."""
     if column not in frame or frame[column].dtype.kind not in "fiu":
         message = f"The noise is correlated along {column}: rows that share a run need that column, in numbers."
@@ -380,7 +381,7 @@ def clock_of(frame: pd.DataFrame, column: str) -> NDArray[np.float64]:
     return clock
 
 
-def _typical_span(clock: NDArray[np.float64], run: NDArray[np.int64], column: str) -> float:
+def _typical_span(clock: Array, run: Index, column: str) -> float:
     """Return the median length of the runs logged at two or more values of a clock that ascends within runs."""
     starts = np.searchsorted(run, np.arange(int(run.max()) + 2))
     lengths = clock[starts[1:] - 1] - clock[starts[:-1]]
@@ -397,15 +398,15 @@ def _typical_span(clock: NDArray[np.float64], run: NDArray[np.int64], column: st
 class Nesting:
     """The run, checkpoint and group of each row of a table, by codes in order of appearance, int arrays (n,)."""
 
-    run: NDArray[np.int64]
+    run: Index
     run_names: tuple[str, ...]
-    checkpoint: NDArray[np.int64]
+    checkpoint: Index
     checkpoint_names: tuple[str, ...]
-    group: NDArray[np.int64]
+    group: Index
     group_names: tuple[str, ...]
 
     @property
-    def order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def order(self) -> tuple[Index, Index, Index]:
         """Rows sorted by checkpoint and run (n,), the ascending codes of their runs (n,), and the first row of each run (R,)."""
         first = np.unique(self.run, return_index=True)[1]
         by_run = np.lexsort((np.arange(first.size), self.checkpoint[first]))
@@ -450,12 +451,12 @@ class Nesting:
         return cls(run, names, checkpoint, checkpoints, group, groups)
 
 
-def same_scale(values: Any) -> NDArray[np.float64]:
+def same_scale(values: Any) -> Array:
     """Return a logarithm that has a value at 0 and below: numbers less than `SAME` apart on it are the same."""
     return np.asarray(np.arcsinh(1e150 * np.asarray(values, dtype=np.float64)))
 
 
-def rounding(outcomes: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+def rounding(outcomes: Array, others: Array) -> float:
     """Return by how much an outcome in one of two tables may differ from the same one in the other, by its rounding.
 
     It is 0 where a table has fewer than `LEAST_DECIMALS` decimals.
@@ -464,19 +465,17 @@ def rounding(outcomes: NDArray[np.float64], others: NDArray[np.float64]) -> floa
     return 0.5000001 * 10.0**-decimals if decimals >= LEAST_DECIMALS else 0.0
 
 
-def _decimals(values: NDArray[np.float64]) -> int:
+def _decimals(values: Array) -> int:
     """Return with how many decimals numbers are written, at most 12."""
     return next((count for count in range(12) if np.allclose(values, values.round(count), rtol=0.0, atol=1e-13)), 12)
 
 
-def run_codes(frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def run_codes(frame: pd.DataFrame) -> tuple[Index, tuple[str, ...]]:
     """Return run codes in order of appearance and the runs' names; a row without a run is a run of its own."""
     return _codes(frame, "run")
 
 
-def _codes(
-    frame: pd.DataFrame, column: str, else_by: str = "row", other: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _codes(frame: pd.DataFrame, column: str, else_by: str = "row", other: Index | None = None) -> tuple[Index, tuple[str, ...]]:
     """Return codes of a column in order of appearance, and its values; each empty cell, or code in `other`, is its own value."""
     own = [f"{else_by} {i}" for i in (frame.index if other is None else other)]
     labels = pd.Series(own, index=frame.index, dtype=object)
@@ -486,14 +485,14 @@ def _codes(
     return code.astype(np.int64), tuple(map(str, names))
 
 
-def _find(frame: pd.DataFrame, column: str, names: tuple[str, ...]) -> NDArray[np.int64]:
+def _find(frame: pd.DataFrame, column: str, names: tuple[str, ...]) -> Index:
     """Return the places among `names` of the values of a column, int array (n,); -1 for other values and empty cells."""
     if column not in frame:
         return np.full(len(frame), -1)
     return np.where(frame[column].notna(), pd.Index(names).get_indexer(pd.Index(frame[column].astype(str))), -1).astype(np.int64)
 
 
-def _check_nested(frame: pd.DataFrame, run: NDArray[np.int64], names: tuple[str, ...], code: NDArray[np.int64], what: str) -> None:
+def _check_nested(frame: pd.DataFrame, run: Index, names: tuple[str, ...], code: Index, what: str) -> None:
     """Refuse runs of two checkpoints or groups."""
     first = np.unique(run, return_index=True)[1]
     if (bad := np.flatnonzero(code != code[first][run])).size:

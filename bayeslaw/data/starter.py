@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.text import SUFFIXES
 from bayeslaw.core.units import PERPLEXITY
 from bayeslaw.data.columns import TEXT, did_you_mean, has_meaning
@@ -175,14 +175,14 @@ def _fits(words: list[str], none: str, way: tuple[str, ...]) -> bool:
     return {*words}.isdisjoint(none.split()) and all(not {*words}.isdisjoint(some.split()) for some in way)
 
 
-def _numbers(cells: pd.Series) -> NDArray[np.float64]:
+def _numbers(cells: pd.Series) -> Array:
     """Return the finite numbers of a column, none if most of its cells hold no numbers."""
     values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64)
     finite = values[np.isfinite(values)]
     return finite if finite.size > 0.5 * cells.notna().sum() else finite[:0]
 
 
-def _unit(ours: str, words: list[str], values: NDArray[np.float64]) -> str:
+def _unit(ours: str, words: list[str], values: Array) -> str:
     """Return the unit that a column's name gives, or for sizes and tokens its numbers; '' for ours."""
     if ours == "loss":
         return next((_LOSS_UNITS[word] for word in words if word in _LOSS_UNITS), "")

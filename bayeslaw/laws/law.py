@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Index
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.core.text import short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
@@ -227,7 +227,7 @@ class Law:
         of_all = {name: p for name, p in self.parameters.items() if not p.of}
         return of_all | {name: self.parameters[first] for name, (first, *_) in self.members.items() if name not in of_all}
 
-    def arrays(self, table: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+    def arrays(self, table: pd.DataFrame) -> dict[str, Array]:
         """Return the covariates at the rows of a table that has all of them, arrays (n,)."""
         return {name: table[name].to_numpy(dtype=np.float64) for name in self.covariates}
 
@@ -270,7 +270,7 @@ class Law:
             scope[name] = expression.evaluate(scope, functions)
         return scope
 
-    def predict(self, draws: Mapping[str, ArrayLike], covariates: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
+    def predict(self, draws: Mapping[str, ArrayLike], covariates: Mapping[str, ArrayLike]) -> Array:
         """Return the expected outcome for every draw at every setting.
 
         Parameters
@@ -315,9 +315,25 @@ class Law:
         return point
 
     def units_at(self, draws: Mapping[str, Any], at: Mapping[str, float]) -> dict[str, Any]:
-        """Return `term_units` (S,) at draws (S,) of the parameters, those without `on` at least."""
+        """Return, for each prior with `on`, the value (S,) of that expression at the reference point where its parameter is 1.
+
+        Parameters
+        ----------
+        draws : mapping of str to array (S,)
+            Of the parameters, those without `on` at least.
+        at : mapping of str to float
+            The reference point (`reference`).
+        """
         parameters = {name: p for name, p in self.parameters.items() if name in draws}
-        return self.term_units({k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in parameters.items()}, at)
+        values = {k: np.ones_like(draws[k]) if p.prior.on else draws[k] for k, p in parameters.items()}
+        scope = {name: values[members[0]] for name, members in self.members.items()} | values
+        units, _ = self.units(scope, {}, at)
+        for name in (n for n in self.members if self.in_formula[n].prior.on):
+            together = [n for n, column in self.column_of.items() if column == self.column_of[name]]
+            for i, member in enumerate(self.members[name]):
+                of_level = {n: values[self.members[n][i]] for n in together}
+                units[member] = self.units(scope, of_level, at)[1][name]
+        return {name: units[name] for name in self.parameters if name in units}
 
     def stated_at(self, draws: Mapping[str, Any], at: Mapping[str, float]) -> dict[str, Any]:
         """Return the values (S,) on which priors with `on` are, such as A/N**alpha at the reference point for A."""
@@ -327,21 +343,10 @@ class Law:
         """Return the number (n,) of every row's value, in `levels`, of a column by which parameters differ."""
         return np.argmax([covariates[name] for name in self.marks_of(column)], axis=0)
 
-    def term_units(self, values: Mapping[str, Any], at: Mapping[str, float]) -> dict[str, Any]:
-        """Return, for each prior with `on`, the value of that expression at the reference point `at` where its parameter is 1."""
-        scope = {name: values[members[0]] for name, members in self.members.items()} | dict(values)
-        units, _ = self.units(scope, {}, at)
-        for name in (n for n in self.members if self.in_formula[n].prior.on):
-            together = [n for n, column in self.column_of.items() if column == self.column_of[name]]
-            for i, member in enumerate(self.members[name]):
-                of_level = {n: values[self.members[n][i]] for n in together}
-                units[member] = self.units(scope, of_level, at)[1][name]
-        return {name: units[name] for name in self.parameters if name in units}
-
     def units(
         self, values: Mapping[str, Any], of_levels: Mapping[str, Any], at: Mapping[str, Any], functions: Mapping[str, Any] = NUMPY
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the values of `on` as in `term_units`, of single parameters, and of parameters in the formula for levels.
+        """Return the values of `on` as in `units_at`, of single parameters, and of parameters in the formula for levels.
 
         Parameters
         ----------
@@ -350,7 +355,7 @@ class Law:
         of_levels : mapping of name to value
             The values of one or of all levels for names that differ by a column.
         at, functions
-            As in `term_units`.
+            The reference point, and the functions of an array library.
         """
 
         def unit(name: str, scope: Mapping[str, Any]) -> Any:
@@ -364,7 +369,7 @@ class Law:
             levels[name] = unit(name, {k: v for k, v in of_levels.items() if column_of[k] == column_of[name]})
         return {name: unit(name, {}) for name in relative}, levels
 
-    def sample_prior(self, size: int, at: Mapping[str, float], rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+    def sample_prior(self, size: int, at: Mapping[str, float], rng: np.random.Generator) -> dict[str, Array]:
         """Return prior draws of every parameter.
 
         Parameters
@@ -400,9 +405,9 @@ class Law:
                 advice = f"so its prior says nothing of {name}: state one of {name} itself (--prior {name}=…, priors=…)"
                 raise BayeslawError(f"{problem}, {advice}, or take other runs.", code="on-not-positive")
 
-    def _variables(self, size: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+    def _variables(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Return prior draws of the parameters, or of their terms at the reference point where priors have `on`."""
-        draws: dict[str, NDArray[np.float64]] = {}
+        draws: dict[str, Array] = {}
         for name, p in self.parameters.items():
             if p.around is None:
                 draws[name] = p.prior.sample(size, rng)
@@ -435,7 +440,8 @@ class Law:
         self.check_parameters(priors)
         changed = {k: replace(p, prior=priors.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
-        check_on(law)
+        for fault in faults_of_on(law):
+            raise fault
         return law
 
     @cached_property
@@ -551,7 +557,7 @@ class Law:
         )  # fmt: skip
 
 
-def _chosen(members: list[Any], code: NDArray[np.int64]) -> Any:
+def _chosen(members: list[Any], code: Index) -> Any:
     """Return the member with the number that `code` has at each row; nan at rows whose code is none."""
     present = np.unique(code)
     if present.size == 1 and present[0] < len(members):
@@ -568,14 +574,8 @@ def _middle(covariate: Covariate) -> float:
     return (low + high) / 2 if low < 0 else float(np.sqrt(max(low, 1e-3) * high))
 
 
-def check_on(law: Law) -> None:
-    """Check each prior's `on`: known names, proportional to its parameter, and no other parameter whose prior has an `on`."""
-    for fault in faults_of_on(law):
-        raise fault
-
-
 def faults_of_on(law: Law) -> list[LocatedError]:
-    """Return the faults that `check_on` looks for, at most one for each parameter."""
+    """Return the faults of priors' `on`: unknown names, no proportion to its parameter, and another parameter that has one."""
     known = {*law.covariates, *law.parameters, *law.let, *law.members}
     relative = {n: p.prior.on for n, p in law.in_formula.items() if p.prior.on}
     faults = list[LocatedError]()

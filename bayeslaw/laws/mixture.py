@@ -22,7 +22,7 @@ import ast
 import copy
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,7 +79,7 @@ class Mixture:
     def _written_out(self, text: str, share: str) -> str:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
-            tree = _Expansion(self).visit(_named(self, share)(tree) if share else tree)
+            tree = _Expansion(self).visit(_OfShare(self, share).visit(tree) if share else tree)
             return re.sub(r" (\*\*?|/) ", r"\1", ast.unparse(tree))  # as cards are written; formulas hold no texts
         except FormulaError:
             raise
@@ -198,18 +198,18 @@ def with_shares(text: str, shares: Sequence[str] | str | None, reference: str | 
     return new
 
 
-def _named(mixture: Mixture, share: str) -> Callable[[ast.expr], ast.expr]:
-    """Return a function that puts one share, and the parameters' values for it, in place of their names."""
+class _OfShare(ast.NodeTransformer):
+    """Put one share, and the parameters' values for it, in place of their names."""
 
-    class Names(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:
-            if node.id == SHARES:
-                return ast.Name(share, ast.Load())
-            if node.id not in mixture.over:
-                return node
-            return ast.Constant(0) if share == mixture.reference else ast.Name(f"{node.id}_{share}", ast.Load())
+    def __init__(self, mixture: Mixture, share: str) -> None:
+        self.mixture, self.share = mixture, share
 
-    return lambda tree: Names().visit(copy.deepcopy(tree))
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id == SHARES:
+            return ast.Name(self.share, ast.Load())
+        if node.id not in self.mixture.over:
+            return node
+        return ast.Constant(0) if self.share == self.mixture.reference else ast.Name(f"{node.id}_{self.share}", ast.Load())
 
 
 class _Expansion(ast.NodeTransformer):
@@ -239,7 +239,7 @@ class _Expansion(ast.NodeTransformer):
             isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ("dot", "total") for n in ast.walk(argument)
         ):
             raise FormulaError(f"{ast.unparse(argument)!r} has a total within a total.", code="nested-total")
-        terms = [_named(self.mixture, share)(argument) for share in self.mixture.shares]
+        terms: list[ast.expr] = [_OfShare(self.mixture, share).visit(copy.deepcopy(argument)) for share in self.mixture.shares]
         # A product with the reference's 0 is left out, so that formulas stay short.
         kept = [term for term in terms if not _is_zero_product(term)] or [ast.Constant(0)]
         return functools.reduce(lambda a, b: ast.BinOp(a, ast.Add(), b), kept)

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
 from bayeslaw.laws.formula import Expression, is_finite
 
@@ -149,7 +149,7 @@ class Prior:
 
         return getattr(pm, self.dist)(name, **self.args)
 
-    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def sample(self, size: int, rng: np.random.Generator) -> Array:
         """Draw `size` values."""
         return np.asarray(self.scipy.rvs(size=size, random_state=rng), dtype=np.float64)
 

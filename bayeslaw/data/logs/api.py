@@ -118,8 +118,9 @@ def import_runs(
     given = with_columns(given, columns or {})
     given = replace(given, loss_unit=given.loss_unit if loss_unit is None else unit(loss_unit))
     given = replace(given, constants={**given.constants, **constants(values, "the values of all runs")})
-    several = isinstance(sources, Iterable) and not isinstance(sources, (str, pd.DataFrame))
-    paths = [as_path(source, "A log") for source in (sources if several else [sources])]
+    if isinstance(sources, (str, Path, pd.DataFrame)) or not isinstance(sources, Iterable):
+        sources = [sources]
+    paths = [as_path(source, "A log") for source in sources]
     logs = _in_order(_read_all(paths, kind or given.kind, given))
     frame, notes = rows(merged(_entries(logs, given), resumed), given, domains, drop=nan == "drop", curves=curves)
     runs = read_runs(frame)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted
 
@@ -160,7 +161,7 @@ def _of_each_domain(frame: pd.DataFrame, axis: str | None) -> pd.DataFrame:
     copies = general.reset_index(names="_at").merge(domains, on=["run", axis]).set_index("_at")
     if not len(copies):
         return frame
-    others = frame[~frame.index.isin(copies.index) | has_rate(frame)]
+    others = frame[has_rate(frame) | ~frame.index.isin(copies.index)]
     return pd.concat([others, copies]).sort_index(kind="stable").reset_index(drop=True)[list(frame)]
 
 
@@ -273,9 +274,7 @@ def _resumed(frame: pd.DataFrame, keys: list[str], resumed: str, notes: list[str
     return _with_values(frame, axis)
 
 
-def _superseded(
-    steps: NDArray[np.float64], again: NDArray[np.bool_], resumed: str, run: str
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _superseded(steps: Array, again: NDArray[np.bool_], resumed: str, run: str) -> tuple[NDArray[np.bool_], Index]:
     """Mark the values, in the order logged, that do not count, and return where steps go back; `again` marks unchanged repeats."""
     turns = np.flatnonzero(np.diff(steps, prepend=steps[0]) < 0)
     if (back := int((~again[turns]).sum())) > max(1, MOST_TURNS * steps.size):

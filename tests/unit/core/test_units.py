@@ -108,7 +108,7 @@ def test_a_table_keeps_its_unit_and_mixed_units_are_refused() -> None:
 
 def test_only_rows_with_a_loss_need_a_unit() -> None:
     frame = pd.DataFrame({"N": [1e8] * 3, "loss": [np.nan, 2.0, 2.1]})
-    assert read_runs(frame.assign(unit=[None, "bits/byte", "bits/byte"])).unit == "bits/byte"
+    assert read_runs(frame.assign(unit=pd.Series([None, "bits/byte", "bits/byte"], dtype=object))).unit == "bits/byte"
     empty = read_runs(frame.assign(unit=pd.Series([None, " ", None], dtype=object)))
     assert empty.unit == NATS
     assert "losses in nats/token" in empty._repr_html_()

@@ -276,7 +276,7 @@ def test_posteriors_far_out_in_their_priors_are_named() -> None:
     def spread(values: dict[str, float]) -> dict[str, Array]:
         return {k: np.full((2, 5), v) for k, v in values.items()}
 
-    ones = law.term_units({k: np.ones(1) for k in middle}, at)
+    ones = law.units_at({k: np.ones(1) for k in middle}, at)
     draws = spread({k: v / float(np.ravel(ones.get(k, 1.0))[0]) for k, v in middle.items()} | {"eta": eta} | scales)
     check = conflict_check(law.with_priors({k: law.parameters[k].prior for k in middle}), noise, draws, at)
     table = check.table
