@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations, groupby, pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.errors import Fault, row_ranges, shortened
+from bayeslaw.core.errors import BayeslawError, Fault, row_ranges, shortened
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
@@ -65,47 +65,36 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
     >>> [fault.code for fault in bayeslaw.data.check(runs, "ptpp-floor")]
     ['missing-column', 'missing-column']
     """
+    if purpose not in get_args(Purpose):
+        raise BayeslawError(f"purpose is {purpose!r}; it must be one of {', '.join(get_args(Purpose))}.", code="unknown-option")
     law, runs = load_law(law), read_runs(runs) if isinstance(runs, Runs) else read_runs(runs, strict=False)
     frame = complete(runs.frame, law)
     with_loss = purpose != "forecast"
     faults = _check_columns(frame, law, with_loss)
     frame = frame.drop(columns=[f.column for f in faults if f.code == "column-without-numbers"])
-    base = base_rows(frame, law)
-    onset = [name for name in law.onset if name in frame]
-    started = (frame[onset] != 0).any(axis=1) if onset else ~base
-    usable = started if purpose == "fit" else ~base
-    if with_loss and (only_base := not usable.any()):
+    rows = frame[~base_rows(frame, law)]
+    only_base = with_loss and not _usable(frame, law, purpose).any()
+    if only_base:
         zero = " and ".join(law.onset) or "D"
         problem, suggestion = f"every row is a base checkpoint ({zero} = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, zero, "0", problem, suggestion, "only-base-checkpoints"))
-    if with_loss and law.outcome.name in frame:
-        faults += (
-            check_loss(frame, _read_from(runs, "loss"))
-            if law.outcome.is_loss
-            else check_outcome(frame, law.outcome, _read_from(runs, law.outcome.name))
-        )
     if with_loss:
+        faults += _check_measured(frame, law, _read_from(runs, law.outcome.name))
         faults += tokenizer_faults(frame, law)
     for column, known in law.levels.items():
         if column in frame:
             new = "; `bayeslaw forecast --as new-group` (forecast(as_='new-group')) forecasts it as a new one"
-            hint = new if purpose == "forecast" else ""
-            faults += _check_level(frame, column, known, hint)
-    of_mixture, percentages = _check_shares(frame[~base], law)
+            faults += _check_level(frame, column, known, new if purpose == "forecast" else "")
+    of_mixture, percentages = _check_shares(rows, law)
     faults += of_mixture
-    for name, covariate in law.measured.items():
-        if name in frame:
-            # A base checkpoint has no replay share, and without D nobody knows which rows are of one.
-            unknown = name == "r" and "D" in law.covariates and "D" not in frame
-            adapted = frame.dropna(subset=[name]) if unknown else frame[~base]
-            faults += _check_covariate(adapted, covariate) if not (percentages and name in law.shares) else []
-            values = frame.loc[~base, name].dropna().unique()
-            if purpose == "fit" and 0 < len(values) < covariate.at_least and not only_base:
-                shown = ", ".join(f"{v:g}" for v in values)
-                needed = f"{law.name} needs at least {covariate.at_least} different ones"
-                problem = f"{name} has {counted(len(values), 'value')} ({shown}) and {needed}"
-                suggestion = "log runs at another value, or fit a law without it"
-                faults.append(Fault(None, name, shown, problem, suggestion, "too-few-values"))
+    for covariate in (c for name, c in law.measured.items() if name in frame):
+        # A base checkpoint has no replay share, and without D nobody knows which rows are of one.
+        unknown = covariate.name == "r" and "D" in law.covariates and "D" not in frame
+        adapted = frame.dropna(subset=["r"]) if unknown else rows
+        if not (percentages and covariate.name in law.shares):
+            faults += _check_covariate(adapted, covariate)
+        if purpose == "fit" and not only_base:
+            faults += _check_variation(rows, covariate, law)
     if purpose != "score" and not any(f.column in ("N", "D") for f in faults):
         faults += _check_tokens(frame, law, purpose)
     if with_loss and BASE_LOSS in law.covariates:
@@ -117,6 +106,12 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
     unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
     faults = [*unread.values(), *(f for f in faults if (f.row, f.column) not in unread)]
     return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
+
+
+def _usable(frame: pd.DataFrame, law: Law, purpose: Purpose) -> pd.Series:
+    """Mark the rows that a law describes, for a fit those of an adaptation that has begun."""
+    onset = [name for name in law.onset if name in frame]
+    return (frame[onset] != 0).any(axis=1) if onset and purpose == "fit" else ~base_rows(frame, law)
 
 
 def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
@@ -259,22 +254,10 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     """Find columns that are missing, or hold no numbers."""
     columns = [*([law.outcome.name] if with_loss else []), *law.measured, *law.levels]
     given = frame[[c for c in frame if c not in law.indicators]]
-    whole = {s: members for s, members in law.series.items() if not {*members} <= {*frame}}
-    faults = []
-    for series, members in law.series.items():
-        count = len(members)
-        suggestion = (
-            f"{law.name} needs {count}: `bayeslaw dynamics areas --nodes {count}` (Curves.runs(nodes={count})) computes them"
-        )
-        nodes = [str(c) for c in frame if re.fullmatch(rf"{series}_\d+", str(c))]
-        if not nodes:
-            problem = f"columns {members[0]} to {members[-1]} are missing"
-            faults.append(Fault(None, series, "", problem, suggestion, "missing-column"))
-        elif {*members} != {*nodes}:  # each number of nodes puts the changes of the rate together in another way
-            problem = f"there are {len(nodes)} columns {series}_1, {series}_2, …"
-            faults.append(Fault(None, series, "", problem, suggestion, "other-number-of-nodes"))
+    faults = list(_check_series(frame, law))
+    incomplete = {member for members in law.series.values() if not {*members} <= {*frame} for member in members}
     wanted = ", ".join([law.outcome.name] * with_loss + [*law.axes, *law.outcome.facts, *law.series, *law.levels])
-    missing = [c for c in columns if c not in frame and not any(c in members for members in whole.values())]
+    missing = [c for c in columns if c not in frame and c not in incomplete]
     missing = [c for c in missing if c != BASE_LOSS or "D" in frame]  # without D nobody knows which rows are base checkpoints
     areas = [c for c in missing if c.startswith(AREAS)]
     named = [c for c in missing if c != BASE_LOSS and c not in areas]
@@ -302,6 +285,18 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     return faults
 
 
+def _check_series(frame: pd.DataFrame, law: Law) -> Iterable[Fault]:
+    """Find series whose columns are missing, or are of another number of nodes than the law's."""
+    for series, members in law.series.items():
+        count = len(members)
+        way = f"{law.name} needs {count}: `bayeslaw dynamics areas --nodes {count}` (Curves.runs(nodes={count})) computes them"
+        nodes = [str(c) for c in frame if re.fullmatch(rf"{series}_\d+", str(c))]
+        if not nodes:
+            yield Fault(None, series, "", f"columns {members[0]} to {members[-1]} are missing", way, "missing-column")
+        elif {*members} != {*nodes}:  # each number of nodes puts the changes of the rate together in another way
+            yield Fault(None, series, "", f"there are {len(nodes)} columns {series}_1, {series}_2, …", way, "other-number-of-nodes")
+
+
 def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint: str) -> Iterable[Fault]:
     values = frame[column].map(exact, na_action="ignore")
     for row in frame.index[~values.isin(known)]:
@@ -310,6 +305,16 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint:
         problem = f"{column} {value!r} is not among {names}" if value else f"{column} is missing"
         code = "unknown-level" if value else "missing-value"
         yield Fault(int(row), column, value, problem, f"the law has parameters for those only{hint}", code)
+
+
+def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Iterable[Fault]:
+    """Find a covariate with fewer different values than a fit of the law needs."""
+    name, values = covariate.name, frame[covariate.name].dropna().unique()
+    if 0 < len(values) < covariate.at_least:
+        shown = ", ".join(f"{v:g}" for v in values)
+        needed = f"{law.name} needs at least {covariate.at_least} different ones"
+        problem = f"{name} has {counted(len(values), 'value')} ({shown}) and {needed}"
+        yield Fault(None, name, shown, problem, "log runs at another value, or fit a law without it", "too-few-values")
 
 
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
@@ -473,6 +478,13 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name) -> list[Fault]:
     large = (loss > most) & np.isfinite(loss)
     way = f"take the logarithm of every perplexity, also of those below {most:.3g}; if the model had diverged, {LEAVE_OUT}"
     return faults + list(cell_faults(frame, "loss", large, problem, way, "loss-too-large"))
+
+
+def _check_measured(frame: pd.DataFrame, law: Law, column: str) -> list[Fault]:
+    """List impossible outcomes of a law; `column` is that of the file from which they were read."""
+    if law.outcome.name not in frame:
+        return []
+    return check_loss(frame, column) if law.outcome.is_loss else check_outcome(frame, law.outcome, column)
 
 
 def _read_from(runs: Runs, name: str) -> str:

@@ -72,6 +72,7 @@ def test_paths_laws_conditions_columns_and_probabilities() -> None:
         ("not-a-text", "such as 'ptpp <= 31'", lambda: api.read_runs(table, 31)),
         ("not-a-text", "name of a column", lambda: api.fit(law, table, noise_by=3)),
         ("not-a-mapping", "by what we call them", lambda: api.read_runs(table, columns=["N"])),
+        ("unknown-option", "fit, score, forecast", lambda: api.data.check(table, law, purpose="training")),
         ("not-a-mapping", "by what we call them", lambda: api.import_runs("runs.csv", columns="loss=val_loss")),
         ("not-a-path", "A log is named by the path of a file, not by a DataFrame", lambda: api.import_runs(AT)),
         ("not-a-path", "not by a int", lambda: api.import_runs(3)),
