@@ -234,6 +234,7 @@ def read_curves(
     else:
         notes += _uneven_batches(curves)
     long = _long(frame, columns)
+    of_runs = {str(name): rows for name, rows in long.groupby("run", sort=False)}
     schedules, starts, parts = dict[str, Schedule](), dict[str, Point | None](), []
     for name, curve in curves.items():  # parents come first
         start = None if curve.phase == "pretrain" else OPEN
@@ -242,7 +243,7 @@ def read_curves(
             start = _state(parent, schedules[parent.run], curve.parent_step, starts[parent.run], memory, power)
         schedules[name], assumed = _schedule(curve, curves, start)
         starts[name] = start
-        rows = long[long["run"] == name]
+        rows = of_runs.get(name, long[:0])
         at = rows["step"].to_numpy().astype(np.int64)
         areas, _ = trace(schedules[name], at, start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)
         parts.append(areas.drop(columns="step").set_index(rows.index))
