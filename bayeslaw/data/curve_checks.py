@@ -140,8 +140,8 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
     if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
         problem, suggestion = "column {} holds no numbers", "numbers are needed there"
         raise TableError([Fault(None, c, "", problem.format(c), suggestion, "column-without-numbers") for c in words], name)
-    sound = frame[frame["run"].notna() & frame["step"].notna() & (frame["step"] >= 0)]
-    sound = sound[sound["step"] == sound["step"].round()]
+    step = frame["step"]
+    sound = frame[frame["run"].notna() & (step >= 0) & (step < np.inf) & (step == step.round())]
     repeated = list(_check_order(sound))
     rows = {f.row for f in repeated}  # such a row has another row's rate only because it has its step
     return sound, [*_check_cells(frame), *repeated, *_check_one_rate(sound, rows)]

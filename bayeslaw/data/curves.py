@@ -280,7 +280,8 @@ def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
 
 def _with_own_steps(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the table with steps, and steps of parents, that count from each run's own start and not from its ancestors'."""
-    if "parent" not in frame or any(c in frame and frame[c].dtype.kind not in "fiu" for c in ("step", "parent_step")):
+    numbers = [frame[c].dtype.kind in "fiu" for c in ("step", "parent_step") if c in frame]
+    if "parent" not in frame or "step" not in frame or not all(numbers):
         return frame  # what is wrong with it is found later
     of_runs = frame.groupby("run", sort=False)
     parents, last = of_runs["parent"].first().dropna(), of_runs["step"].max()

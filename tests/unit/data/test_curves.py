@@ -334,6 +334,7 @@ def test_losses_are_read_from_the_columns_asked_for() -> None:
         (1, "step", -1.0, "negative-step"),
         (3, "step", np.nan, "missing-step"),
         (61, "step", 2e13, "step-too-large"),
+        (61, "step", np.inf, "step-too-large"),
         (3, "run", None, "missing-run"),
         (3, "loss", -1.0, "loss-not-positive"),
         (3, "loss", 20.0, "loss-too-large"),
@@ -438,6 +439,11 @@ def test_steps_that_go_on_from_those_of_the_parent_are_read_if_asked() -> None:
     expected, read = read_curves(family()), read_curves(table, steps="continued")
     pd.testing.assert_frame_equal(read.frame, expected.frame)
     assert read.notes == expected.notes
+
+
+def test_steps_that_go_on_cannot_be_those_of_a_table_without_steps() -> None:
+    with fails("missing-column", "step"):
+        read_curves(family().drop(columns="step"), steps="continued")
 
 
 def test_steps_that_seem_to_go_on_from_those_of_the_parent_are_refused() -> None:
