@@ -134,8 +134,8 @@ class Runs:
         if condition is None:
             return self
         frame = where(self.frame, condition, self.originals)
-        # A line break inside would end the condition of a command.
-        text = " ".join(condition.split())
+        # A line break inside would end the condition of a command; blanks stay, which may be those of a run's name.
+        text = re.sub(r"\s*[\r\n]\s*", " ", condition.strip())
         sources = tuple(replace(s, where=f"({s.where}) and ({text})" if s.where else text) for s in self.sources)
         return replace(self, frame=frame, sources=sources)
 

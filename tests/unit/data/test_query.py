@@ -204,3 +204,11 @@ def test_a_number_is_never_a_column() -> None:
     wide["1e9"], wide["3e6"] = [0.0, 9e9, 0.0, 9e9], 0.0
     assert list(where(wide, "N < 1e9").index) == [1, 2, 3, 4]
     assert list(where(wide, "N >= 3e6").index) == [3, 4]
+
+
+def test_a_condition_on_record_is_one_line_and_chooses_the_same_rows() -> None:
+    table = pd.DataFrame({"N": [1e8, 2e8], "loss": [3.0, 2.9], "run": ["a  b", "a b"]})
+    runs = read_runs(table)
+    chosen = runs.where(" (run == 'a  b'\n  and N > 0) ")
+    assert chosen.sources[0].where == "(run == 'a  b' and N > 0)"
+    assert runs.where(chosen.sources[0].where).frame.equals(chosen.frame)
