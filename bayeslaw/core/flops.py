@@ -52,13 +52,14 @@ class Stage:
 Stages = str | Sequence[Stage]
 
 
-def _check_positive(name: str, values: ArrayLike, unit: str = "") -> None:
-    """Refuse what is no number, or not positive and finite; the error has the first such value."""
+def _positive(name: str, values: ArrayLike, unit: str = "") -> Array:
+    """Return values as floats, and refuse what is no number, or not positive and finite; the error has the first such value."""
     given = np.atleast_1d(np.asarray(values))
     wrong = given if given.dtype.kind not in "fiu" else given[~(np.isfinite(given) & (given > 0))]
     if wrong.size:
         value = f"{wrong[0]:g}" if given.dtype.kind in "fiu" else repr(str(wrong.flat[0]))
         raise BayeslawError(f"{name} must be positive and finite, not {value}{unit}.", code="not-positive")
+    return np.asarray(values, dtype=np.float64)
 
 
 def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.0) -> float:
@@ -77,8 +78,8 @@ def stage_flops(N: float, D: float, trainable: float = 1.0, backward: float = 1.
     >>> bool(np.isclose(bayeslaw.core.stage_flops(1e9, 1e10, trainable=0.5), 5e19))
     True
     """
-    _check_positive("N", N)
-    _check_positive("D", D)
+    _positive("N", N)
+    _positive("D", D)
     return N * D * Stage(D, trainable, backward).flops
 
 
@@ -96,9 +97,7 @@ def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> Array:
     >>> print(f"{bayeslaw.core.life_flops(7e9, 1.24e12, served=2e12):.4g}")
     8.008e+22
     """
-    n, d, tokens = (np.asarray(value, dtype=np.float64) for value in (N, D, served))
-    for name, values in (("N", n), ("D", d)):
-        _check_positive(name, values)
+    n, d, tokens = _positive("N", N), _positive("D", D), np.asarray(served, dtype=np.float64)
     if not (tokens >= 0).all():
         raise BayeslawError(f"Served tokens must be 0 or more, not {tokens.min():g}.", code="negative-amount")
     return np.asarray(FLOPS * n * d + SERVED * n * tokens)
@@ -118,8 +117,7 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> A
     >>> float(bayeslaw.core.device_hours(3.6e18, peak=1e15, utilisation=0.5))
     2.0
     """
-    peaks, share = np.asarray(peak, dtype=np.float64), np.asarray(utilisation, dtype=np.float64)
-    _check_positive("A device's peak", peak, " FLOP/s")
+    peaks, share = _positive("A device's peak", peak, " FLOP/s"), np.asarray(utilisation, dtype=np.float64)
     if not ((share > 0) & (share <= 1)).all():
         wrong = float(share[~((share > 0) & (share <= 1))].flat[0])
         hint = f": is it a percentage? Write {wrong / 100:g}" if 1 < wrong <= 100 else ""

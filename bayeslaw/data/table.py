@@ -297,17 +297,8 @@ def read_table(
         raise BayeslawError(f"{name} can't be read: a text in it is not UTF-8 ({error.reason}).", code="unreadable-table") from None
     if unread and strict:
         raise TableError(unread, name)
-    if of_base := in_units.get(BASE_LOSS):
-        frame = _base_in_unit(frame, renamed[BASE_LOSS], of_base, in_units.get("loss") or unit_of(frame, name), name)
-        conversions.append(f"base_loss = {renamed[BASE_LOSS]}, in {of_base}")
-    if of_loss := in_units.get("loss"):
-        frame, conversion = _in_unit(frame, renamed, of_loss, name)
-        likewise = of_loss == PERPLEXITY and BASE_LOSS in frame and not of_base
-        conversions.append(f"{conversion}, and base_loss likewise" if likewise else conversion)
-        if of_loss == PERPLEXITY and "loss_se" in frame:
-            conversions.append(
-                f"loss_se = {renamed.get('loss_se', 'loss_se')} / {renamed['loss']}: errors are in the losses' own unit"
-            )
+    frame, of_losses = _in_units(frame, renamed, in_units, name)
+    conversions += of_losses
     unit_of(frame, name)
     originals = {their: _numbers(raw[their]) if frame[ours].dtype.kind in "fiu" else frame[ours] for ours, their in renamed.items()}
     for ours, text, computed in _computed(frame):
@@ -485,6 +476,24 @@ def _given(
         given[column] = (ours, factor * scale)
         in_units |= {ours: of} if of else {}
     return given, in_units
+
+
+def _in_units(
+    frame: pd.DataFrame, renamed: Mapping[str, str], in_units: Mapping[str, str], name: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table with losses and base losses in the units that the user gives, and the conversions."""
+    conversions = list[str]()
+    if of_base := in_units.get(BASE_LOSS):
+        frame = _base_in_unit(frame, renamed[BASE_LOSS], of_base, in_units.get("loss") or unit_of(frame, name), name)
+        conversions.append(f"base_loss = {renamed[BASE_LOSS]}, in {of_base}")
+    if of_loss := in_units.get("loss"):
+        frame, conversion = _in_unit(frame, renamed, of_loss, name)
+        likewise = of_loss == PERPLEXITY and BASE_LOSS in frame and not of_base
+        conversions.append(f"{conversion}, and base_loss likewise" if likewise else conversion)
+        if of_loss == PERPLEXITY and "loss_se" in frame:
+            errors = renamed.get("loss_se", "loss_se")
+            conversions.append(f"loss_se = {errors} / {renamed['loss']}: errors are in the losses' own unit")
+    return frame, conversions
 
 
 def _in_unit(frame: pd.DataFrame, renamed: Mapping[str, str], of: str, name: str) -> tuple[pd.DataFrame, str]:

@@ -20,6 +20,10 @@ def test_flops_and_hours_of_a_whole_life_by_hand() -> None:
     assert float(device_hours(3.6e18, 1e15, 0.5)) == pytest.approx(2.0)
     with fails("not-positive", "N"):
         life_flops(0.0, 1e9)
+    with fails("not-positive", "N", "'7B'"):
+        life_flops("7B", 1e9)
+    with fails("not-positive", "'1 PFLOP/s'"):
+        device_hours(1e20, "1 PFLOP/s", 0.5)
     with fails("negative-amount", "-1"):
         life_flops(1e9, 1e9, -1.0)
     with fails("not-a-share", "50", "0.5"):
