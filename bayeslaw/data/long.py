@@ -36,6 +36,7 @@ def to_long(
     >>> bayeslaw.data.to_long(wide, ["web_loss", "code_loss"])[["run", "domain", "loss"]].to_numpy().tolist()
     [['a web', 'web', 3.1], ['a code', 'code', 1.4]]
     """
+    losses = [losses] if isinstance(losses, str) else losses
     named = losses if isinstance(losses, Mapping) else {_domain(column): column for column in losses}
     pairs = {str(domain): column for domain, column in named.items()}
     if len(pairs) < LEAST or len({*pairs.values()}) < len(losses):

@@ -66,6 +66,8 @@ def assumptions(text: str) -> list[str]:
 
 
 def _parts(text: str) -> list[str]:
+    if not isinstance(text, str):
+        raise BayeslawError(f"A schedule is a text such as {EXAMPLES}, not a {type(text).__name__}.", code="not-a-text")
     return [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
 
 

@@ -288,6 +288,9 @@ class Law:
         if missing := [k for k in self.covariates if k not in covariates]:
             problem = f"{self.name} needs {', '.join(self.covariates)}; give {', '.join(missing)} too."
             raise BayeslawError(problem, code="missing-covariate")
+        if missing := [k for k in self.parameters if k not in draws]:
+            problem = f"{self.name} has the parameters {', '.join(self.parameters)}; give draws of {', '.join(missing)} too."
+            raise BayeslawError(problem, code="missing-parameter")
         at = {k: np.atleast_1d(np.asarray(covariates[k], dtype=np.float64)) for k in self.covariates}
         loss = self.evaluate({**at, **{k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}})
         settings = np.broadcast_shapes(*(values.shape for values in at.values()))

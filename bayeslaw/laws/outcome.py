@@ -10,6 +10,7 @@ count      shares of counted items, 0 to 1   logit of the expected share; the it
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -103,7 +104,7 @@ class Outcome:
 
     def renamed(self, text: str) -> str:
         """Return a text about losses with the outcome's name in place of theirs."""
-        return text.replace("losses", self.plural).replace("loss", self.name)
+        return re.sub("losses|loss", lambda word: self.plural if word[0] == "losses" else self.name, text)
 
     def in_unit(self, unit: str) -> str:
         """Its plural with a unit: 'losses in nats/token', or 'accuracies' where there is none."""

@@ -54,6 +54,7 @@ def test_outcomes_have_words(kind: str) -> None:
     outcome = law(kind).outcome
     assert (outcome.name, outcome.plural) == (NAMES[kind], PLURALS[kind])
     assert outcome.renamed("a loss of losses") == f"a {outcome.name} of {outcome.plural}"
+    assert Outcome("excess_loss", kind="real").renamed("a loss of losses") == "a excess_loss of excess_losses"
     assert outcome.error == f"{outcome.name}_se"
     assert outcome.relative == (kind == "positive")
     assert not outcome.is_loss
