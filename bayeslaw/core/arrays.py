@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+
+
+def holds_numbers(values: Any) -> bool:
+    """Whether an array or a column holds numbers, which truth values are not."""
+    return values.dtype.kind in "fiu"
 
 
 def sums_by(values: Array, code: Index) -> Array:

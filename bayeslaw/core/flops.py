@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
@@ -55,9 +55,9 @@ Stages = str | Sequence[Stage]
 def _positive(name: str, values: ArrayLike, unit: str = "") -> Array:
     """Return values as floats, and refuse what is no number, or not positive and finite; the error has the first such value."""
     given = np.atleast_1d(np.asarray(values))
-    wrong = given if given.dtype.kind not in "fiu" else given[~(np.isfinite(given) & (given > 0))]
+    wrong = given if not holds_numbers(given) else given[~(np.isfinite(given) & (given > 0))]
     if wrong.size:
-        value = f"{wrong[0]:g}" if given.dtype.kind in "fiu" else repr(str(wrong.flat[0]))
+        value = f"{wrong[0]:g}" if holds_numbers(given) else repr(str(wrong.flat[0]))
         raise BayeslawError(f"{name} must be positive and finite, not {value}{unit}.", code="not-positive")
     return np.asarray(values, dtype=np.float64)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 
 NATS = "nats/token"
@@ -203,7 +203,7 @@ def _column(frame: pd.DataFrame, column: str, value: float | str | None, name: s
     value = column if value is None else value
     if isinstance(value, str) and value in frame:
         cells = frame[value]
-        if cells.dtype.kind not in "fiu":
+        if not holds_numbers(cells):
             raise BayeslawError(f"{name}: column {value!r} holds no numbers.", code="not-numbers")
         values = cells.to_numpy(dtype=np.float64)
         if (bad := np.flatnonzero(~(np.isfinite(values) & (values > 0)))).size:

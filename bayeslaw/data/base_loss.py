@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import Fault
 
 BASE_LOSS = "base_loss"
@@ -33,7 +34,7 @@ def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
     """
     if not {"D", "loss"} <= set(frame) or not {"checkpoint", "ptpp"} & set(frame) or not (base := frame["D"] == 0).any():
         return frame
-    if BASE_LOSS in frame and (frame[BASE_LOSS].dtype.kind not in "fiu" or frame[BASE_LOSS].notna().all()):
+    if BASE_LOSS in frame and (not holds_numbers(frame[BASE_LOSS]) or frame[BASE_LOSS].notna().all()):
         return frame
     found = frame["loss"].where(base).groupby(_checkpoints(frame)).transform("mean")
     return frame.assign(**{BASE_LOSS: frame[BASE_LOSS].fillna(found) if BASE_LOSS in frame else found})
@@ -49,7 +50,7 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
     of_source : bool
         Whether the losses are of the source domain, which adaptation hardly lowers.
     """
-    if any(name not in frame or frame[name].dtype.kind not in "fiu" for name in ("D", "loss", BASE_LOSS)):
+    if any(name not in frame or not holds_numbers(frame[name]) for name in ("D", "loss", BASE_LOSS)):
         return
     base, loss = frame[BASE_LOSS], frame["loss"]
     known = np.isfinite(base) & (base > 0) & np.isfinite(loss) & (loss > 0)

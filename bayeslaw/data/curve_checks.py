@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
@@ -137,7 +137,7 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
         raise TableError(
             [Fault(None, c, "", problem.format(c), how[c] + did_you_mean(c, given), "missing-column") for c in missing], name
         )
-    if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and frame[c].dtype.kind not in "fiu"]:
+    if words := [c for c in ("step", "lr", "parent_step", "batch") if c in frame and not holds_numbers(frame[c])]:
         problem, suggestion = "column {} holds no numbers", "numbers are needed there"
         raise TableError([Fault(None, c, "", problem.format(c), suggestion, "column-without-numbers") for c in words], name)
     step = frame["step"]
@@ -183,7 +183,7 @@ def _check_losses(frame: pd.DataFrame, columns: Mapping[str, str]) -> Iterable[F
     """Find impossible losses; some may be missing, but not all."""
     looked_at = False
     for column in columns:
-        if frame[column].dtype.kind not in "fiu":
+        if not holds_numbers(frame[column]):
             problem = f"column {column} holds no numbers"
             yield Fault(None, column, "", problem, "losses are in nats/token", "column-without-numbers")
             looked_at = True

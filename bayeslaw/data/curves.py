@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
 from bayeslaw.core.text import listed
 from bayeslaw.data.curve_checks import Curve, checked, loss_columns
-from bayeslaw.data.table import Runs, read_table
+from bayeslaw.data.table import Runs, numbered, read_table
 from bayeslaw.schedules.areas import OPEN, POWER, Phase, Point, trace
 from bayeslaw.schedules.changes import nodes as all_changes
 from bayeslaw.schedules.schedule import MEMORY, Schedule, joined, logged
@@ -280,7 +281,7 @@ def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:
 
 def _with_own_steps(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the table with steps, and steps of parents, that count from each run's own start and not from its ancestors'."""
-    numbers = [frame[c].dtype.kind in "fiu" for c in ("step", "parent_step") if c in frame]
+    numbers = [holds_numbers(frame[c]) for c in ("step", "parent_step") if c in frame]
     if "parent" not in frame or "step" not in frame or not all(numbers):
         return frame  # what is wrong with it is found later
     of_runs = frame.groupby("run", sort=False)
@@ -379,6 +380,4 @@ def _arranged(long: pd.DataFrame, areas: pd.DataFrame, curves: Mapping[str, Curv
     rest = [c for c in long if c not in (*first, *areas)]
     own = pd.DataFrame({c: long["run"].map({n: getattr(k, c) for n, k in curves.items()}) for c in ("phase", "parent")})
     after = long["run"].map({n: k.parent_step for n, k in curves.items() if k.parent is not None}).astype(np.float64)
-    whole = pd.concat([long.assign(**own, parent_step=after)[[*first, *rest]], areas], axis=1)
-    whole.index = pd.RangeIndex(1, len(whole) + 1, name="row")
-    return whole
+    return numbered(pd.concat([long.assign(**own, parent_step=after)[[*first, *rest]], areas], axis=1))

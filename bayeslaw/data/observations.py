@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import counted, exact
 from bayeslaw.core.units import NATS
@@ -341,7 +341,7 @@ def clock_column(frame: pd.DataFrame, law: Law) -> str:
     Settings of forecasts always have the covariates of the law.
     """
     for column in _clocks(law):
-        if column in frame and frame[column].dtype.kind in "fiu" and frame[column].notna().any():
+        if column in frame and holds_numbers(frame[column]) and frame[column].notna().any():
             return column
     raise BayeslawError(
         "Noise with an OU run effect is correlated along a run: the table needs a column `step` (or D) that says when each row was "
@@ -367,7 +367,7 @@ def moments_of_runs(frame: pd.DataFrame, law: Law) -> Index:
 
 def clock_of(frame: pd.DataFrame, column: str) -> Array:
     """Return the step (or D) at which each row was logged, array (n,)."""
-    if column not in frame or frame[column].dtype.kind not in "fiu":
+    if column not in frame or not holds_numbers(frame[column]):
         message = f"The noise is correlated along {column}: rows that share a run need that column, in numbers."
         raise BayeslawError(message, code="missing-clock")
     clock = frame[column].to_numpy(dtype=np.float64)

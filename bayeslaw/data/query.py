@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import label_text, listed
 from bayeslaw.data.columns import did_you_mean, resolve
@@ -184,7 +185,7 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
 def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
     """Return a sum, difference, product or quotient of numbers or columns of numbers."""
     for side in (left, right):
-        if isinstance(side, (str, bool, list)) or (isinstance(side, pd.Series) and side.dtype.kind not in "fiu"):
+        if isinstance(side, (str, bool, list)) or (isinstance(side, pd.Series) and not holds_numbers(side)):
             raise BayeslawError(f"{text!r} computes with values that are not numbers; {_HELP}.", code="not-comparable")
     try:
         return _COMPUTE[type(op)](left, right)

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core import html
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
@@ -300,7 +301,7 @@ def read_table(
     frame, of_losses = _in_units(frame, renamed, in_units, name)
     conversions += of_losses
     unit_of(frame, name)
-    originals = {their: _numbers(raw[their]) if frame[ours].dtype.kind in "fiu" else frame[ours] for ours, their in renamed.items()}
+    originals = {their: _numbers(raw[their]) if holds_numbers(frame[ours]) else frame[ours] for ours, their in renamed.items()}
     for ours, text, computed in _computed(frame):
         if ours not in frame:
             frame = frame.assign(**{ours: computed})
@@ -314,7 +315,7 @@ def read_table(
 
 def _computed(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
     """Yield what others of a table's columns make of a column: its name, from what it is computed, and its values."""
-    known = {c for c in ("D", "N", "atpp", "ptpp", "pretrain_tokens") if c in frame and frame[c].dtype.kind in "fiu"}
+    known = {c for c in ("D", "N", "atpp", "ptpp", "pretrain_tokens") if c in frame and holds_numbers(frame[c])}
     if {"atpp", "N"} <= known and ("D" not in frame or "D" in known):
         yield "D", "atpp x N", frame["atpp"] * frame["N"]
     if {"pretrain_tokens", "N"} <= known and ("ptpp" not in frame or "ptpp" in known):
@@ -340,10 +341,15 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
         raise BayeslawError(f"{problem}: choose one, such as frame.droplevel(0, axis=1).", code="levels-of-columns")
     if levels := [n for n in frame.index.names if n not in (None, "row", *frame.columns)]:
         frame = frame.reset_index(level=levels)
-    frame = frame.set_axis([str(c) for c in frame.columns], axis=1).set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
+    frame = numbered(frame.set_axis([str(c) for c in frame.columns], axis=1))
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.", code="no-rows")
     return frame, name
+
+
+def numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose rows are counted from 1, as those of a file below its header."""
+    return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -528,7 +534,7 @@ def _check_perplexities(values: pd.Series, column: str, name: str) -> None:
 
 def _numbers(cells: pd.Series) -> pd.Series:
     """Return cells as floats, nan where a cell holds no number; whole numbers too large for a float are infinite."""
-    if cells.dtype.kind in "fiu":
+    if holds_numbers(cells):
         return cells.astype(np.float64)
 
     def number(cell: object) -> float:
@@ -555,9 +561,9 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             faults += broken
             continue
         values = _numbers(cells)
-        if column in known and cells.dtype.kind not in "fiu":  # True is a number to Python, but no loss
+        if column in known and not holds_numbers(cells):  # True is a number to Python, but no loss
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
-        if column in AMOUNTS and cells.dtype.kind not in "fiu":
+        if column in AMOUNTS and not holds_numbers(cells):
             digits, factors = zip(*(amount(str(column), cell) for cell in cells), strict=True) if len(cells) else ((), ())
             written = _numbers(pd.Series(digits, index=cells.index, dtype=object)) * np.array(factors, dtype=np.float64)
             values = values.fillna(written)
@@ -606,7 +612,7 @@ def data_sha256(frame: pd.DataFrame, columns: Sequence[str]) -> str:
     for column in columns:
         digest.update(column.encode())
         values = frame[column]
-        if values.dtype.kind in "fiu":
+        if holds_numbers(values):
             digest.update(np.ascontiguousarray(values.to_numpy(dtype=np.float64)).tobytes())
         else:
             digest.update("\x00".join(map(str, values)).encode())

@@ -6,6 +6,7 @@ from collections.abc import Container
 
 import pandas as pd
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, row_ranges
 from bayeslaw.core.units import RATIOS, check_unit, per, unit_of
 from bayeslaw.laws.law import Law
@@ -142,5 +143,5 @@ def _column(frame: pd.DataFrame, covariates: Container[str]) -> str:
     """Return the column that says how long the tokens of losses per token are, '' where there is none or it makes no difference."""
     if LOSS not in frame or per(unit_of(frame)) != "token":
         return ""
-    numbers = (c for c in RATIOS.values() if c in frame and c not in covariates and frame[c].dtype.kind in "fiu")
+    numbers = (c for c in RATIOS.values() if c in frame and c not in covariates and holds_numbers(frame[c]))
     return next((c for c in numbers if frame[c].notna().any() and (frame[c].dropna() > 0).all()), "")

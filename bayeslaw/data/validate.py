@@ -15,6 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, row_ranges, shortened
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
@@ -279,7 +280,7 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
             if c == BASE_LOSS:
                 suggestion = f"{law.name} starts at the measured loss of the base checkpoint: {MEASURE}"
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
-        elif c in frame and c not in law.levels and frame[c].dtype.kind not in "fiu":
+        elif c in frame and c not in law.levels and not holds_numbers(frame[c]):
             problem, suggestion = f"column {c} holds no numbers", f"{law.name} needs them there"
             faults.append(Fault(None, c, "", problem, suggestion, "column-without-numbers"))
     return faults
@@ -341,7 +342,7 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
     below, above = values < low, values > high
     asked = above if name == "r" else below & (values > 0)
     if name == "ptpp":
-        per_parameter = values / (frame["N"] if "N" in frame and frame["N"].dtype.kind in "fiu" else np.nan)
+        per_parameter = values / (frame["N"] if "N" in frame and holds_numbers(frame["N"]) else np.nan)
         tokens = above & (per_parameter >= low) & (per_parameter <= high)
         faults += cell_faults(frame, name, tokens, f"{outside}: is it the number of tokens?", "divide by N", code)
         above &= ~tokens
@@ -503,7 +504,7 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
         Of the file, from which it was read; by default that of its name.
     """
     name, values, remove = outcome.name, frame[outcome.name], "correct it or remove the row"
-    if values.dtype.kind not in "fiu":
+    if not holds_numbers(values):
         return []  # the column is reported as one without numbers
     faults = list(cell_faults(frame, name, values.isna(), f"{name} is missing or not a number", remove, "missing-value"))
     faults += cell_faults(frame, name, np.isinf(values), f"{name} is infinite", remove, "infinite-value")
@@ -523,7 +524,7 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
         question += f", or read it so: --column {shlex.quote(f'{name}={text}')} (columns={{{name!r}: {text!r}}})"
     faults += cell_faults(frame, name, percent, outside, question, "percent")
     faults += cell_faults(frame, name, wrong & ~percent, outside, remove, "out-of-bounds")
-    if outcome.kind == "count" and outcome.items in frame and frame[outcome.items].dtype.kind in "fiu":
+    if outcome.kind == "count" and outcome.items in frame and holds_numbers(frame[outcome.items]):
         faults += _check_items(frame, outcome, wrong)
     if outcome.error not in frame:
         return faults
@@ -551,7 +552,7 @@ def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]
         Of the outcomes and their errors, for the texts; may be empty.
     """
     column, name, error, of = outcome.error, outcome.name, frame[outcome.error], f" in {unit}" if unit else ""
-    if error.dtype.kind not in "fiu":
+    if not holds_numbers(error):
         problem, suggestion = f"column {column} holds no numbers", f"give standard errors{of}"
         return [Fault(None, column, "", problem, suggestion, "column-without-numbers")]
     missing, negative = f"{column} is missing or not finite", f"{column} {{value}} is negative"
@@ -636,7 +637,7 @@ def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
     base = (frame[list(law.onset)] == 0).all(axis=1) if set(law.onset) <= set(frame) else pd.Series(False, index=frame.index)
     for name in sorted(law.idle_at_base & set(frame)):
         empty = base & frame[name].isna()
-        if empty.any() and frame[name].dtype.kind in "fiu":
+        if empty.any() and holds_numbers(frame[name]):
             others = frame.loc[~base, name].median()
             low, high = law.covariates[name].support
             frame = frame.assign(**{name: frame[name].mask(empty, others if np.isfinite(others) else min(max(low, 0.5), high))})

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import Fault, shortened
 
 COUNTS = ("step", "N", "D", "U", "P", "batch", "parent_step", "flops", "seed")  # whole numbers: "1,234" can only be 1234
@@ -30,7 +31,7 @@ def numbers(
     decimal, thousands : str, optional
         The decimal sign and the separator of thousands; by default the usual ones, and then a cell must be unambiguous.
     """
-    if cells.dtype.kind in "fiu":
+    if holds_numbers(cells):
         return cells.astype(np.float64).replace(-np.inf, np.inf), [], 0
     if cells.dtype.kind == "b":
         booleans = [_no_number(int(row), ours, str(cell)) for row, cell in zip(cells.index, cells, strict=True)]

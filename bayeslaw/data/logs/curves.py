@@ -9,7 +9,7 @@ from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.text import listed
 from bayeslaw.data.curve_checks import Curve
 from bayeslaw.data.curves import Curves
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Runs, numbered
 from bayeslaw.schedules.areas import POWER, Phase, Point, trace
 from bayeslaw.schedules.schedule import MEMORY, Schedule
 
@@ -72,5 +72,4 @@ def log_curves(
     curve = Curve(name, phase, rates["step"].to_numpy(np.float64), rates["lr"].to_numpy(np.float64))
     of_run = rows.drop(columns=[c for c in areas if c in rows and c != "step"])
     whole = of_run.assign(**{str(c): areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
-    whole.index = pd.RangeIndex(1, len(whole) + 1, name="row")
-    return Curves(whole, log.name, memory, power, log.conversions, 0.0, {name: curve}, {name: schedule}, {name: start})
+    return Curves(numbered(whole), log.name, memory, power, log.conversions, 0.0, {name: curve}, {name: schedule}, {name: start})

@@ -15,7 +15,7 @@ from bayeslaw.data.columns import our_name
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.log import Log
 from bayeslaw.data.logs.text import decoded
-from bayeslaw.data.table import json_object
+from bayeslaw.data.table import json_object, numbered
 
 HALF = re.compile("[\ud800-\udfff]")  # lone surrogates: JSON can hold them, and no encoding can
 CHECKPOINT = re.compile(r"^checkpoint-\d+$")
@@ -96,9 +96,7 @@ def _frame(rows: list[Any], name: str) -> pd.DataFrame:
         raise TableError(faults, name)
     if not (columns := list(dict.fromkeys(key for row in flat for key in row))):
         raise BayeslawError(f"{name} logs nothing.", code="no-rows")
-    frame = pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns})
-    frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
-    return frame
+    return numbered(pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns}))
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted
 from bayeslaw.data.logs.log import Log, with_settings
+from bayeslaw.data.table import numbered
 
 _MAGIC = b"SQLite format 3\0"
 _LARGEST = 1.7976931348623157e308  # an infinite value in the database
@@ -85,8 +86,7 @@ def _frame(run: _Run) -> pd.DataFrame:
     wide = long.pivot_table("value", ["time", "step", "again"], "name", aggfunc="last")
     wide = wide.reset_index(["time", "again"], drop=True).reset_index().astype(np.float64)
     wide.columns.name = None
-    wide.index = pd.RangeIndex(1, len(wide) + 1, name="row")
-    return wide
+    return numbered(wide)
 
 
 def _folders(path: Path) -> Iterator[Path]:

@@ -18,7 +18,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, our_name
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
-from bayeslaw.data.table import read_parquet
+from bayeslaw.data.table import numbered, read_parquet
 
 DELIMITERS = (",", "\t", ";")
 PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
@@ -93,8 +93,7 @@ def _table(path: Path, name: str, delimiter: str | None) -> tuple[pd.DataFrame, 
     cells[cells == ""] = None
     keep, notes = _unique_columns(header, cells, name)
     frame = pd.DataFrame(cells[:, keep], columns=[header[i] for i in keep], dtype=object)
-    frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
-    return frame, notes
+    return numbered(frame), notes
 
 
 def _parquet(path: Path, name: str) -> tuple[pd.DataFrame, list[str]]:
@@ -106,7 +105,7 @@ def _parquet(path: Path, name: str) -> tuple[pd.DataFrame, list[str]]:
     if not len(frame) or not len(frame.columns):
         raise BayeslawError(f"{name} has no rows.", code="no-rows")
     frame = frame.rename(columns=str).astype(object)
-    return frame.where(frame.notna(), None).set_axis(pd.RangeIndex(1, len(frame) + 1, name="row")), []
+    return numbered(frame.where(frame.notna(), None)), []
 
 
 def _of_scalars(frame: pd.DataFrame, path: Path, name: str, given: Collection[str]) -> Log | None:
