@@ -369,17 +369,14 @@ def _check_tuning(tuning: Mapping[str, str], let: Mapping[str, Expression], cova
 
 def _parameters(name: str, table: Any, mixture: Mixture) -> dict[str, Parameter]:
     """Return the parameter of a section, or those for the shares of a mixture."""
-    parameter, on = _parameter(name, table, mixture), table["prior"].get("on")
-    if name not in mixture.over:
-        return {name: parameter}
-    if on is None:
-        return mixture.members(parameter)
-    return {
-        key: replace(
-            p, prior=replace(p.prior, on=mixture.expression(on, f"parameters.{name}", "prior", key.removeprefix(f"{name}_")))
-        )
-        for key, p in mixture.members(parameter).items()
+    parameter, over = _parameter(name, table), name in mixture.over
+    members = mixture.members(parameter) if over else {name: parameter}
+    if (on := table["prior"].get("on")) is None:
+        return members
+    of = {
+        key: mixture.expression(on, f"parameters.{name}", "prior", key.removeprefix(f"{name}_") if over else "") for key in members
     }
+    return {key: replace(p, prior=replace(p.prior, on=of[key])) for key, p in members.items()}
 
 
 def _covariate(name: str, table: Any) -> Covariate:
@@ -500,7 +497,8 @@ def _check_totals(formula: Mapping[str, Expression], let: Mapping[str, Expressio
         raise LocatedError(f"series must have equally many nodes ({shown}).", "covariates", min(series), code="unequal-series")
 
 
-def _parameter(name: str, table: Any, mixture: Mixture) -> Parameter:
+def _parameter(name: str, table: Any) -> Parameter:
+    """Return the parameter of a section, whose prior has no `on` yet."""
     section = f"parameters.{name}"
     if not isinstance(table, dict):
         message = f"parameter {name} must be a table with meaning and prior."
@@ -514,12 +512,7 @@ def _parameter(name: str, table: Any, mixture: Mixture) -> Parameter:
         message = f'parameter {name} has no prior; give one such as {{ dist = "LogNormal", mu = 0, sigma = 1 }}.'
         raise LocatedError(message, "parameters", name, code="missing-prior")
     try:
-        numbers, on = {k: v for k, v in table["prior"].items() if k != "on"}, table["prior"].get("on")
-        prior = Prior.from_card(numbers)
-        if on is not None and name not in mixture.over:
-            prior = replace(prior, on=mixture.expression(on, section, "prior"))
-    except LocatedError:
-        raise
+        prior = Prior.from_card({k: v for k, v in table["prior"].items() if k != "on"})
     except BayeslawError as error:
         raise LocatedError(f"the prior of {name}: {error}", section, "prior", code=error.code) from None
     latex = _text(table, "latex", section, default_symbol(name))
@@ -532,7 +525,7 @@ def _parameter(name: str, table: Any, mixture: Mixture) -> Parameter:
         raise LocatedError(message, section, "spread", code="not-positive")
     if not isinstance(pooled := table.get("pooled", True), bool):
         raise LocatedError(f"`pooled` of {name} must be true or false, not {pooled!r}.", section, "pooled", code="not-a-bool")
-    if not pooled and prior.on is not None:
+    if not pooled and "on" in table["prior"]:
         message = f"{name} has a prior `on` an expression, which differs between values only if they are pooled: leave one out."
         raise LocatedError(message, section, "pooled", code="on-and-not-pooled")
     of_unit = _text(table, "unit", section, "")
