@@ -256,7 +256,9 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
             known = list(dict.fromkeys(str(c) for log in logs for c in log.frame))
             raise BayeslawError(f"No log has a column {column!r}.{nearest(column, known)}", code="missing-column")
     for log in logs:
-        marks = (given.decimal, given.thousands) if log.kind in ("wandb", "wide", "table") else (".", ",")
+        marks = (given.decimal, given.thousands)
+        if log.kind not in ("wandb", "wide", "table") and not (log.kind == "jsonl" and any(marks)):
+            marks = (".", ",")  # as programs write numbers
         meaning = _meanings(log, given)
         used |= {*meaning.losses}
         _check_one_split(log, meaning, splits)

@@ -35,6 +35,13 @@ def test_json_lines_with_missing_values_null_and_nan(tmp_path: Path) -> None:
     assert noted(imported, "1 step without")
 
 
+def test_texts_in_json_lines_have_the_decimal_sign_that_is_given(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"step": 1, "val_loss": "3,105"}, {"step": 2, "val_loss": 2.5})
+    assert cells(import_runs(path, map={"decimal": ","}), "loss") == [[3.105], [2.5]]
+    with fails("not-a-number", 'decimal = ","'):
+        import_runs(lines(tmp_path, {"step": 1, "val_loss": "3,1"}))
+
+
 def test_json_lines_that_are_cut_off_are_refused(tmp_path: Path) -> None:
     with faults(("unreadable-line", 2, "")):
         import_runs(written(tmp_path, '{"step": 1, "val_loss": 3.0}\n{"step": 2, "val_lo', "log.jsonl"))
