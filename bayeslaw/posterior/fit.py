@@ -24,7 +24,6 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise, Shifted
 from bayeslaw.noise.walk import Walk
@@ -295,7 +294,7 @@ class Fit(OfOneLaw, Verdicts):
         rng = np.random.default_rng([seed, 2])
         draws = self.law.sample_prior(size, self.observed.at, rng)
         for name in self.noise.parameters:
-            draws[name] = noises.LEAST.get(name, 0.0) + self.noise.prior(name).sample(size, rng)
+            draws[name] = self.noise.least(name) + self.noise.prior(name).sample(size, rng)
         return draws
 
     def sensitivity(self) -> pd.DataFrame:

@@ -20,10 +20,9 @@ from bayeslaw.core.errors import row_ranges
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.noise import noise as noises
 from bayeslaw.noise import ou
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.noise.noise import Noise, kind
+from bayeslaw.noise.noise import GROUPED, Noise, kind
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.identifiability import ALARM, intra_class_correlation, residuals
 
@@ -104,7 +103,7 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
     flat = {name: np.ravel(draws[name]) for name in (*law.parameters, *noise.parameters)}
     units = law.units_at(flat, at)
     stated = {k: (p.prior, flat[k] * units.get(k, 1.0)) for k, p in law.parameters.items() if p.around is None}
-    stated |= {k: (noise.prior(k), flat[k] - noises.LEAST.get(k, 0.0)) for k in noise.parameters if kind(k) != "sigma_run"}
+    stated |= {k: (noise.prior(k), flat[k] - noise.least(k)) for k in noise.parameters if kind(k) != "sigma_run"}
     table = {}
     for name, (prior, values) in stated.items():
         below, above = (float(tail(np.median(values))) for tail in (prior.scipy.cdf, prior.scipy.sf))
@@ -148,7 +147,7 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     distribution = t(max(float(np.median(flat["dof"])), LEAST_DOF)) if noise.student else norm
     group = noise.row_groups(observed)
     variance = observed.known
-    for name in noises.GROUPED:
+    for name in GROUPED:
         of_groups = (noise.scales(flat, name) ** 2).mean(axis=1)
         variance = variance + (of_groups[group] if of_groups.size > 1 else of_groups[0])
     expected = _expected(residual, observed)
@@ -367,7 +366,7 @@ def _innovations(residual: Array, observed: Observations, noise: Noise, draws: M
     """Return what each row adds to the rows of its run before it, in standard deviations, at the noise's posterior medians."""
     flat = {name: np.array([np.median(draws[name])]) for name in noise.parameters}
     group = noise.groups_of(observed)
-    point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in noises.GROUPED)
+    point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in GROUPED)
     known, time, whole = observed.known, observed.time, np.empty_like(residual)
     for run, rows in enumerate(observed.slices):
         variance = (point[run] + known[rows])[None]

@@ -19,7 +19,6 @@ from arviz_stats.base import array_stats
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
 
@@ -70,7 +69,7 @@ def log_priors(
     levels = law.stated_at(draws, at)
     stated = {name: p.prior for name, p in law.parameters.items() if p.around is None}
     of_law = {name: np.asarray(prior.scipy.logpdf(levels.get(name, draws[name]))) for name, prior in stated.items()}
-    above = {name: draws[name] - noises.LEAST.get(name, 0.0) for name in noise.parameters}
+    above = {name: draws[name] - noise.least(name) for name in noise.parameters}
     return of_law, {name: np.asarray(noise.prior(name).scipy.logpdf(values)) for name, values in above.items()}
 
 

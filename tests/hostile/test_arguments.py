@@ -120,5 +120,7 @@ def test_arguments_of_decisions() -> None:
 def test_the_noise_of_a_fit_needs_the_rows_that_it_was_fitted_to() -> None:
     """A table has other runs and groups: its rows would be given scales of the wrong ones."""
     fit = typical_fit("chinchilla", size=400)
+    with fails("noise-by-of-observations", "noise_by='lab'"):
+        api.pymc_model(fit.law, fit.observed, noise_by="lab")
     with fails("noise-without-observations", "pymc_model(fit.law, fit.observed, fit.noise)"):
         api.pymc_model(fit.law, oracles.table(fit.law), fit.noise)
