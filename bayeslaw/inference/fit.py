@@ -303,7 +303,8 @@ def _checks(
     checks = [information_check(prior, {k: scalar[k] for k in prior})]
     checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
     if noise.run_effect:
-        checks.append(run_effect_check(noise.scales(scalar, "sigma_run"), noise.kind in ("bounded", "count")))
+        shifted = observed.covariates[noise.shifts] if noise.shifts else None
+        checks.append(run_effect_check(noise.scales(scalar, "sigma_run"), law.outcome, shifted))
     elif (independence := independence_check(law, observed, scalar)) is not None:
         checks.append(independence)
     related = checkpoint_correlation_check(law, observed, scalar) if noise.run_effect and not noise.checkpoint_effect else None

@@ -129,6 +129,8 @@ def resolved[Choice](choice: Choice, law: Law, runs: Runs, bins: float | None = 
 
 def meaning(name: str, outcome: Outcome) -> str:
     """Return what a noise parameter is, in words, by the outcome of the law."""
+    if outcome.run_shifts and kind(name) == "sigma_run":
+        return f"effect of a run on its {outcome.run_shifts}"
     text = MEANING_OF_KIND.get(outcome.kind, {}).get(kind(name), MEANING[kind(name)][0]).format(outcome.name)
     if outcome.is_loss or kind(name) in MEANING_OF_KIND.get(outcome.kind, {}):
         return text

@@ -301,13 +301,18 @@ class Fit(OfOneLaw, Verdicts):
         """Return the sensitivity of the posterior to its priors: the table of `bayeslaw.posterior.sensitivity.power_scaling`.
 
         It has one row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at
-        their largest, the others at a median value), of the commonest value of each column by which parameters differ.
+        their largest, the others at a median value, shares of a mixture as in the row nearest to their medians), of the commonest
+        value of each column by which parameters differ.
         """
         seen, covariates = self.observed.covariates, self.law.covariates
         end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
         if self.law.series:  # the nodes of a series are those of one row, which is farthest in the first axis
             farthest = int(seen[next(iter(self.law.axes))].argmax())
             end |= {column: float(seen[column][farthest]) for columns in self.law.series.values() for column in columns}
+        if self.law.shares:  # medians of shares don't add up to 1
+            shares = np.stack([seen[name] for name in self.law.shares])
+            nearest = int(((shares - np.median(shares, axis=1, keepdims=True)) ** 2).sum(axis=0).argmin())
+            end |= {name: float(seen[name][nearest]) for name in self.law.shares}
         end |= dict.fromkeys(self.law.indicators, 0.0)
         commonest = {}
         for column, values in self.law.levels.items():
