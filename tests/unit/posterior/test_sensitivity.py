@@ -66,8 +66,8 @@ def test_sensitivities_are_arvizs_to_the_last_digit(rng: np.random.Generator) ->
 def test_what_is_the_same_in_all_draws_moves_with_nothing(rng: np.random.Generator) -> None:
     quantities, densities = {"a": np.full((4, 300), 0.25), "b": rng.standard_normal((4, 300))}, rng.standard_normal((3, 4, 300))
     both = power_scaling(quantities, *densities)
-    assert both.loc["a"].tolist() == [0.0, 0.0, 0.0, ""]
-    assert both.loc["b"].tolist() == power_scaling({"b": quantities["b"]}, *densities).loc["b"].tolist()
+    assert list(both.loc["a"]) == [0.0, 0.0, 0.0, ""]
+    assert list(both.loc["b"]) == list(power_scaling({"b": quantities["b"]}, *densities).loc["b"])
 
 
 def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Generator) -> None:
