@@ -53,7 +53,11 @@ def fit_stack(
     """
     loaded = laws_of_stack(laws)
     names = [law.name for law in loaded]
-    given = np.ones(len(names)) / len(names) if weights is None else np.array(weights, dtype=np.float64)
+    try:
+        given = np.ones(len(names)) / len(names) if weights is None else np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        problem = f"Weights are one number for each law, in the order of the laws, such as (0.75, 0.25), not {weights!r}."
+        raise BayeslawError(problem, code="wrong-weights") from None
     if given.size != len(names):
         raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")
     check_weights(given)

@@ -202,15 +202,15 @@ def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations,
         what = "parameter" if twice[0] in law.parameters else "name"
         problem = f"The noise and {law.name} both have a {what} {twice[0]!r}; rename the noise's."
         raise BayeslawError(problem, code="name-used-twice")
-    if bins is not None and (chosen.student or isinstance(chosen, PointNoise)):
-        problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
-        raise BayeslawError(problem, code="bins-not-normal")
     if bins is not None and chosen.drift:
         raise BayeslawError(
             "Points with noise normal-drift can't be put into bins, since neighbouring points tell how long a run effect lasts. "
             "Leave bins out, or keep every tenth point of very long curves.",
             code="bins-with-ou-effect",
         )
+    if bins is not None and not chosen.compressible:
+        problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
+        raise BayeslawError(problem, code="bins-not-normal")
     return chosen
 
 
