@@ -98,8 +98,14 @@ def averaged(settings: pd.DataFrame, over: str, facts: Sequence[str] = ()) -> tu
         message = f"There is no column {over!r} to average over; there are {', '.join(map(str, settings))}."
         raise BayeslawError(f"{message}{nearest(over, map(str, settings))}", code="unknown-column")
     keys = [str(c) for c in settings if c != over and c not in facts]
-    groups = settings.groupby(keys, sort=False, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(settings))
-    return keys, groups.astype(np.int64)
+    return keys, setting_codes(settings, keys)
+
+
+def setting_codes(settings: pd.DataFrame, columns: list[str]) -> Index:
+    """Return the number of each row's setting (n,), among the different ones in some columns, in order of appearance."""
+    if not columns:
+        return np.zeros(len(settings), dtype=np.int64)
+    return settings.groupby(columns, sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
 
 
 def _listed(values: Sequence[str]) -> str:

@@ -62,7 +62,7 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
         if name not in (*wanted, *groups, "atpp"):
             known, hint = ", ".join([*wanted, *groups]), did_you_mean(name, [*wanted, *groups])
             raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {known}.{hint}", code="unknown-covariate")
-    if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
+    if {"D", "atpp"} <= settings.keys() and "atpp" not in law.measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
     texts = (*law.levels, *groups)
     values = {name: _texts(value) if name in texts else _values(law, name, value) for name, value in settings.items()}
@@ -170,7 +170,7 @@ def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
         raise ValueError
     if not 1 <= values <= MOST_SETTINGS:
         raise BayeslawError(f"{name}={text!r} asks for {values} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
-    if name != "atpp" and not law.covariates[name].logarithmic:
+    if name != "atpp" and not law.measured[name].logarithmic:
         return [float(v) for v in np.linspace(low, high, values)]
     if min(low, high) <= 0:
         raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.", code="range-from-zero")
