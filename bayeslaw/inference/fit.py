@@ -139,17 +139,7 @@ def fit(
     how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
     how |= {"seed": seed, "progress": progress, "cores": cores}
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
-    checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
-    if note := repeats_note(runs, law):
-        ways = {
-            "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
-            "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(runs.frame, law)),
-            f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
-        }
-        needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
-        checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
-    if note := swapped_note(runs.frame, law):
-        checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
+    checks += [*_checks(law, observed, chosen, result.draws, runs.frame, seed), *_checks_of_table(law, runs)]
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
@@ -316,6 +306,22 @@ def _checks(
     }
     order = logged.get("step", logged.get("D", observed.covariates[next(iter(law.axes))]))
     return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, order)]
+
+
+def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
+    """Concerns about the rows themselves: repeated ones, and tokens that look swapped."""
+    checks = []
+    if note := repeats_note(runs, law):
+        ways = {
+            "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
+            "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(runs.frame, law)),
+            f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
+        }
+        needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
+        checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
+    if note := swapped_note(runs.frame, law):
+        checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
+    return checks
 
 
 def numbers_of(frame: pd.DataFrame, observed: Observations) -> dict[str, Array]:

@@ -411,7 +411,7 @@ def extrapolation(
     """
     distances: list[list[str]] = [[] for _ in range(len(outside))]
     far = np.zeros(len(outside), dtype=bool)
-    farthest, uncounted, table = [], list[str](), {}
+    farthest, table = dict[str, str](), {}
     for name, covered in reach.items():
         distance = outside[name].to_numpy(dtype=np.float64)
         off = np.flatnonzero(distance > 0)
@@ -423,24 +423,27 @@ def extrapolation(
         table[name] = {"span": covered.span, "far": covered.far, "outside": largest, "rows_far": float(beyond.sum())}
         if beyond.any():
             span = f"span {covered(covered.span)}" if covered.span > 0 else "have one value: its effect is the priors'"
-            uncounted += [name] * (counted != "" and along is not None and name not in along)
-            farthest.append(f"{name} {'= 0' if covered.is_zero(largest) else f'up to {covered(largest)}'} (the runs {span})")
+            farthest[name] = f"{name} {'= 0' if covered.is_zero(largest) else f'up to {covered(largest)}'} (the runs {span})"
     texts = [f"{'FAR ' * bool(f)}outside: {', '.join(d)}" if d else "inside" for f, d in zip(far, distances, strict=True)]
     if farthest:
-        advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
-        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. "
-        if not counted:
-            text += advice
-        elif not uncounted:
-            text += f"{counted[0].upper()}{counted[1:]} is counted there"
-        else:
-            known = ", ".join(name for name in along or ())
-            text += f"{counted[0].upper()}{counted[1:]} is counted along {known}, and none along {', '.join(uncounted)}. {advice}"
+        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest.values())}. "
+        text += _what_counts(farthest, counted, along)
     elif any(distances):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:
         text = "every setting lies within the range of the runs in each covariate"
     return texts, Check("extrapolation", not farthest, text, "model", pd.DataFrame(table).T)
+
+
+def _what_counts(far: Iterable[str], counted: str, along: Collection[str] | None) -> str:
+    """Say what counts the law's error far outside the runs in some covariates, or what to do where nothing does."""
+    advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
+    if not counted:
+        return advice
+    counts = f"{counted[0].upper()}{counted[1:]} is counted"
+    if along is None or not (uncounted := [name for name in far if name not in along]):
+        return f"{counts} there"
+    return f"{counts} along {', '.join(along)}, and none along {', '.join(uncounted)}. {advice}"
 
 
 def table_of(checks: Sequence[Check]) -> list[dict[str, Any]]:
