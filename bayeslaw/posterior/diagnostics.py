@@ -373,7 +373,7 @@ class Reach:
         if covariate.logarithmic:
             seen = np.log(seen[seen > 0])
         near = NEAR[0] if covariate.logarithmic else NEAR[1] * (high - low) * (low >= 0)
-        return cls(float(np.ptp(seen)), near, covariate.logarithmic)
+        return cls(float(np.ptp(seen)) if seen.size else 0.0, near, covariate.logarithmic)
 
     @property
     def far(self) -> float:
