@@ -96,7 +96,7 @@ def averaged(settings: pd.DataFrame, over: str, facts: Sequence[str] = ()) -> tu
     """
     if over not in settings:
         message = f"There is no column {over!r} to average over; there are {', '.join(map(str, settings))}."
-        raise BayeslawError(f"{message}{nearest(over, map(str, settings))}", code="unknown-column")
+        raise BayeslawError(f"{message}{nearest(str(over), map(str, settings))}", code="unknown-column")
     keys = [str(c) for c in settings if c != over and c not in facts]
     return keys, setting_codes(settings, keys)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, shortened
 from bayeslaw.core.text import number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
@@ -46,6 +46,9 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
     (6, 2)
     """
     law = load_law(law) if isinstance(law, (str, Path)) else law
+    if not isinstance(settings, Mapping):
+        problem = f"Settings of a grid are a mapping, such as {{'N': '1e9,2e9', 'D': 2e10}}, not {shortened(repr(settings))}."
+        raise BayeslawError(problem, code="not-a-mapping")
     if not isinstance(law, Law):
         require_fits(law)
     if any(c.series for c in law.measured.values()):

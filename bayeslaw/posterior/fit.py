@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Index
-from bayeslaw.core.errors import BayeslawError, FitError, shortened
+from bayeslaw.core.errors import BayeslawError, FitError, shortened, whole_number
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
@@ -291,6 +291,8 @@ class Fit(OfOneLaw, Verdicts):
         -------
         dict of str to array (size,)
         """
+        whole_number("size", size, 1)
+        whole_number("seed", seed, 0)
         rng = np.random.default_rng([seed, 2])
         draws = self.law.sample_prior(size, self.observed.at, rng)
         for name in self.noise.parameters:
