@@ -40,10 +40,17 @@ def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
 
 
 def ends_of_runs(law: Law, name: str, seen: Array) -> tuple[float, float]:
-    """Return the least and the largest value of a covariate of the runs (n,), of logarithms where it spans decades.
+    """Return the least and the largest value of a covariate of the runs, of its logarithm where it spans decades.
 
     Where runs begin at 0, as at D = 0, the least logarithm is -inf, since no setting lies below them. Where all are 0, as an area
     of a phase that no run has reached, the largest is that of `walk.least`.
+
+    Parameters
+    ----------
+    law, name
+        The law, and the covariate.
+    seen : array (n,)
+        Its values at the runs.
     """
     if not law.covariates[name].logarithmic:
         return float(seen.min()), float(seen.max())
