@@ -100,7 +100,7 @@ def scores(held: pd.DataFrame, draws: Array) -> dict[str, str]:
 
     mine = settings(held)[chosen].drop(columns="accuracy").reset_index(drop=True)
     means = average(mine, draws[:, chosen], "task", ("chance", "items"))
-    true, (middle, low, high) = means.members @ measured[chosen], quantiles(means.draws, 0.9, axis=0)
+    true, (middle, low, high) = means.measured(measured[chosen]), quantiles(means.draws, 0.9, axis=0)
     off = ((1 - middle) - (1 - true)) / (1 - true)
     sizes = [f"{n / 1e9:.1f}B: {100 * e:+.1f}%" for n, e in zip(means.settings["N"], off, strict=True)]
     held_means = f"{int(((true >= low) & (true <= high)).sum())} of {true.size}"

@@ -163,19 +163,16 @@ def calling(kind: Any) -> Any:
     return intrinsic(call)
 
 
-def converted(result: Any, convert: Callable[[Any, Any], Any]) -> Any:
-    """A function of one number inside compiled code, given the type of its result and how LLVM's builder makes that."""
+def _to_pointer(typing: Any, address: Any) -> Any:
+    """An address as a pointer."""
 
-    def call(typing: Any, number: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return convert(builder, arguments[0])
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
-        return result(number), code
-
-    return intrinsic(call)
+    return types.voidptr(address), code
 
 
-pointer: Any = converted(types.voidptr, lambda builder, address: builder.inttoptr(address, cgutils.voidptr_t))
+pointer: Any = intrinsic(_to_pointer)
 
 
 @inner

@@ -37,8 +37,8 @@ TELLING = 0.95  # share of a spread's variance left by the data above which a va
 
 
 def needs_centring(density: Density) -> bool:
-    """Whether there are so many pooled values and run effects that a ridge map from the mode over all of them fails."""
-    return density.size > MANY and (bool(density.coordinates.apart) or density.noise.counts)
+    """Whether there are so many values of shares of counted items, pooled or of runs, that a ridge map from their mode fails."""
+    return density.noise.counts and density.size > MANY
 
 
 def centred(density: Density) -> tuple[Density, RidgeMap]:
@@ -60,7 +60,7 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
         x[own] = rest * mode[place[around[0]]] + spread**rest * mode[own] * np.exp(mode[of_spread]) / spread
         x[of_spread] = np.log(spread)
     effects = density.run_effects
-    if density.noise.counts and density.noise.run_effect:
+    if density.noise.explicit_effects:
         own, of_spread = np.arange(len(density.names), density.size), place["sigma_run"]
         informed, turn = np.linalg.eigh(covariance[np.ix_(own, own)])
         held, prior = float(np.exp(mode[of_spread])), density.noise.prior("sigma_run")

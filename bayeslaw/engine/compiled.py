@@ -124,8 +124,15 @@ class Program:
         return Function(size, self.graph, (*arrays, numbers), ridge_map, threads)
 
 
+# Last arrays of a function, which its description gives to compiled code: the graph's table, its address and where its memory
+# begins, the six of a map, a zero for each thread that is not busy, and a row of memory for each thread. All are contiguous.
+STATE = 10
+
+
 class Function:
     """A value and gradient of a compiled graph, called from Python or, by its description, from a sampler without Python.
+
+    The description has the addresses and sizes of arrays, which live as long as the function.
 
     Parameters
     ----------
@@ -146,7 +153,7 @@ class Function:
         memory = np.empty((threads, 6 * size + splines_of + needed))
         run = np.array([graph.address, 6 * size + splines_of], dtype=np.int64)
         self.size, self.arrays = size, (*arrays, table, run, *ridge_map, np.zeros(threads, dtype=np.int64), memory)
-        self.description = describe(self.arrays[-STATE:])
+        self.description = np.array([(a.ctypes.data, a.size) for a in self.arrays[-STATE:]], dtype=np.int64).ravel()
 
     def __call__(self, z: Any) -> tuple[float, Any]:
         values, gradients = self.many(z[None])
@@ -175,18 +182,6 @@ def _to_swap(typing: Any, address: Any, old: Any, new: Any) -> Any:
 
 
 _swap: Any = intrinsic(_to_swap)
-
-STATE = 10  # arrays of a state: the graph's table, its address and where its memory begins, a map, busy threads, their memory
-
-
-def describe(arrays: tuple[Any, ...]) -> Wholes:
-    """Addresses and sizes of the arrays of a state, for compiled code outside Python.
-
-    `busy` has a zero and the memory a row for each concurrent thread. All arrays must be contiguous and outlive the description.
-    """
-    if len(arrays) != STATE or not all(a.flags.c_contiguous for a in arrays):
-        raise ValueError("the density's arrays must be contiguous and complete")
-    return np.array([(a.ctypes.data, a.size) for a in arrays], dtype=np.int64).ravel()
 
 
 def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:

@@ -300,7 +300,8 @@ class Coordinates:
         formulas = [law.formula.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
         terms, pooled = [(n, t.text) for n, t in law.amplitudes.items()], [law.members, law.column_of]
         changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.apart)]
-        parts = (formulas, parameters, terms, law.floor, pooled, list(law.covariates), changed)
+        outcome = law.outcome.kind, law.outcome.bounds
+        parts = (formulas, outcome, parameters, terms, law.floor, pooled, list(law.covariates), changed)
         return "; ".join(map(str, parts))
 
     @classmethod

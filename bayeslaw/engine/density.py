@@ -227,8 +227,8 @@ class Density:
 
 def _parameter(noise: Noise, name: str, x: Any) -> Any:
     """A parameter of the noise from its coordinate."""
-    value, least = constrain(noise.prior(name), x, FUNCTIONS), noises.LEAST.get(name)
-    return value if least is None else value + least
+    value, least = constrain(noise.prior(name), x, FUNCTIONS), noise.least(name)
+    return value + least if least else value
 
 
 def _turned(graph: Graph, run_effects: RunEffects, x: Any, log_spread: Value) -> tuple[Any, Value]:

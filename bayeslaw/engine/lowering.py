@@ -24,6 +24,7 @@ from numba.core.compiler import Flags
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.engine.build import compiled_by_itself
 from bayeslaw.engine.functions import SPECIAL
 
@@ -54,6 +55,13 @@ def _chain(operation: str) -> Emit:
     return lambda b, *x: functools.reduce(lambda left, right: getattr(b, operation)(left, right, flags=ANY_ORDER), x)
 
 
+def _cast(b: Any, x: Any, dtype: str) -> Any:
+    """A number as another type; whole numbers stay in floating point."""
+    if dtype == "bool":
+        return b.fcmp_unordered("!=", x, _number(0.0))
+    return _intrinsic("trunc")(b, x) if np.issubdtype(dtype, np.integer) else x
+
+
 def _sigmoid(b: Any, x: Any) -> Any:
     return b.fdiv(_number(1.0), b.fadd(_number(1.0), _intrinsic("exp")(b, b.fneg(x))))
 
@@ -79,13 +87,20 @@ SCALAR: dict[str, Emit] = {
     "Floor": _intrinsic("floor"), "Ceil": _intrinsic("ceil"),
     "Sign": lambda b, x: b.fsub(*(b.uitofp(b.fcmp_ordered(sign, x, _number(0.0)), DOUBLE) for sign in (">", "<"))),
     "Switch": lambda b, c, x, y: b.select(c, x, y),
-    "Identity": lambda b, x: x, "Cast": lambda b, x: x,
+    "Identity": lambda b, x: x,
 }  # fmt: skip
 """How a scalar operation of PyTensor is written; those of `functions.SPECIAL` are compiled from Python."""
 
 
-class UnknownOperationError(ValueError):
-    """A graph with an operation that `Lowering` can't write."""
+class UnknownOperationError(BayeslawError):
+    """A graph, as that of a noise given by a function, with an operation that `Lowering` can't write."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation} can't be compiled. Write a noise of your own with arithmetic, comparisons, pt.switch and functions of "
+            "single numbers such as pt.exp, pt.log1p and pt.gammaln.",
+            code="unknown-operation",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +112,11 @@ class Step:
     outputs: list[Any]
     stage: int
     op: Any
+
+    @property
+    def looped(self) -> Any:
+        """An array as long as the loop in which the operation is written."""
+        return self.outputs[0] if self.kind == "each" else self.inputs[{"scatter": 2, "gather": 1}.get(self.kind, 0)]
 
 
 class Lowering:
@@ -196,7 +216,7 @@ class Lowering:
                 v: self.size[inputs[like]] for v, like in zip(node.outputs, op.as_long_as, strict=True) if like is not None
             }
         else:
-            raise UnknownOperationError(f"{op} of {', '.join(str(v.type) for v in node.inputs)} can't be compiled")
+            raise UnknownOperationError(f"{op} of {', '.join(str(v.type) for v in node.inputs)}")
         self._available |= dict.fromkeys(node.outputs, stage + later)
         self.steps.append(Step(kind, inputs, node.outputs, stage, op))
 
@@ -283,10 +303,12 @@ class _Writer:
         name, arguments = type(op).__name__, [self.value(v) for v in inputs]
         if name not in ("Switch", "AND", "OR", "Invert"):  # a truth in arithmetic counts as 0 or 1
             arguments = [self.builder.uitofp(a, DOUBLE) if a.type == TRUTH else a for a in arguments]
+        if name == "Cast":
+            return _cast(self.builder, arguments[0], op.o_type.dtype)
         if name in SPECIAL:
             return self.python(SPECIAL[name], types.float64(types.float64), arguments)
         if name not in SCALAR:
-            raise UnknownOperationError(f"the scalar operation {name} can't be compiled")
+            raise UnknownOperationError(f"The operation {name}")
         return SCALAR[name](self.builder, *arguments)
 
     def python(self, function: Callable[..., Any], signature: Any, arguments: Sequence[Any]) -> Any:
@@ -308,9 +330,7 @@ class _Writer:
                 elif step.kind == "call":
                     calls.append(step)
                 else:
-                    over = step.inputs[{"scatter": 2, "gather": 1}.get(step.kind, 0)]
-                    over = step.outputs[0] if step.kind == "each" else over
-                    loops.setdefault(lowering.size_of(over), []).append(step)
+                    loops.setdefault(lowering.size_of(step.looped), []).append(step)
             for steps in loops.values():
                 self.loop(steps)
             for step in calls:
@@ -340,9 +360,7 @@ class _Writer:
                 sums[step.outputs[0]] = cgutils.alloca_once_value(builder, _number(0.0))
             elif step.kind == "scatter":
                 self.copy(step.inputs[0], self.pointers[step.outputs[0]], self.length(step.outputs[0]))
-        over = {"scatter": 2, "gather": 1}.get(steps[0].kind, 0)
-        length = self.length(steps[0].outputs[0] if steps[0].kind == "each" else steps[0].inputs[over])
-        with cgutils.for_range(builder, length) as around:
+        with cgutils.for_range(builder, self.length(steps[0].looped)) as around:
             self.element, self.index = {}, around.index
             for step in steps:
                 out = step.outputs[0]

@@ -330,7 +330,7 @@ def scored_draws(
     loss = frame[outcome.name].to_numpy(dtype=np.float64)
     if mean is not None:
         averages = average(settings, draws, mean, outcome.facts)
-        draws, loss = averages.draws, averages.members @ loss
+        draws, loss = averages.draws, averages.measured(loss)
         frame = averages.settings.assign(**{outcome.name: loss})
         head = {**head, "rows": len(frame)}
     scores = {**head, **point_scores(loss, np.median(draws, axis=0), outcome), **draw_scores(loss, draws, outcome)}

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import counted, short_lines
 
-COUNT = "rows"
 NAMED = 4  # values that an error lists
 
 
@@ -29,22 +28,21 @@ class Averages:
         The other columns, and `rows`, how many values each average is over.
     draws : array (S, g)
         Draws of the averages: those of the rows are averaged draw by draw, so that errors which rows share don't average out.
-    members : array (g, n)
-        The weight of each row of the forecast in each average.
+    code : int array (n,)
+        The number of the average that each row of the forecast belongs to.
     """
 
     over: str
     settings: pd.DataFrame
     draws: Array
-    members: Array
+    code: Index
 
     def __repr__(self) -> str:
         return short_lines(f"<Averages over {self.over} at {counted(len(self.settings), 'setting')}: {len(self.draws):,} draws>")
 
     def measured(self, values: Array) -> Array:
         """Return averages (g,) of what was measured in the rows (n,), nan where a row of an average has no value."""
-        unknown = self.members @ np.isnan(values) > 0
-        return np.where(unknown, np.nan, self.members @ np.nan_to_num(values))
+        return _means(values, self.code)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return the settings with medians and the ends of equal-tailed intervals of probability `ci_prob`."""
@@ -66,14 +64,12 @@ def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str
     keys, code = averaged(settings, over, facts)
     if settings[over].isna().any():
         raise BayeslawError(f"Averages over {over} need a value of it in every row: some are empty.", code="missing-value")
-    values = settings[over].astype(str)
-    every = list(dict.fromkeys(values))
-    for group in range(int(code.max()) + 1):
-        mine = values[code == group]
-        if len(mine) == len(every) and mine.nunique() == len(every):
-            continue
-        first = settings[keys].iloc[int(np.flatnonzero(code == group)[0])] if keys else pd.Series(dtype=object)
-        where = ", ".join(f"{name} = {value}" for name, value in first.items())
+    values, heads = settings[over].astype(str), settings[keys].iloc[np.unique(code, return_index=True)[1]]
+    every, of_group = list(dict.fromkeys(values)), values.groupby(code)
+    odd = np.flatnonzero((of_group.size() != len(every)) | (of_group.nunique() != len(every)))
+    if odd.size:
+        where = ", ".join(f"{name} = {value}" for name, value in heads.iloc[odd[0]].items())
+        mine = values[code == odd[0]]
         missing, twice = [value for value in every if value not in set(mine)], list(mine[mine.duplicated()])
         problem = f"lacks {_listed(missing)}" if missing else f"has {_listed(twice)} twice"
         raise BayeslawError(
@@ -81,9 +77,13 @@ def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str
             "values, each once.",
             code="unequal-averages",
         )
-    members = (code[None] == np.arange(int(code.max()) + 1)[:, None]) / len(every)
-    heads = settings[keys].iloc[[int(np.flatnonzero(code == group)[0]) for group in range(len(members))]].reset_index(drop=True)
-    return Averages(over, heads.assign(**{COUNT: len(every)}), draws @ members.T, members)
+    return Averages(over, heads.reset_index(drop=True).assign(rows=len(every)), _means(draws, code), code)
+
+
+def _means(values: Array, code: Index) -> Array:
+    """Return means (…, g) over the rows of one code of values (…, n)."""
+    order = np.argsort(code, kind="stable")
+    return sums_by(values[..., order], code[order]) / np.bincount(code)
 
 
 def averaged(settings: pd.DataFrame, over: str, facts: Sequence[str] = ()) -> tuple[list[str], Index]:
@@ -96,10 +96,16 @@ def averaged(settings: pd.DataFrame, over: str, facts: Sequence[str] = ()) -> tu
     """
     if over not in settings:
         message = f"There is no column {over!r} to average over; there are {', '.join(map(str, settings))}."
-        raise BayeslawError(f"{message}{nearest(over, map(str, settings))}", code="unknown-column")
+        raise BayeslawError(f"{message}{nearest(str(over), map(str, settings))}", code="unknown-column")
     keys = [str(c) for c in settings if c != over and c not in facts]
-    groups = settings.groupby(keys, sort=False, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(settings))
-    return keys, groups.astype(np.int64)
+    return keys, setting_codes(settings, keys)
+
+
+def setting_codes(settings: pd.DataFrame, columns: list[str]) -> Index:
+    """Return the number of each row's setting (n,), among the different ones in some columns, in order of appearance."""
+    if not columns:
+        return np.zeros(len(settings), dtype=np.int64)
+    return settings.groupby(columns, sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
 
 
 def _listed(values: Sequence[str]) -> str:

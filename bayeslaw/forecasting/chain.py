@@ -6,6 +6,7 @@ uncertainties, and all that runs scatter around both laws, are in one interval a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,10 +25,11 @@ from bayeslaw.core.units import CONVERT
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import LOSS, differ
 from bayeslaw.data.validate import check_loss, check_outcome
-from bayeslaw.forecasting.average import Averages, average
+from bayeslaw.forecasting.average import Averages, average, setting_codes
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
 from bayeslaw.forecasting.grid import Setting, grid
+from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Covariate
 from bayeslaw.laws.outcome import Outcome
@@ -184,9 +186,8 @@ def chain(
     whole_number("seed", seed, 0)
     link, runs = _link(first, second), _settings(first, second, at)
     columns = _columns_of(first, runs.frame)
-    key = runs.frame[columns].astype(object).where(runs.frame[columns].notna(), "")
-    place, kept = _distinct(key)
-    of_first = replace(runs, frame=runs.frame.loc[runs.frame.index[kept], columns])
+    place = setting_codes(runs.frame, columns)
+    of_first = replace(runs, frame=runs.frame[columns].iloc[np.unique(place, return_index=True)[1]])
     before = forecast(first, of_first, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     logged, expected = before.predictive, before.draws["latent"].values
     middle = np.median(logged, axis=0)[place]
@@ -239,10 +240,6 @@ class _Both:
     selections: Sequence[tuple[object, Index]]
     outcome: Outcome
 
-    @property
-    def covariates(self) -> Mapping[str, Covariate]:
-        return self.measured
-
 
 def _settings(first: Posterior, second: Posterior, at: pd.DataFrame | Runs | str | Path | Mapping[str, Setting]) -> Runs:
     """Return the settings as a table, with facts of the second fit's tasks, and without what the first forecasts."""
@@ -274,23 +271,14 @@ def _columns_of(first: Posterior, frame: pd.DataFrame) -> list[str]:
     return [str(c) for c in frame if c in names]
 
 
-def _distinct(key: pd.DataFrame) -> tuple[Index, Index]:
-    """Return the number of each row's setting (n,) among the different ones, and the first row of each."""
-    if key.empty or not len(key.columns):
-        return np.zeros(len(key), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    place = key.groupby(list(key.columns), sort=False).ngroup().to_numpy().astype(np.int64)
-    return place, np.unique(place, return_index=True)[1].astype(np.int64)
-
-
 def _at_draws(after: Forecast, link: str, values: Array, place: Index, seed: int) -> Forecast:
     """Return a forecast of the second fit with draws (S, m) of the first as its covariate, paired at random."""
 
-    def paired(size: int, number: int) -> Array:
+    def paired(member: MemberDraws, number: int) -> MemberDraws:
         rng = np.random.default_rng((seed, Stream.PAIRED, number))
-        turns = -(-size // len(values))
-        order = np.concatenate([rng.permutation(len(values)) for _ in range(turns)])[:size]
-        return np.ascontiguousarray(values[order][:, place].T)
+        turns = math.ceil(member.size / len(values))
+        order = np.concatenate([rng.permutation(len(values)) for _ in range(turns)])[: member.size]
+        return replace(member, covariates={**member.covariates, link: np.ascontiguousarray(values[order][:, place].T)})
 
-    members = [replace(m, covariates={**m.covariates, link: paired(m.size, i)}) for i, m in enumerate(after.members)]
-    beyond = [replace(m, covariates={**m.covariates, link: paired(m.size, i)}) for i, m in enumerate(after.beyond)]
-    return replace(after, members=tuple(members), beyond=tuple(beyond))
+    members, beyond = (tuple(paired(m, i) for i, m in enumerate(some)) for some in (after.members, after.beyond))
+    return replace(after, members=members, beyond=beyond)

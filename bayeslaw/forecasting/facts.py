@@ -29,8 +29,8 @@ def with_facts(fit: Fit, runs: Runs) -> Runs:
     if not missing or not {*columns} <= {*runs.frame}:
         return runs
     seen = pd.DataFrame({name: fit.observed.covariates[name] for name in missing})
-    keys = {column: _labels(fit, column) for column in columns}
-    task = pd.MultiIndex.from_arrays(list(keys.values())) if keys else pd.Index(np.zeros(len(seen)))
+    fitted = [np.array(fit.law.levels[column])[fit.law.level_codes(column, fit.observed.covariates)] for column in columns]
+    task = pd.MultiIndex.from_arrays(fitted) if fitted else pd.Index(np.zeros(len(seen)))
     grouped = seen.groupby(task, sort=False)
     if (grouped.max() != grouped.min()).to_numpy().any():
         return runs
@@ -40,8 +40,3 @@ def with_facts(fit: Fit, runs: Runs) -> Runs:
     if facts_of_rows.isna().to_numpy().any():  # tasks that the fit does not know, which are refused by name
         return runs
     return replace(runs, frame=runs.frame.assign(**{name: facts_of_rows[name].to_numpy() for name in missing}))
-
-
-def _labels(fit: Fit, column: str) -> list[str]:
-    """Return the value of a column of levels in every fitted row."""
-    return [fit.law.levels[column][i] for i in fit.law.level_codes(column, fit.observed.covariates)]

@@ -163,27 +163,25 @@ class Forecast:
         With more than `diagnostics.FORECAST_ROWS` settings, that many are checked (`SENSED` for sensitivity): the extremes of each
         covariate, and others spread between them.
         """
-        checks = []
+        of_draws = list[Check]()
         for member in (*self.members, *(m for m in self.beyond if m.errors is not None and not m.errors.walk.exact)):
-            law = member.fit.law.name if len(self.members) > 1 or member.errors is not None else ""
-            name = f"{law} with a learnt error" if member.errors is not None else law
-            checks += [(name, check) for check in member.checks()]
-        named = [replace(c, text=f"{name}: {c.text}") if name else c for name, c in checks]
+            law = member.fit.law.name
+            name = f"{law} with a learnt error: " if member.errors is not None else f"{law}: " if len(self.members) > 1 else ""
+            of_draws += [replace(check, text=name + check.text) for check in member.checks()]
         groups = {check.text: check for member in self.members if (check := new_groups_check(member.fit)) is not None}
         fits = {id(m.fit): m for m in self.members if not m.fit.levels}.values()  # levels, such as domains, have bases of their own
         bases = {check.text: check for m in fits if (check := base_loss_check(m.fit.observed, m.covariates)) is not None}
-        return (*named, *groups.values(), *bases.values(), self._extrapolation[1])
+        return (*of_draws, *groups.values(), *bases.values(), self._extrapolation[1])
 
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
-        included = self.error or (DIFFER if len({member.fit.law.name for member in self.members}) > 1 else "")
-        included = included if self.discrepancy is None else "the stated discrepancy"
-        along = directions(self.members[0].fit.law) if self.error and self.discrepancy is None else None
+        several = len({member.fit.law.name for member in self.members}) > 1
+        included = self.error or (DIFFER if several else "") if self.discrepancy is None else "the stated discrepancy"
         of_corners = self._corners(reach)
-        along = None if along is None else (*along, *map(str, of_corners))
+        along = (*directions(self.members[0].fit.law), *map(str, of_corners)) if self.error else None
         where = pd.concat([self.outside, of_corners], axis=1)
         return extrapolation(where, {name: reach[name] for name in map(str, where)}, included, along)
 
@@ -309,8 +307,8 @@ class Forecast:
     def expected(self, block: slice | Index) -> Array:
         """Return draws (rows, S) of the law's loss in a block of settings, with its discrepancy but without noise."""
         rows = np.arange(self.rows.size)[block]
-        there = self.is_outside[rows] if self.beyond else np.zeros(rows.size, dtype=bool)
-        loss = np.empty((rows.size, sum(member.size for member in self.members)))
+        there = self.is_outside[rows] & bool(self.beyond)
+        loss = np.empty((rows.size, self.size))
         if (inside := rows[~there]).size:
             loss[~there] = np.concatenate([m.expected(inside, self.discrepancy or 0.0) for m in self.members], axis=-1)
         if (outside := rows[there]).size:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, shortened
 from bayeslaw.core.text import number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
@@ -46,6 +46,9 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
     (6, 2)
     """
     law = load_law(law) if isinstance(law, (str, Path)) else law
+    if not isinstance(settings, Mapping):
+        problem = f"Settings of a grid are a mapping, such as {{'N': '1e9,2e9', 'D': 2e10}}, not {shortened(repr(settings))}."
+        raise BayeslawError(problem, code="not-a-mapping")
     if not isinstance(law, Law):
         require_fits(law)
     if any(c.series for c in law.measured.values()):
@@ -62,7 +65,7 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
         if name not in (*wanted, *groups, "atpp"):
             known, hint = ", ".join([*wanted, *groups]), did_you_mean(name, [*wanted, *groups])
             raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {known}.{hint}", code="unknown-covariate")
-    if {"D", "atpp"} <= settings.keys() and "atpp" not in law.covariates:
+    if {"D", "atpp"} <= settings.keys() and "atpp" not in law.measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
     texts = (*law.levels, *groups)
     values = {name: _texts(value) if name in texts else _values(law, name, value) for name, value in settings.items()}
@@ -170,7 +173,7 @@ def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
         raise ValueError
     if not 1 <= values <= MOST_SETTINGS:
         raise BayeslawError(f"{name}={text!r} asks for {values} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
-    if name != "atpp" and not law.covariates[name].logarithmic:
+    if name != "atpp" and not law.measured[name].logarithmic:
         return [float(v) for v in np.linspace(low, high, values)]
     if min(low, high) <= 0:
         raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.", code="range-from-zero")

@@ -25,19 +25,37 @@ def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
     """Return how far settings lie outside the runs of a fit, a column for each covariate; 0 within, and by rounding (`OUTSIDE`)."""
     table = {}
     for name in fit.law.axes:
-        values, seen = covariates[name], fit.observed.covariates[name]
-        low = float(seen.min())
-        if fit.law.covariates[name].logarithmic:
-            # Where runs begin at D = 0, no setting lies below them.
-            low = -math.inf if low <= 0 else math.log(low)
+        covariate, values, seen = fit.law.covariates[name], covariates[name], fit.observed.covariates[name]
+        low, high = ends_of_runs(fit.law, name, seen)
+        rounding = OUTSIDE
+        if covariate.logarithmic:
             values = np.log(np.maximum(values, 1e-300))
-            if fit.law.covariates[name].context:  # in a phase that has not begun, learning-rate areas are 0
+            if covariate.context:  # in a phase that has not begun, learning-rate areas are 0
                 values = np.where(np.isneginf(low) | (covariates[name] > 0), values, low)
-            seen = np.log(seen[seen > 0])
-        distance = np.maximum(values - seen.max(), low - values)
-        rounding = OUTSIDE * (1.0 if fit.law.covariates[name].logarithmic else float(np.abs(seen).max()))
+        else:
+            rounding *= float(np.abs(seen).max())
+        distance = np.maximum(values - high, low - values)
         table[name] = np.where(distance > rounding, distance, 0.0)
     return pd.DataFrame(table)
+
+
+def ends_of_runs(law: Law, name: str, seen: Array) -> tuple[float, float]:
+    """Return the least and the largest value of a covariate of the runs, of its logarithm where it spans decades.
+
+    Where runs begin at 0, as at D = 0, the least logarithm is -inf, since no setting lies below them. Where all are 0, as an area
+    of a phase that no run has reached, the largest is that of `walk.least`.
+
+    Parameters
+    ----------
+    law, name
+        The law, and the covariate.
+    seen : array (n,)
+        Its values at the runs.
+    """
+    if not law.covariates[name].logarithmic:
+        return float(seen.min()), float(seen.max())
+    low = math.log(seen.min()) if seen.min() > 0 else -math.inf
+    return low, math.log(max(seen.max(), least(law, name)) if low == -math.inf else seen.max())
 
 
 def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDArray[np.bool_]]:

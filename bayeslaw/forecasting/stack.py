@@ -24,7 +24,7 @@ from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.walk import directions
 from bayeslaw.posterior.diagnostics import Check, Verdicts, model_label, sampling_label
-from bayeslaw.posterior.fit import Fit, require_fits
+from bayeslaw.posterior.fit import Fit, require_fits, require_single_fit
 from bayeslaw.posterior.storage import read_tree, restore, write_tree
 
 FORMAT = 1
@@ -81,10 +81,11 @@ class Stack(Verdicts):
             kinds = f"{type(self.members).__name__} and a {type(self.weights).__name__}"
             example = "{'first': fit, 'second': other} and {'first': 0.5, 'second': 0.5}"
             raise BayeslawError(f"A stack has fits and weights by name, such as {example}, not a {kinds}.", code="missing-weights")
-        weights = np.array(list(self.weights.values()))
         if not self.members or list(self.members) != list(self.weights):
             raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.", code="missing-weights")
-        check_weights(weights)
+        read_weights([*self.weights.values()])
+        for fit in self.members.values():
+            require_single_fit(fit, "A stack")
         require_one_outcome([fit.law for fit in self.members.values()])
 
     @classmethod
@@ -171,11 +172,16 @@ class Stack(Verdicts):
         write_tree(tree, as_path(path, "A stack"))
 
 
-def check_weights(weights: Array) -> None:
-    """Refuse weights of a stack that are not positive or do not add up to 1."""
-    if not (np.isfinite(weights).all() and (weights > 0).all() and abs(weights.sum() - 1) < 1e-9):
-        shown = ", ".join(f"{weight:g}" for weight in weights)
-        raise BayeslawError(f"The weights of a stack are positive and add up to 1; these are {shown}.", code="wrong-weights")
+def read_weights(weights: Sequence[float] | Array) -> Array:
+    """Return the weights of a stack as an array; refuse those that are no numbers, are not positive or do not add up to 1."""
+    try:
+        numbers = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.full(1, np.nan)
+    if not (np.isfinite(numbers).all() and (numbers > 0).all() and abs(numbers.sum() - 1) < 1e-9):
+        problem = f"Weights of a stack are positive, one for each law in the order of the laws, and add up to 1, not {weights!r}"
+        raise BayeslawError(f"{problem}.", code="wrong-weights")
+    return numbers
 
 
 def _first_of_each_name(groups: Iterable[Mapping[str, Covariate]]) -> dict[str, Covariate]:

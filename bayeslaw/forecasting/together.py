@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.forecasting.stack import Stack, check_weights, require_one_outcome
+from bayeslaw.forecasting.stack import Stack, read_weights, require_one_outcome
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import DOMAINS, load_laws
 from bayeslaw.laws.law import Law
@@ -53,10 +53,9 @@ def fit_stack(
     """
     loaded = laws_of_stack(laws)
     names = [law.name for law in loaded]
-    given = np.ones(len(names)) / len(names) if weights is None else np.array(weights, dtype=np.float64)
+    given = np.ones(len(names)) / len(names) if weights is None else read_weights(weights)
     if given.size != len(names):
         raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")
-    check_weights(given)
     runs = read_runs(runs)
     members = {law.name: fit(law, runs, **options) for law in loaded}
     return Stack(members, dict(zip(names, given.tolist(), strict=True)))

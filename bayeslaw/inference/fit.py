@@ -139,17 +139,7 @@ def fit(
     how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
     how |= {"seed": seed, "progress": progress, "cores": cores}
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
-    checks += _checks(law, observed, chosen, result.draws, runs.frame, seed)
-    if note := repeats_note(runs, law):
-        ways = {
-            "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
-            "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(runs.frame, law)),
-            f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
-        }
-        needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
-        checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
-    if note := swapped_note(runs.frame, law):
-        checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
+    checks += [*_checks(law, observed, chosen, result.draws, runs.frame, seed), *_checks_of_table(law, runs)]
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
@@ -202,15 +192,15 @@ def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations,
         what = "parameter" if twice[0] in law.parameters else "name"
         problem = f"The noise and {law.name} both have a {what} {twice[0]!r}; rename the noise's."
         raise BayeslawError(problem, code="name-used-twice")
-    if bins is not None and (chosen.student or isinstance(chosen, PointNoise)):
-        problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
-        raise BayeslawError(problem, code="bins-not-normal")
     if bins is not None and chosen.drift:
         raise BayeslawError(
             "Points with noise normal-drift can't be put into bins, since neighbouring points tell how long a run effect lasts. "
             "Leave bins out, or keep every tenth point of very long curves.",
             code="bins-with-ou-effect",
         )
+    if bins is not None and not chosen.compressible:
+        problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
+        raise BayeslawError(problem, code="bins-not-normal")
     return chosen
 
 
@@ -273,6 +263,9 @@ def _check_mappings(**given: object) -> None:
     for name, value in given.items():
         if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
             raise BayeslawError(f"{name} is a mapping by parameter, such as {examples[name]}, not {value!r}.", code="not-a-mapping")
+        if name == "by" and isinstance(value, Mapping) and (wrong := [c for c in value.values() if not isinstance(c, str)]):
+            problem = f"by names the column by which each parameter varies, such as {examples[name]}, not {wrong[0]!r}."
+            raise BayeslawError(problem, code="not-a-text")
 
 
 def _check_settings(
@@ -303,7 +296,8 @@ def _checks(
     checks = [information_check(prior, {k: scalar[k] for k in prior})]
     checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
     if noise.run_effect:
-        checks.append(run_effect_check(noise.scales(scalar, "sigma_run"), noise.kind in ("bounded", "count")))
+        shifted = observed.covariates[noise.shifts] if noise.shifts else None
+        checks.append(run_effect_check(noise.scales(scalar, "sigma_run"), law.outcome, shifted))
     elif (independence := independence_check(law, observed, scalar)) is not None:
         checks.append(independence)
     related = checkpoint_correlation_check(law, observed, scalar) if noise.run_effect and not noise.checkpoint_effect else None
@@ -315,6 +309,22 @@ def _checks(
     }
     order = logged.get("step", logged.get("D", observed.covariates[next(iter(law.axes))]))
     return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, order)]
+
+
+def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
+    """Concerns about the rows themselves: repeated ones, and tokens that look swapped."""
+    checks = []
+    if note := repeats_note(runs, law):
+        ways = {
+            "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
+            "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(runs.frame, law)),
+            f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
+        }
+        needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
+        checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
+    if note := swapped_note(runs.frame, law):
+        checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
+    return checks
 
 
 def numbers_of(frame: pd.DataFrame, observed: Observations) -> dict[str, Array]:

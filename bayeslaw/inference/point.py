@@ -8,7 +8,7 @@ Every parameter with a prior on positive numbers is kept positive. Beyond that, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -26,19 +26,14 @@ from bayeslaw.core.text import compact, exact, short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import token_length
-from bayeslaw.engine.compiled import Outputs, Program
-from bayeslaw.engine.coordinates import Coordinates
-from bayeslaw.engine.graph import SINGLE, Graph, Value
+from bayeslaw.engine.huber import NO_LOSS, HuberLoss, Objective
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
-from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import OfOneLaw
 
 MOST_STARTS, MOST_RESAMPLES = 1_000_000, 1_000_000
 BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
-NO_LOSS = 1e12  # stands for an objective that is not finite, which SciPy's line search can't take
-Objective = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ class PointFit(OfOneLaw):
         with opened(executor) as run:
             batches = [range(i, min(i + BATCH, size)) for i in range(0, size, BATCH)]
             refits = values_of(run.map(work, batches, what="batch of resample", progress=progress))
-        return Problem.of(self.law, self.observed).parameters(np.concatenate(refits))
+        return HuberLoss.of(self.law, self.observed).parameters(np.concatenate(refits))
 
 
 def point_fit(
@@ -171,6 +166,9 @@ def point_fit(
     >>> point.predict({"N": np.array([1e9, 1e9]), "D": np.array([1e10, 1e11])}).shape
     (2,)
     """
+    from rich.console import Console
+    from rich.progress import track
+
     law = load_law(law)
     delta = law.huber_delta if delta is None else delta
     if not (isinstance(delta, Real) and delta > 0 and math.isfinite(delta)):
@@ -180,17 +178,17 @@ def point_fit(
     runs = read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame), pooled=False)
     observed = Observations.of(law, runs)
-    problem = Problem.of(law, observed)
-    loss = problem.objective(delta, np.ones(observed.response.size))
-    rng = np.random.default_rng(seed)
+    huber = HuberLoss.of(law, observed)
+    loss = huber.objective(delta, np.ones(observed.response.size))
+    rng, shown = np.random.default_rng(seed), {"console": Console(stderr=True), "transient": True, "disable": not progress}
     with threadpool_limits(1, "blas"):
-        ends = [descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
+        ends = [descend(loss, huber.start(rng)) for _ in track(range(starts), "point fit", **shown)]
         ends.sort(key=lambda end: end[0])
         value, best = descend(loss, ends[0][1])
     if not value < NO_LOSS:
         text = "No start of the point fit reached a finite loss; are the losses and the covariates on the law's scale?"
         raise FitError(law.outcome.renamed(text), code="no-finite-loss")
-    parameters = {name: float(v[0]) for name, v in problem.parameters(best[None, :]).items()}
+    parameters = {name: float(v[0]) for name, v in huber.parameters(best[None, :]).items()}
     table = pd.DataFrame({"objective": [e[0] for e in ends]})
     return PointFit(law, parameters, value, delta, table, observed, best, token_length(runs.frame, law))
 
@@ -205,14 +203,14 @@ def _marks(law: Law, column: str, values: Any) -> dict[str, Array]:
 
 def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
     """Coordinates (numbers, parameters) of refits of numbered resamples, each with random numbers of its own."""
-    problem, group, best = Problem.of(point.law, point.observed), _groups(point, by), point.best
+    huber, group, best = HuberLoss.of(point.law, point.observed), _groups(point, by), point.best
     strata, refits = _strata(point, group), np.empty((len(numbers), best.size))
     with threadpool_limits(1, "blas"):
         for i, number in enumerate(numbers):
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
             drawn = np.concatenate([of[rng.integers(of.size, size=of.size)] for of in strata])
             times = np.bincount(drawn, minlength=int(group.max()) + 1)
-            loss = problem.objective(point.delta, times[group].astype(np.float64))
+            loss = huber.objective(point.delta, times[group].astype(np.float64))
             starts = [best, *(best + 0.3 * rng.standard_normal((2, best.size)))]
             refits[i] = min((descend(loss, s) for s in starts), key=lambda end: end[0])[1]
     return refits
@@ -234,81 +232,6 @@ def _strata(point: PointFit, group: Index) -> list[Index]:
     return [np.flatnonzero(code == i) for i in range(int(code.max()) + 1)]
 
 
-def _unbounded(prior: Prior) -> Prior:
-    """Return a prior without the bounds of another, for starting points: around its median, positive where its values are."""
-    if prior.support == "unit":
-        return Prior("LogNormal", {"mu": -1.0, "sigma": 1.0})
-    median, (low, high) = float(prior.scipy.median()), prior.bounds
-    if low >= 0:
-        return Prior("LogNormal", {"mu": math.log(median), "sigma": 1.0}, prior.on)
-    return Prior("Normal", {"mu": median, "sigma": high - low}, prior.on)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The sum of Huber losses in the coordinates of `engine.density`, where bounded parameters are only kept positive."""
-
-    coordinates: Coordinates
-    names: tuple[str, ...]
-    program: Program
-    observed: Observations
-
-    @classmethod
-    def of(cls, law: Law, observed: Observations) -> Problem:
-        # The papers only require positive parameters: shares such as a gate's lambda may pass 1 here.
-        unbounded = {k: _unbounded(p.prior) for k, p in law.parameters.items() if p.prior.support in ("unit", "bounded")}
-        coordinates = Coordinates.of(law.with_priors(unbounded), observed)
-
-        def write(graph: Graph) -> Outputs:
-            x = {name: graph.variable(name) for name in law.parameters}
-            values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
-            expected = coordinates.response(graph, coordinates.on_graph(graph, values)[0])
-            measured, weights = (graph.array(name, observed.response) for name in ("response", "weights"))
-            delta = graph.of_number("delta", 1.0)
-            if not graph.build:
-                return None
-            import pytensor.tensor as pt
-
-            if law.outcome.kind == "count":  # measured shares may be 0 or 1, which have no logit
-                low, high = law.outcome.bounds
-                expected = low + (high - low) * pt.sigmoid(expected)
-            size = abs(expected - measured)
-            huber = pt.switch(size <= delta, 0.5 * size**2, delta * (size - 0.5 * delta))
-            return list(x.values()), pt.sum(weights * huber), []
-
-        program = Program.of(write, observed.covariates, f"Huber loss of {law.outcome.kind}; {coordinates.form}", law.indicators)
-        return cls(coordinates, tuple(law.parameters), program, observed)
-
-    def objective(self, delta: float, weights: Array) -> Objective:
-        function = self.program.function(len(self.names), delta=delta, weights=weights)
-
-        def loss(x: Array) -> tuple[float, Array]:
-            value, gradient = function(x)
-            good = math.isfinite(value) and bool(np.isfinite(gradient).all())
-            return (value, gradient) if good else (NO_LOSS, np.zeros_like(x))
-
-        return loss
-
-    def start(self, rng: np.random.Generator) -> Array:
-        """Coordinates drawn around the priors of the shapes and the losses' own mean and spread."""
-        law, loss = self.coordinates.law, self.observed.outcomes
-        x = np.empty(len(self.names))
-        for i, name in enumerate(self.names):
-            prior = law.parameters[name].prior
-            if name in law.floors:
-                x[i] = loss.mean() + 0.3 * loss.std() * rng.standard_normal()
-            elif name in self.coordinates.scaled:
-                share, normal = loss.std() / len(law.amplitudes) + 1e-3, rng.standard_normal()
-                x[i] = share * normal if prior.support == "real" else np.log(share) + normal
-            else:
-                draw = float(prior.sample(1, rng)[0])
-                x[i] = np.log(draw) if prior.support == "positive" else draw
-        return x
-
-    def parameters(self, x: Array) -> dict[str, Array]:
-        return self.coordinates.draws({name: x[:, i : i + 1] for i, name in enumerate(self.names)})
-
-
 def descend(loss: Objective, start: Array) -> tuple[float, Array]:
     """Minimise by L-BFGS-B, restarted where it stops until that no longer helps: kinks of the Huber loss stall it.
 
@@ -325,12 +248,3 @@ def descend(loss: Objective, start: Array) -> tuple[float, Array]:
         if not gain > 1e-9 * abs(value):
             break
     return value, x
-
-
-def _tracked(items: range, what: str, progress: bool) -> Any:
-    if not progress:
-        return items
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, what, console=Console(stderr=True), transient=True)

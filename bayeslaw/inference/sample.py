@@ -188,11 +188,10 @@ def sample(
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
-    tuned, cores = PILOT * tune // 100, min(chains, cores or available_cores())
+    tuned, cores = (MANY_PILOT if apart else PILOT) * tune // 100, min(chains, cores or available_cores())
     first = SamplerRun(4 * tuned, tuned, chains, cores, pilot_seed, PILOT_ACCEPT)
     if apart:
-        tuned = MANY_PILOT * tune // 100
-        first = SamplerRun(2 * tuned, tuned, chains, cores, pilot_seed, MANY_PILOT_ACCEPT, MANY_PILOT_DEPTH)
+        first = first._replace(draws=2 * tuned, target_accept=MANY_PILOT_ACCEPT, maxdepth=MANY_PILOT_DEPTH)
     with _progress(progress) as task:
         z, of_steps, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:

@@ -59,7 +59,7 @@ def of_runs(
     run : int array (n,)
         Codes of the rows' runs, ascending.
     tau : array (S, R), optional
-        Scales of run effects, in logits; None where there are none.
+        Scales of run effects, in logits, or in the unit of what `shifted` adds them to; None where there are none.
     shifted : callable, optional
         Expected shares (S, n) given run effects (S, n), where these are not added to the logit.
     """

@@ -126,6 +126,9 @@ def _arguments(
     """Read the arguments of `pymc_model`, of which a table of runs may need a law with levels of its own."""
     law = load_law(law)
     if isinstance(runs, Observations):
+        if noise_by is not None:
+            message = f"Observations have their groups of noise already: give the table of runs with noise_by={noise_by!r}."
+            raise BayeslawError(message, code="noise-by-of-observations")
         return law, runs, noise if isinstance(noise, Noise) else Noise.choose(noise, runs)
     if isinstance(noise, Noise):
         message = "The noise of a fit goes with the rows it was fitted to: give pymc_model(fit.law, fit.observed, fit.noise)."
@@ -215,10 +218,9 @@ def _add_scales(noise: Noise) -> dict[str, Any]:
     import pymc as pm
 
     scales: dict[str, Any] = {}
-    for scale in noise.parameters:
-        least = noises.LEAST.get(scale)
-        above = noise.prior(scale).pymc(scale if least is None else f"{scale}_above_{least:g}")
-        scales[scale] = above if least is None else pm.Deterministic(scale, least + above)
+    for name in noise.parameters:
+        above, least = noise.prior(name).pymc(noise.free(name)), noise.least(name)
+        scales[name] = pm.Deterministic(name, least + above) if least else above
     return scales
 
 

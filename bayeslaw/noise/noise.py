@@ -129,6 +129,8 @@ def resolved[Choice](choice: Choice, law: Law, runs: Runs, bins: float | None = 
 
 def meaning(name: str, outcome: Outcome) -> str:
     """Return what a noise parameter is, in words, by the outcome of the law."""
+    if outcome.run_shifts and kind(name) == "sigma_run":
+        return f"effect of a run on its {outcome.run_shifts}"
     text = MEANING_OF_KIND.get(outcome.kind, {}).get(kind(name), MEANING[kind(name)][0]).format(outcome.name)
     if outcome.is_loss or kind(name) in MEANING_OF_KIND.get(outcome.kind, {}):
         return text
@@ -224,7 +226,7 @@ class Noise:
         return self.kind == "count"
 
     def prior(self, name: str) -> Prior:
-        """The prior of a parameter: of its distance from the lower bound in `LEAST`, if it has one."""
+        """The prior of a parameter: of its distance from `least`."""
         if kind(name) in self.priors:
             return self.priors[kind(name)]
         of = OF_KIND.get(self.kind, {}).get(kind(name), PRIORS[kind(name)])
@@ -232,6 +234,14 @@ class Noise:
             return of
         args = dict(of.args) | ({"mu": of.args["mu"] + math.log(self.scale)} if of.dist == "LogNormal" else {})
         return replace(of, args=args | ({"sigma": of.args["sigma"] * self.scale} if of.dist == "HalfNormal" else {}))
+
+    def least(self, name: str) -> float:
+        """The lower bound of a parameter, on the distance from which its prior is."""
+        return LEAST.get(name, 0.0)
+
+    def free(self, name: str) -> str:
+        """What the PyMC model calls the free variable of a parameter, which has the distance from another bound than 0."""
+        return f"{name}_above_{least:g}" if (least := self.least(name)) else name
 
     def with_priors(self, priors: Mapping[str, Prior]) -> Noise:
         """Return the same noise with other priors of its parameters, by `kind`; that of `dof` is of its excess over 2."""

@@ -12,7 +12,6 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.streams import Stream
 from bayeslaw.laws.law import Law
-from bayeslaw.noise import noise as noises
 from bayeslaw.noise.model import pools
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import GROUPS, Fit, Group, Per, values_of
@@ -73,7 +72,7 @@ def variables(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[st
             for of_pool, values in {pool.free: levels if pool.on else draws, pool.name: draws}.items():
                 of_model[of_pool] = ((pool.dim,), np.stack([values[member] for member in pool.members], axis=-1))
     for name in noise.parameters:
-        of_model[_free(name)] = ((), draws[name] - noises.LEAST.get(name, 0.0))
+        of_model[noise.free(name)] = ((), draws[name] - noise.least(name))
         of_model[name] = ((), draws[name])
     return of_model
 
@@ -117,13 +116,8 @@ def _log_prior(fit: Fit) -> xr.Dataset:
     densities: Variables = {}
     for name, values in of_law.items():
         densities[f"{name}_level" if fit.law.parameters[name].prior.on else name] = ((), values)
-    densities |= {_free(name): ((), values) for name, values in of_noise.items()}
+    densities |= {fit.noise.free(name): ((), values) for name, values in of_noise.items()}
     return _dataset(fit, densities, _shape(fit))
-
-
-def _free(name: str) -> str:
-    """Name of the model's free variable for a parameter of the noise."""
-    return f"{name}_above_{noises.LEAST[name]:g}" if name in noises.LEAST else name
 
 
 def _log_likelihood(fit: Fit, per: Per) -> xr.Dataset:

@@ -29,7 +29,7 @@ FAR = 0.5  # spans outside the runs from which on a setting is far
 # Distances that never count as far: in e-folds, or as a share of the support of a covariate that is neither logarithmic nor signed.
 NEAR = (0.1, 0.05)
 OF_ZERO = 300.0  # e-folds: no setting above 0 lies so far outside the runs
-SEED_SPREAD = 0.01  # largest sigma_run explained by seeds: twice the largest measured on tinycpt (.3 to .5%)
+SEED_SPREAD = 0.01  # largest sigma_run explained by seeds, relative: twice the largest measured on tinycpt (.3 to .5%)
 SEED_LOGITS = 0.1  # the same in logits of an accuracy: 1% of a loss of 2.5 nats at a steepness of 4 per nat
 
 
@@ -189,7 +189,8 @@ def diagnostics[K: Hashable](draws: Mapping[K, Array], statistics: Iterable[str]
 def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of: str) -> list[Check]:
     """Check R-hat and effective sample sizes of `diagnostics` by their worst row; `of` names the quantity in texts."""
     name = (lambda row: f"row {row}") if prefix else str
-    worst, largest = table["r_hat"].fillna(np.inf).idxmax(), float(table["r_hat"].max())
+    worst = table["r_hat"].fillna(np.inf).idxmax()
+    largest = float(table["r_hat"].max(skipna=False))
     digits = 3 if (largest > R_HAT) == (round(largest, 3) > R_HAT) else 6  # a failed check must not look like a passed one
     passed = chains > 1 and bool((table["r_hat"] <= R_HAT).all())
     text = (
@@ -252,14 +253,28 @@ def information_check(prior: Mapping[str, Array], posterior: Mapping[str, Array]
     return Check("informed", not uninformed, text, "note", table, "A forecast says whether they matter to it")
 
 
-def run_effect_check(sigma_run: Array, in_logits: bool = False) -> Check:
+def run_effect_check(sigma_run: Array, outcome: Outcome = LOSS, shifted: Array | None = None) -> Check:
     """Check that run effects, of the group with the largest, are no larger than seeds explain.
 
-    Larger ones show an error of the law between runs. `sigma_run` holds draws (groups, S), relative to the outcome or in logits.
+    Larger ones show an error of the law between runs.
+
+    Parameters
+    ----------
+    sigma_run : array (groups, S)
+        Draws of their scale.
+    outcome : Outcome
+    shifted : array (n,), optional
+        Values of the covariate that run effects are added to (`Outcome.run_shifts`), where they are.
     """
-    median, most = float(max(np.median(group) for group in sigma_run)), SEED_LOGITS if in_logits else SEED_SPREAD
-    effect, least = (f"{median:.2g} logits", f"{most:g}") if in_logits else (f"{median:.1%}", f"{most:.0%}")
-    text = f"runs lie {effect} around the law beyond point noise; seeds explain at most {least}"
+    median = float(max(np.median(group) for group in sigma_run))
+    if shifted is not None:
+        most, unit = SEED_SPREAD * float(np.median(np.abs(shifted))), f" in {outcome.run_shifts}"
+    elif outcome.kind == "real":
+        most, unit = SEED_SPREAD * outcome.scale, f" in {outcome.name}"
+    else:
+        most, unit = (SEED_SPREAD, "") if outcome.relative else (SEED_LOGITS, " logits")
+    effect, explained = (f"{median:.1%}", f"{most:.0%}") if outcome.relative else (f"{median:.2g}{unit}", f"{most:.2g}")
+    text = f"runs lie {effect} around the law beyond point noise; seeds explain at most {explained}"
     if median > most:
         text += ": the law misses something between runs"
     advice = "Compare other laws, and state a discrepancy"
@@ -321,6 +336,8 @@ def spread_order(columns: Sequence[Array], most: int) -> Index:
 def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int, outcome: Outcome = LOSS) -> list[Check]:
     """Check R-hat and effective sample sizes of the latent loss, or other outcome, which can mix worse than every parameter.
 
+    Settings where it is the same in all draws, as an accuracy far below any signal, have nothing to mix.
+
     Parameters
     ----------
     latent : array (chains, draws, m)
@@ -329,7 +346,10 @@ def forecast_checks(latent: Array, rows: Sequence[Hashable], settings: int, outc
         Number of settings of the whole forecast.
     outcome : Outcome
     """
-    table = diagnostics({row: latent[..., i] for i, row in enumerate(rows)})
+    moving = {row: latent[..., i] for i, row in enumerate(rows) if np.ptp(latent[..., i]) > 0}
+    if not moving:
+        return []
+    table = diagnostics(moving)
     some = "" if len(rows) == settings else f" at {len(rows)} of {settings:,} settings that bracket all"
     chains, draws, _ = latent.shape
     return _mixing_checks(table, chains, draws, "forecast_", f"of the latent {outcome.name}{some}: ")
@@ -353,7 +373,7 @@ class Reach:
         if covariate.logarithmic:
             seen = np.log(seen[seen > 0])
         near = NEAR[0] if covariate.logarithmic else NEAR[1] * (high - low) * (low >= 0)
-        return cls(float(np.ptp(seen)), near, covariate.logarithmic)
+        return cls(float(np.ptp(seen)) if seen.size else 0.0, near, covariate.logarithmic)
 
     @property
     def far(self) -> float:
@@ -391,7 +411,7 @@ def extrapolation(
     """
     distances: list[list[str]] = [[] for _ in range(len(outside))]
     far = np.zeros(len(outside), dtype=bool)
-    farthest, uncounted, table = [], list[str](), {}
+    farthest, table = dict[str, str](), {}
     for name, covered in reach.items():
         distance = outside[name].to_numpy(dtype=np.float64)
         off = np.flatnonzero(distance > 0)
@@ -403,24 +423,27 @@ def extrapolation(
         table[name] = {"span": covered.span, "far": covered.far, "outside": largest, "rows_far": float(beyond.sum())}
         if beyond.any():
             span = f"span {covered(covered.span)}" if covered.span > 0 else "have one value: its effect is the priors'"
-            uncounted += [name] * (counted != "" and along is not None and name not in along)
-            farthest.append(f"{name} {'= 0' if covered.is_zero(largest) else f'up to {covered(largest)}'} (the runs {span})")
+            farthest[name] = f"{name} {'= 0' if covered.is_zero(largest) else f'up to {covered(largest)}'} (the runs {span})"
     texts = [f"{'FAR ' * bool(f)}outside: {', '.join(d)}" if d else "inside" for f, d in zip(far, distances, strict=True)]
     if farthest:
-        advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
-        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest)}. "
-        if not counted:
-            text += advice
-        elif not uncounted:
-            text += f"{counted[0].upper()}{counted[1:]} is counted there"
-        else:
-            known = ", ".join(name for name in along or ())
-            text += f"{counted[0].upper()}{counted[1:]} is counted along {known}, and none along {', '.join(uncounted)}. {advice}"
+        text = f"{int(far.sum()):,} of {far.size:,} settings lie far outside the runs: {'; '.join(farthest.values())}. "
+        text += _what_counts(farthest, counted, along)
     elif any(distances):
         text = f"no setting lies farther outside the runs than {FAR:g} times their span"
     else:
         text = "every setting lies within the range of the runs in each covariate"
     return texts, Check("extrapolation", not farthest, text, "model", pd.DataFrame(table).T)
+
+
+def _what_counts(far: Iterable[str], counted: str, along: Collection[str] | None) -> str:
+    """Say what counts the law's error far outside the runs in some covariates, or what to do where nothing does."""
+    advice = "Runs can't show how wrong the law may be there: state a discrepancy, such as 1%"
+    if not counted:
+        return advice
+    counts = f"{counted[0].upper()}{counted[1:]} is counted"
+    if along is None or not (uncounted := [name for name in far if name not in along]):
+        return f"{counts} there"
+    return f"{counts} along {', '.join(along)}, and none along {', '.join(uncounted)}. {advice}"
 
 
 def table_of(checks: Sequence[Check]) -> list[dict[str, Any]]:

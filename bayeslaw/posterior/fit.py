@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Index
-from bayeslaw.core.errors import BayeslawError, FitError, shortened
+from bayeslaw.core.errors import BayeslawError, FitError, shortened, whole_number
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
@@ -24,7 +24,6 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.noise import noise as noises
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise, Shifted
 from bayeslaw.noise.walk import Walk
@@ -292,23 +291,30 @@ class Fit(OfOneLaw, Verdicts):
         -------
         dict of str to array (size,)
         """
+        whole_number("size", size, 1)
+        whole_number("seed", seed, 0)
         rng = np.random.default_rng([seed, 2])
         draws = self.law.sample_prior(size, self.observed.at, rng)
         for name in self.noise.parameters:
-            draws[name] = noises.LEAST.get(name, 0.0) + self.noise.prior(name).sample(size, rng)
+            draws[name] = self.noise.least(name) + self.noise.prior(name).sample(size, rng)
         return draws
 
     def sensitivity(self) -> pd.DataFrame:
         """Return the sensitivity of the posterior to its priors: the table of `bayeslaw.posterior.sensitivity.power_scaling`.
 
         It has one row for each parameter and one for the law's loss at the far end of the runs (covariates that span decades at
-        their largest, the others at a median value), of the commonest value of each column by which parameters differ.
+        their largest, the others at a median value, shares of a mixture as in the row nearest to their medians), of the commonest
+        value of each column by which parameters differ.
         """
         seen, covariates = self.observed.covariates, self.law.covariates
         end = {k: float(v.max() if covariates[k].logarithmic else np.sort(v)[v.size // 2]) for k, v in seen.items()}
         if self.law.series:  # the nodes of a series are those of one row, which is farthest in the first axis
             farthest = int(seen[next(iter(self.law.axes))].argmax())
             end |= {column: float(seen[column][farthest]) for columns in self.law.series.values() for column in columns}
+        if self.law.shares:  # medians of shares don't add up to 1
+            shares = np.stack([seen[name] for name in self.law.shares])
+            nearest = int(((shares - np.median(shares, axis=1, keepdims=True)) ** 2).sum(axis=0).argmin())
+            end |= {name: float(seen[name][nearest]) for name in self.law.shares}
         end |= dict.fromkeys(self.law.indicators, 0.0)
         commonest = {}
         for column, values in self.law.levels.items():

@@ -20,10 +20,9 @@ from bayeslaw.core.errors import row_ranges
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.noise import noise as noises
 from bayeslaw.noise import ou
 from bayeslaw.noise.custom import PointNoise
-from bayeslaw.noise.noise import Noise, kind
+from bayeslaw.noise.noise import GROUPED, Noise, kind
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.identifiability import ALARM, intra_class_correlation, residuals
 
@@ -104,7 +103,7 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
     flat = {name: np.ravel(draws[name]) for name in (*law.parameters, *noise.parameters)}
     units = law.units_at(flat, at)
     stated = {k: (p.prior, flat[k] * units.get(k, 1.0)) for k, p in law.parameters.items() if p.around is None}
-    stated |= {k: (noise.prior(k), flat[k] - noises.LEAST.get(k, 0.0)) for k in noise.parameters if kind(k) != "sigma_run"}
+    stated |= {k: (noise.prior(k), flat[k] - noise.least(k)) for k in noise.parameters if kind(k) != "sigma_run"}
     table = {}
     for name, (prior, values) in stated.items():
         below, above = (float(tail(np.median(values))) for tail in (prior.scipy.cdf, prior.scipy.sf))
@@ -127,10 +126,6 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
 def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int) -> Check | None:
     """Check that no row lies farther from the law than noise and run effects explain; None for a noise given by a function.
 
-    Residuals are in units of the noise's scale, which outliers inflate, or of a robust scale, the median of absolute residuals,
-    where that is smaller. Under Student-t noise they are turned into the normal deviations of the same probability, with at least
-    `LEAST_DOF` degrees of freedom: a gross error is fitted by tails so heavy that by them it is not rare.
-
     Parameters
     ----------
     residual : array (n,)
@@ -139,30 +134,11 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     fitted : int
         Number of fitted parameters of the law.
     """
-    from scipy.stats import norm, t
-
     if isinstance(noise, PointNoise):
         return None
     outcome, name_of = observed.outcome, observed.outcome.name
-    flat = {name: np.ravel(draws[name]) for name in noise.parameters}
-    distribution = t(max(float(np.median(flat["dof"])), LEAST_DOF)) if noise.student else norm
-    group = noise.row_groups(observed)
-    variance = observed.known
-    for name in noises.GROUPED:
-        of_groups = (noise.scales(flat, name) ** 2).mean(axis=1)
-        variance = variance + (of_groups[group] if of_groups.size > 1 else of_groups[0])
-    expected = _expected(residual, observed)
-    if noise.counts:  # from the variance of logits to that of shares, and of counting
-        share = expected * (1 - expected)
-        variance = share * (variance + 1 / observed.items)
-    for name in {"sigma_checkpoint", "run_excess"} & {*flat}:
-        variance = variance + (flat[name] ** 2).mean()
-    size, left = np.abs(residual) / np.sqrt(variance), residual.size - fitted
-    if left > fitted:
-        robust = float(np.median(size)) / float(distribution.ppf(0.75)) * math.sqrt(residual.size / left)
-        size = size / min(max(robust, 1e-12), 1.0)
-    deviation = norm.isf(np.maximum(distribution.sf(size), 1e-300))
-    least = LEAST_OUT * (observed.outcome.scale if outcome.kind == "real" else 1.0)
+    expected, deviation = _expected(residual, observed), _deviations(residual, observed, noise, draws, fitted)
+    least = LEAST_OUT * (outcome.scale if outcome.kind == "real" else 1.0)
     far = np.flatnonzero((deviation > FAR_OUT) & (np.abs(residual) > least))
     far = far[np.argsort(-np.abs(residual[far]), kind="stable")]
     frame = pd.DataFrame({
@@ -186,6 +162,38 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
             f"Their logarithms lie on the law, so {found} may be perplexities: take the logarithm. Otherwise look at these runs"
         )
     return Check("outliers", not far.size, text, "model", frame, advice)
+
+
+def _deviations(residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int) -> Array:
+    """Return how far rows lie from the law (n,), in standard deviations of normal noise.
+
+    Residuals are in units of the noise's scale, which outliers inflate, or of a robust scale, the median of absolute residuals,
+    where that is smaller. Under Student-t noise they are turned into the normal deviations of the same probability, with at least
+    `LEAST_DOF` degrees of freedom: a gross error is fitted by tails so heavy that by them it is not rare.
+
+    Parameters
+    ----------
+    residual, observed, noise, draws, fitted
+        As in `outlier_check`.
+    """
+    from scipy.stats import norm, t
+
+    flat = {name: np.ravel(draws[name]) for name in noise.parameters}
+    distribution = t(max(float(np.median(flat["dof"])), LEAST_DOF)) if noise.student else norm
+    group, variance = noise.row_groups(observed), observed.known
+    for name in GROUPED:
+        of_groups = (noise.scales(flat, name) ** 2).mean(axis=1)
+        variance = variance + (of_groups[group] if of_groups.size > 1 else of_groups[0])
+    if noise.counts:  # from the variance of logits to that of shares, and of counting
+        expected = _expected(residual, observed)
+        variance = expected * (1 - expected) * (variance + 1 / observed.items)
+    for name in {"sigma_checkpoint", "run_excess"} & {*flat}:
+        variance = variance + (flat[name] ** 2).mean()
+    size, left = np.abs(residual) / np.sqrt(variance), residual.size - fitted
+    if left > fitted:
+        robust = float(np.median(size)) / float(distribution.ppf(0.75)) * math.sqrt(residual.size / left)
+        size = size / min(max(robust, 1e-12), 1.0)
+    return np.asarray(norm.isf(np.maximum(distribution.sf(size), 1e-300)))
 
 
 def explained_check(residual: Array, observed: Observations, outliers: Collection[int]) -> Check | None:
@@ -367,7 +375,7 @@ def _innovations(residual: Array, observed: Observations, noise: Noise, draws: M
     """Return what each row adds to the rows of its run before it, in standard deviations, at the noise's posterior medians."""
     flat = {name: np.array([np.median(draws[name])]) for name in noise.parameters}
     group = noise.groups_of(observed)
-    point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in noises.GROUPED)
+    point, effect = (noise.scales(flat, name)[group, 0] ** 2 for name in GROUPED)
     known, time, whole = observed.known, observed.time, np.empty_like(residual)
     for run, rows in enumerate(observed.slices):
         variance = (point[run] + known[rows])[None]

@@ -28,9 +28,12 @@ def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
 def parameter_unit(fit: Fit, name: str) -> str:
     """Return the unit of a parameter of law or noise; units in cards are for losses in nats/token.
 
-    Noise of positive outcomes is relative and that of bounded ones in logits; of others it has the outcome's unit.
+    Noise of positive outcomes is relative and that of bounded ones in logits; of others it has the outcome's unit. An effect of
+    runs on a covariate has the covariate's.
     """
     own = fit.law.parameters.get(name)
+    if own is None and fit.noise.shifts and kind(name) == "sigma_run":
+        return fit.law.covariates[fit.noise.shifts].unit
     if own is None and fit.law.outcome.kind == "real" and kind(name) in (*GROUPED, "sigma_checkpoint", "run_excess"):
         return fit.unit
     return own.unit.replace(NATS, fit.observed.unit) if own else ""

@@ -19,7 +19,6 @@ from arviz_stats.base import array_stats
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.noise import noise as noises
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
 
@@ -70,7 +69,7 @@ def log_priors(
     levels = law.stated_at(draws, at)
     stated = {name: p.prior for name, p in law.parameters.items() if p.around is None}
     of_law = {name: np.asarray(prior.scipy.logpdf(levels.get(name, draws[name]))) for name, prior in stated.items()}
-    above = {name: draws[name] - noises.LEAST.get(name, 0.0) for name in noise.parameters}
+    above = {name: draws[name] - noise.least(name) for name in noise.parameters}
     return of_law, {name: np.asarray(noise.prior(name).scipy.logpdf(values)) for name, values in above.items()}
 
 
@@ -91,16 +90,18 @@ def power_scaling(quantities: Mapping[str, Array], prior: Array, noise_prior: Ar
     """
     stacked = np.stack(list(quantities.values()))
     table = pd.DataFrame(index=pd.Index(list(quantities), name="quantity"))
+    movable = np.ptp(stacked, axis=(1, 2)) > 0  # a quantity that is the same in all draws moves with nothing
     for column, log_density in {"prior": prior, "noise_prior": noise_prior, "likelihood": likelihood}.items():
-        if np.ptp(log_density) < 1e-9:  # nothing moves with it
-            table[f"{column}_sensitivity"] = 0.0
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # on the tails of weights of draws that hardly differ in density
-            try:
-                table[f"{column}_sensitivity"] = _moved(stacked, log_density)
-            except ValueError:  # of ArviZ, where a few draws are so far out that they have all the weight: no sensitivity is larger
-                table[f"{column}_sensitivity"] = np.inf
+        moved: Array | float = 0.0
+        if np.ptp(log_density) > 1e-9 and movable.any():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # on the tails of weights of draws that hardly differ in density
+                try:
+                    moved = _moved(stacked[movable], log_density)
+                except ValueError:  # of ArviZ, where a few draws far out have all the weight: no sensitivity is larger
+                    moved = np.inf
+        table[f"{column}_sensitivity"] = 0.0
+        table.loc[movable, f"{column}_sensitivity"] = moved
     by_prior, by_noise, by_data = (table[column] >= SENSITIVE for column in table)
     words = [(by_prior & by_data, CONFLICT), (by_prior, WEAK), (by_noise, "prior of the noise")]
     return table.assign(says=np.select([where for where, _ in words], [word for _, word in words], ""))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -111,6 +112,17 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         raise FitError("a check's verdict is neither true nor false, or its subject or text is none.", code="damaged-checks")
     if not any(c.name == "informed" and "prior_overlap" in c.table for c in checks):
         raise FitError("the check of which parameters the data inform is missing.", code="damaged-checks")
+    _check_settings(info)
+    observed = _observations(tree, info, law, noise)
+    _check_observations(observed)
+    restored = Fit(tree, law, noise, observed, checks, info)
+    if EXTRAPOLATION in tree:
+        _check_extrapolation(restored)
+    return restored
+
+
+def _check_settings(info: Mapping[str, Any]) -> None:
+    """Refuse settings that no fit has: a file's digests can be made anew."""
     whole_number("its seed", info["seed"], 0)
     for column, (_, end, _) in ABOUT_AREAS.items():
         if not isinstance(value := info.get(column, 0.0), float) or not 0 <= value < end:
@@ -124,8 +136,6 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
         raise FitError("the column of the groups of its noise is no text.", code="damaged-settings")
     for setting in ("draws", "tune", "chains"):
         whole_number(f"its number of {setting}", info["settings"][setting], 0)
-    observed = _observations(tree, info, law, noise)
-    _check_observations(observed)
     sources = [Source(**source) for source in info["sources"]]
     texts = [text for source in sources for text in (source.name, source.where, *source.columns, *source.columns.values())]
     if not sources or not all(isinstance(text, str) for text in texts):
@@ -133,10 +143,6 @@ def _restore(tree: xr.DataTree, info: dict[str, Any], name: str) -> Fit:
     about = info.get("discrepancy", {})
     if not isinstance(about, dict) or not all(isinstance(about.get(name, ""), str) for name in ("asked", "reason")):
         raise FitError("what it says of the learnt discrepancy is no text.", code="damaged-extrapolation")
-    restored = Fit(tree, law, noise, observed, checks, info)
-    if EXTRAPOLATION in tree:
-        _check_extrapolation(restored)
-    return restored
 
 
 def _check_extrapolation(fit: Fit) -> None:

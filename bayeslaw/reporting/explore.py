@@ -34,7 +34,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import listed, short_lines
 from bayeslaw.forecasting.forecast import member_entropy
-from bayeslaw.forecasting.outside import log_together
+from bayeslaw.forecasting.outside import ends_of_runs, log_together
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
@@ -221,13 +221,10 @@ def _reach(fit: Fit) -> dict[str, Any]:
     """Return what `outside` and `beyond_together` of forecasts know of the runs."""
     law, axes = fit.law, []
     for name, covariate in law.axes.items():
-        seen = fit.observed.covariates[name]
-        low = float(seen.min())
-        if covariate.logarithmic:
-            low, seen = (-math.inf if low <= 0 else math.log(low)), np.log(seen[seen > 0])
+        low, high = ends_of_runs(law, name, fit.observed.covariates[name])
         axes.append({
             "name": name, "log": covariate.logarithmic, "context": covariate.context,
-            "low": low if math.isfinite(low) else None, "high": float(seen.max()),
+            "low": low if math.isfinite(low) else None, "high": high,
         })  # fmt: skip
     together = []
     for name, of in powers(law).items():

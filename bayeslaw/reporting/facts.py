@@ -19,7 +19,6 @@ from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import MEANINGS, sample_note, score
 from bayeslaw.forecasting.stack import Posterior, fits_of, stacking
 from bayeslaw.laws.card import law_names, parse_card
-from bayeslaw.noise.noise import LEAST
 from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs, describe_parameter, parameter_unit
@@ -107,7 +106,7 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
     for name, row in summary.iterrows():
         own = fit.law.parameters.get(str(name))
         stated = str(own.prior if own else fit.noise.prior(str(name)))
-        stated += f" on {name} - {LEAST[str(name)]:g}" if name in LEAST and own is None else ""
+        stated += f" on {name} - {least:g}" if own is None and (least := fit.noise.least(str(name))) else ""
         if own is not None and own.around is not None:
             stated = f"around {own.around[0]}, spread {own.around[1]}"
         middle, *ends = quantiles(before[str(name)], ci_prob)

@@ -129,5 +129,23 @@ def test_arguments_of_decisions() -> None:
 def test_the_noise_of_a_fit_needs_the_rows_that_it_was_fitted_to() -> None:
     """A table has other runs and groups: its rows would be given scales of the wrong ones."""
     fit = typical_fit("chinchilla", size=400)
+    with fails("noise-by-of-observations", "noise_by='lab'"):
+        api.pymc_model(fit.law, fit.observed, noise_by="lab")
     with fails("noise-without-observations", "pymc_model(fit.law, fit.observed, fit.noise)"):
         api.pymc_model(fit.law, oracles.table(fit.law), fit.noise)
+
+
+def test_settings_weights_columns_and_sizes_of_another_type() -> None:
+    fit = typical_fit("chinchilla", size=400)
+    with fails("not-a-mapping", "[1e9]", "{'N':"):
+        api.grid(fit, "[1e9]")
+    with fails("not-a-text", "3", "{'E': 'domain'}"):
+        api.fit("chinchilla", RUNS, by={"E": 3}, progress=False)
+    with fails("wrong-weights", "half"):
+        api.Stack({"a": fit, "b": fit}, {"a": "half", "b": "half"})
+    with fails("not-a-single-fit", "A stack", "stack"):
+        api.Stack({"a": fit, "b": api.Stack({"a": fit}, {"a": 1.0})}, {"a": 0.5, "b": 0.5})
+    with fails("unknown-column", "None"):
+        api.forecast(fit, AT).mean(None)
+    with fails("not-a-whole-number", "size"):
+        fit.prior_draws(-1)

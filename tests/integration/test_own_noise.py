@@ -14,7 +14,10 @@ from pytensor.tensor.special import logaddexp
 from scipy import stats
 
 import bayeslaw
+from bayeslaw.engine.density import Density
+from bayeslaw.laws.card import load_law
 from bayeslaw.noise.custom import PointNoise
+from bayeslaw.noise.model import pymc_model
 from bayeslaw.noise.noise import Noise
 from tests import oracles
 from tests.errors import fails
@@ -111,6 +114,20 @@ def test_draws_log_likelihoods_and_variances_are_those_of_the_density() -> None:
     np.testing.assert_array_equal(noise.sample(of_truth(400), code[3:5], code[3:5], (1, 2)).ravel(), drawn[1200:2000])
 
 
+def heavy(error: Any, sigma: Any = "LogNormal(-5, 1)", dof: Any = "LogNormal(0, 0.1)") -> Any:
+    return -pt.log(sigma) - 0.5 * (dof + 1) * pt.log1p((error / sigma) ** 2 / dof)
+
+
+def test_a_parameter_that_shares_its_name_with_one_of_another_noise_has_the_prior_that_is_stated() -> None:
+    """The prior of the degrees of freedom of Student-t noise is of what they exceed 2 by, and that of a function's is not."""
+    law = load_law("chinchilla")
+    observed = oracles.observations(law)
+    noise = Noise.choose(heavy, observed)
+    density = Density.of(law, observed, noise)
+    assert density.draws(np.zeros((1, density.size)))["dof"].item() == 1.0
+    assert {"sigma", "dof"} <= {variable.name for variable in pymc_model(law, observed, noise).free_RVs}
+
+
 def test_known_errors_reach_a_noise_that_takes_them() -> None:
     se = np.array([0.0, 0.02, 0.04])
     observed = oracles.nested(np.array([0, 1, 2]), se=se)
@@ -140,6 +157,17 @@ def test_a_function_without_priors_is_refused(noise: Any) -> None:
 def test_a_function_that_is_no_density_of_points_is_refused(noise: Any) -> None:
     with fails("noise-without-prior" if not noise.__code__.co_argcount else "noise-without-density"):
         Noise.choose(noise, oracles.nested(np.array([0, 1, 2])))
+
+
+def test_functions_that_can_not_be_compiled_are_named_with_those_that_can() -> None:
+    law = load_law("chinchilla")
+    observed = oracles.observations(law)
+
+    def with_gamma(error: Any, sigma: Any = "LogNormal(-5, 1)") -> Any:
+        return -pt.log(sigma) - (error / sigma) ** 2 - pt.gammainc(2.0, sigma)
+
+    with fails("unknown-operation", "GammaInc", "pt.gammaln"):
+        Density.of(law, observed, Noise.choose(with_gamma, observed)).function()
 
 
 def test_rows_whose_noise_no_function_describes_are_refused() -> None:

@@ -13,7 +13,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import bins_check
-from tests import oracles
+from tests import oracles, outcomes
 from tests.errors import fails
 
 
@@ -116,3 +116,5 @@ def test_unusable_bins_are_refused() -> None:
             fit("chinchilla", curve(20), bins=width, progress=False)
     with fails("bins-not-normal", "Student-t"):
         fit("chinchilla", curve(20), bins=0.1, noise="student", progress=False)
+    with fails("bins-not-normal", "beta-binomial"):
+        fit(outcomes.law("count"), outcomes.table("count"), bins=0.1, progress=False)

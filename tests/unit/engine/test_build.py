@@ -56,6 +56,14 @@ def test_a_disk_that_is_full_when_a_function_is_first_called_costs_only_the_copy
         assert misses(tmp_path, monkeypatch) == 1
 
 
+def test_graphs_are_written_in_packages_whose_change_compiles_them_again_alone() -> None:
+    """A function that writes a graph elsewhere would go on as it was compiled before it was changed."""
+    package = Path(build.__file__).parents[1]
+    writers = {file for file in package.rglob("*.py") if "Program.of(" in file.read_text(encoding="utf-8")}
+    assert writers
+    assert {file.relative_to(package).parts[0] for file in writers} <= {*build.SOURCES}
+
+
 def test_other_errors_of_the_compiler_are_not_hidden() -> None:
     def make(cache: bool) -> str:
         raise RuntimeError(f"of LLVM, {cache}")

@@ -12,7 +12,7 @@ from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import PRIORS, Noise
-from tests import oracles
+from tests import oracles, outcomes
 from tests.cards import POSITIVE, REAL, card
 
 NOISES = {
@@ -198,6 +198,21 @@ def test_a_floor_under_a_product_is_a_coordinate_itself() -> None:
     assert not density.coordinates.scaled
     assert_true_gradient(density.function(), density.start())
     assert density.draws(np.zeros((1, density.size)))["E"].shape == (1,)
+
+
+@pytest.mark.slow
+def test_laws_that_differ_in_the_bounds_of_their_outcome_alone_have_densities_of_their_own() -> None:
+    """The second must not be the function that was compiled, and kept on disk, for the first."""
+    table, values = outcomes.table("bounded"), list[float]()
+    for bounds in ("[0, 100]", "[0, 150]"):
+        law = parse_card(outcomes.card("bounded").replace("[0, 100]", bounds))
+        density = Density.of(law, oracles.observed(law, table), NOISES["normal-no-run"])
+        x = density.start()
+        draws = density.draws(x[None])
+        mean = law.outcome.to_scale(law.predict({name: draws[name] for name in law.parameters}, density.observed.covariates)[0])
+        likelihood = stats.norm(mean, draws["sigma_point"]).logpdf(density.observed.response).sum()
+        values.append(density.function()(x)[0] - likelihood)
+    assert values[0] == pytest.approx(values[1], abs=1e-6)  # the priors, which the laws share, up to a constant
 
 
 def test_density_is_likelihood_times_prior_up_to_a_constant(rng: np.random.Generator) -> None:

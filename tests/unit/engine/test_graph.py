@@ -208,3 +208,17 @@ def test_a_graph_with_an_operation_that_can_not_be_compiled_says_so() -> None:
 
     with pytest.raises(UnknownOperationError, match=r"Cumsum.* can't be compiled"):
         Program.of(write, {"own": ROWS}, "of a test").function(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int64", "bool"])
+def test_numbers_that_become_whole_or_true_are_those_of_numpy(dtype: str) -> None:
+    import pytensor.tensor as pt
+
+    def write(graph: Graph) -> Outputs:
+        x, rows = graph.variable("x"), graph.array("own", ROWS)
+        return ([x], pt.sum(pt.cast(rows * x, dtype) * rows) + 0.0 * x, []) if graph.build else None
+
+    for x in (-1.7, 0.0, 1.3):
+        value, _ = Program.of(write, {"own": ROWS}, f"of a test with {dtype}").function(1)(np.array([x]))
+        assert value == pytest.approx(float(np.sum((ROWS * x).astype(dtype) * ROWS)))

@@ -37,6 +37,17 @@ def test_distances_are_e_folds_above_and_below_but_for_rounding() -> None:
     assert table["D"].tolist() == [0, 0, 0, 0]
 
 
+def test_runs_that_have_not_begun_a_phase_have_settings_beyond_them_there() -> None:
+    frame = oracles.table(law_named("cpt-dynamics"))
+    fit = fitted("cpt-dynamics", frame.assign(S1_cpt=0.0))
+    at = {name: np.array([0.0, frame[name].max()]) if name == "S1_cpt" else frame[name].to_numpy()[:2] for name in fit.law.axes}
+    assert (outside(fit, at)["S1_cpt"] > 0).tolist() == [False, True]
+    settings = frame[frame["S1_cpt"] > 0].iloc[:2].drop(columns=["loss", "run"])
+    made = forecast(fit, settings, force=True)
+    assert all("S1_cpt by" in text for text in made.extrapolation)
+    assert "the runs have one value" in made.checks[-1].text
+
+
 def test_products_lie_outside_above_alone_and_ratios_on_both_sides() -> None:
     at = asked((1e9, 1e10), (1e8, 1e9), (3e8, 3e9), (1e9, 5e8), (1e8, 3e10))
     away = {name: distance for name, (distance, _) in outside_together(of_corners(), at).items()}

@@ -55,3 +55,5 @@ def test_faults_are_found_before_anything_is_fitted(monkeypatch: pytest.MonkeyPa
         fit_stack(["chinchilla", "kaplan"], TABLE, weights=[1])
     with fails("wrong-weights"):
         fit_stack(["chinchilla", "kaplan"], TABLE, weights=[2, -1])
+    with fails("wrong-weights", "in the order of the laws"):
+        fit_stack(["chinchilla", "kaplan"], TABLE, weights={"chinchilla": 0.5, "kaplan": 0.5})  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayeslaw.core.errors import FitError, TableError
+from bayeslaw.engine.huber import HuberLoss
 from bayeslaw.inference import point as point_module
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law, parse_card
@@ -141,13 +142,13 @@ def test_the_same_seed_gives_the_same_fit_and_bootstrap(pointed: PointFit) -> No
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
     """The weights of rows that refits are given from now on."""
-    weights_of, original = list[Array](), point_module.Problem.objective
+    weights_of, original = list[Array](), HuberLoss.objective
 
-    def watched(self: point_module.Problem, delta: float, weights: Array) -> Any:
+    def watched(self: HuberLoss, delta: float, weights: Array) -> Any:
         weights_of.append(weights)
         return original(self, delta, weights)
 
-    monkeypatch.setattr(point_module.Problem, "objective", watched)
+    monkeypatch.setattr(HuberLoss, "objective", watched)
     return weights_of
 
 

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from bayeslaw.laws.law import Covariate
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import (
     Check,
     Reach,
@@ -23,6 +24,7 @@ from bayeslaw.posterior.diagnostics import (
     spread_rows,
     table_of,
 )
+from tests import outcomes
 from tests.oracles import Array
 
 
@@ -108,7 +110,7 @@ def test_draws_that_never_moved_fail(draws: dict[str, Array], rng: np.random.Gen
     frozen = stats(rng, energy=np.ones((4, 1000)))
     for checks in (sampler_checks(draws | still, *frozen), sampler_checks(still, *frozen)):
         assert not any(check.passed for check in checks if check.name in ("r_hat", "e_bfmi"))
-        assert "(b)" in checks[0].text
+        assert "R-hat nan (b)" in checks[0].text
 
 
 def test_diagnostics_name_every_parameter(draws: dict[str, Array]) -> None:
@@ -164,8 +166,39 @@ def test_large_run_effects_are_noted() -> None:
     check = run_effect_check(np.full((2, 10), 0.2))
     assert (check.passed, check.required) == (False, False)
     assert check.text.startswith("runs lie 20.0% around the law beyond point noise")
-    assert run_effect_check(np.full((2, 10), 0.06), in_logits=True).passed
-    assert run_effect_check(np.full((2, 10), 0.2), in_logits=True).text.startswith("runs lie 0.2 logits around the law")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "shifted", "least", "shown"),
+    [
+        (
+            outcomes.law("bounded").outcome,
+            None,
+            0.1,
+            "runs lie 0.2 logits around the law beyond point noise; seeds explain at most 0.1",
+        ),
+        (
+            outcomes.law("real").outcome,
+            None,
+            0.1,
+            "runs lie 0.2 in gain around the law beyond point noise; seeds explain at most 0.1",
+        ),
+        (
+            Outcome("accuracy", "", "count", (0.0, 1.0), items="items", run_shifts="loss"),
+            np.array([2.0, 2.5, 4.0]),
+            0.025,
+            "runs lie 0.05 in loss around the law beyond point noise; seeds explain at most 0.025",
+        ),
+    ],
+    ids=["logits", "the unit of a real outcome", "the covariate that they shift"],
+)
+def test_run_effects_are_judged_in_the_unit_that_they_have(
+    outcome: Outcome, shifted: Array | None, least: float, shown: str
+) -> None:
+    assert run_effect_check(np.full((2, 10), 0.9 * least), outcome, shifted).passed
+    check = run_effect_check(np.full((2, 10), 2 * least), outcome, shifted)
+    assert not check.passed
+    assert check.text.startswith(shown)
 
 
 def test_records_for_storage() -> None:
@@ -189,6 +222,14 @@ def test_latent_losses_are_checked_like_parameters(rng: np.random.Generator) -> 
     assert "(row 5), at most 1.01 wanted" in checks[0].text
     expected = diagnostics({5: latent[..., 1]})
     pd.testing.assert_frame_equal(pd.concat([c.table for c in checks], axis=1).loc[[5]], expected)
+
+
+def test_settings_at_which_all_draws_agree_are_not_checked(rng: np.random.Generator) -> None:
+    latent = rng.standard_normal((4, 1000, 2))
+    latent[..., 1] = 0.25  # the accuracy of guessing, far below any signal
+    checks = forecast_checks(latent, [1, 5], 2)
+    assert all(check.passed and check.table.index.tolist() == [1] for check in checks)
+    assert forecast_checks(latent[..., 1:], [5], 1) == []
 
 
 def test_few_rows_are_all_chosen() -> None:

@@ -13,6 +13,7 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.sensitivity import SENSITIVE, log_priors, power_scaling
 from tests import oracles
+from tests.fixed import typical_fit
 
 
 def test_log_priors_are_of_the_expressions_that_priors_are_on(rng: np.random.Generator) -> None:
@@ -62,6 +63,13 @@ def test_sensitivities_are_arvizs_to_the_last_digit(rng: np.random.Generator) ->
 
 
 @pytest.mark.slow
+def test_what_is_the_same_in_all_draws_moves_with_nothing(rng: np.random.Generator) -> None:
+    quantities, densities = {"a": np.full((4, 300), 0.25), "b": rng.standard_normal((4, 300))}, rng.standard_normal((3, 4, 300))
+    both = power_scaling(quantities, *densities)
+    assert list(both.loc["a"]) == [0.0, 0.0, 0.0, ""]
+    assert list(both.loc["b"]) == list(power_scaling({"b": quantities["b"]}, *densities).loc["b"])
+
+
 def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Generator) -> None:
     """A prior whose doubling moves a standard normal by .3."""
     theta = rng.standard_normal((4, 4000))
@@ -72,6 +80,13 @@ def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Genera
 
 
 @pytest.mark.slow
+def test_the_end_of_the_runs_of_a_mixture_is_a_mixture() -> None:
+    fit = typical_fit("bimix")
+    label = str(fit.sensitivity().index[-1])
+    at = dict(part.split(" = ") for part in label.removeprefix("loss at ").split(", "))
+    assert sum(float(at[share]) for share in fit.law.shares) == pytest.approx(1.0, abs=0.005)
+
+
 def test_sensitivity_of_a_fit(sound_fit: Fit) -> None:
     """It uses the log densities of the fit; the loss at the far end of its runs comes last."""
     table = sound_fit.sensitivity()
