@@ -20,7 +20,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.planning.arguments import check_passed
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits, require_single_fit
 
 COVARIATES = ("L_source", "L_target")
 KEYS = ("run", "step", "D", "r", "N", "ptpp", "phase", "parent", "checkpoint", "seed")
@@ -124,7 +124,8 @@ def combination_draws(
     >>> bayeslaw.dynamics.combination_draws(weights, source, target, recipe.rows([500, 1000, 2000])).shape
     (1200, 3)
     """
-    if set(weights.law.measured) != set(COVARIATES):
+    require_fits(weights)
+    if set(require_single_fit(weights, "A combination of losses").law.measured) != set(COVARIATES):
         message = f"{weights.law.name} does not combine two losses: give a fit of the law combination."
         raise BayeslawError(message, code="not-a-combination")
     check_passed(weights, force)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, Index, evenly
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.units import NATS
@@ -37,7 +38,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_single_fit
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.changes import nodes, number_of_nodes
 from bayeslaw.schedules.schedule import Schedule, joined
@@ -213,7 +214,7 @@ def watch(
     >>> watch.steps[[0, -1]].tolist()
     [2000, 4000]
     """
-    _check_arguments(fit, seed, discrepancy, target)
+    check_arguments(fit, schedule, seed, discrepancy, target)
     require_same_areas([fit], curves)
     rows = _logged(fit, curves, run, domain)
     last = int(rows["step"].max())
@@ -257,13 +258,18 @@ def watch(
     )
 
 
-def _check_arguments(fit: Fit, seed: int, discrepancy: str, target: float | None) -> None:
-    require_areas(fit)
+def check_arguments(fit: Fit, schedule: Schedule, seed: int, discrepancy: str, target: float | None) -> None:
+    """Refuse arguments of `watch` that can be judged before there is a log."""
+    _require_areas(fit)
+    if not isinstance(schedule, Schedule):
+        raise BayeslawError(
+            f"A schedule is what bayeslaw.data.parse_schedule returns, not {shortened(repr(schedule))}.", code="not-a-schedule"
+        )
     whole_number("seed", seed, 0)
     if discrepancy not in get_args(Discrepancy):
         raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
-    if target is not None and not (np.isfinite(target) and target > 0):
-        raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
+    if target is not None and not (isinstance(target, Real) and 0 < target < np.inf):
+        raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target!r}.", code="bad-target")
 
 
 def _conditioned(
@@ -427,9 +433,10 @@ def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: N
     return areas.dropna(axis=1, how="all").assign(run=run, **others)
 
 
-def require_areas(fit: Fit) -> None:
+def _require_areas(fit: Fit) -> None:
     """Refuse a fit that can't forecast the rest of a curve: of another outcome than losses, or of a law without a learning rate."""
     require_losses([fit], "the rest of a curve of losses")
+    require_single_fit(fit, "A run under way")
     if not _area_names(fit.law):
         raise BayeslawError(
             f"{fit.law.name} has no area under the learning rate (S1 or S1_cpt), so it can't follow a schedule: give a fit of a "

@@ -384,9 +384,9 @@ def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Poster
 
 def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Space, seed: int, *, force: bool) -> Landscape:
     """Return the changes of both losses at recipes that fill the ranges."""
+    (source, target), size = combinable(source, target, force=force)
     memory_of([source, target], recipe.memory)
     power_of([source, target], recipe.power)
-    (source, target), size = combinable(source, target, force=force)
     if "r" in space.ranges and not any("r" in posterior.measured for posterior in (source, target)):
         raise BayeslawError(
             "No law here has a replay share r to choose: fit laws that have one, such as cpt-dynamics-replay-*.", code="no-replay"

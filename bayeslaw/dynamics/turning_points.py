@@ -173,11 +173,11 @@ def turning_point(
     check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")
-    terms = [(w, p) for w, p in ((weight, source), (1 - weight, target)) if w > 0 and p is not None]
-    memory_of([p for _, p in terms], recipe.memory)
-    power_of([p for _, p in terms], recipe.power)
-    posteriors, _ = combinable(*(p for _, p in terms), force=force)
-    terms = [(w, p) for (w, _), p in zip(terms, posteriors, strict=True)]
+    given = [(w, p) for w, p in ((weight, source), (1 - weight, target)) if w > 0 and p is not None]
+    posteriors, _ = combinable(*(p for _, p in given), force=force)
+    memory_of(posteriors, recipe.memory)
+    power_of(posteriors, recipe.power)
+    terms = [(w, p) for (w, _), p in zip(given, posteriors, strict=True)]
     steps = _lengths(recipe, longest)
     table = _ends(recipe, steps)
     predictions = [forecast(posterior, Runs(table, "the recipe"), discrepancy="none", force=force) for _, posterior in terms]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -223,12 +224,12 @@ class HeldOut:
     quantiles: Mapping[str, Array]
     outcome: Outcome = LOSS
     exact: Mapping[str, Array] = field(default_factory=dict)
-    crps: tuple[Array, Array] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def crps(self) -> tuple[Array, Array]:
+        """The terms of the CRPS, as `crps_terms`."""
         loss = self.rows[self.outcome.name].to_numpy(dtype=np.float64)
-        terms = crps_terms(loss, list(self.quantiles.values()), None if self.outcome.relative else np.ones_like(loss))
-        object.__setattr__(self, "crps", terms)
+        return crps_terms(loss, list(self.quantiles.values()), None if self.outcome.relative else np.ones_like(loss))
 
     @property
     def counts(self) -> Array:

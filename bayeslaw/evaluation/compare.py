@@ -25,6 +25,7 @@ from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
+from bayeslaw.evaluation.backtest import check_options
 from bayeslaw.evaluation.beyond import compare_beyond
 from bayeslaw.evaluation.choice import Question, Settings, question, targets_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
@@ -136,6 +137,7 @@ def compare(
     whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
+    check_options(options or {})
     noise = [noise] if isinstance(noise, str) else noise
     cards = load_laws(laws)
     require_one_outcome(cards)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.posterior.effects import WORDS
 
 KIND, FORMAT = "bayeslaw_settled", "1.0"
-ENDING = ".settled.json"
 MOST_TOLERANCE = 0.1
 
 
@@ -141,8 +141,8 @@ def settle(
     >>> bayeslaw.evaluation.settle(prediction, "new.csv").rows["eti90_lb"].size == len(prediction.rows)
     True
     """
-    if not 0 <= tolerance <= MOST_TOLERANCE:
-        problem = f"The tolerance is a relative difference of 0 to {MOST_TOLERANCE:g}, not {tolerance:g}."
+    if not (isinstance(tolerance, Real) and 0 <= tolerance <= MOST_TOLERANCE):
+        problem = f"The tolerance is a relative difference of 0 to {MOST_TOLERANCE:g}, not {tolerance!r}."
         raise BayeslawError(problem, code="wrong-tolerance")
     asked = prediction if isinstance(prediction, Prediction) else read_prediction(prediction, key)
     runs = read_runs(runs)
@@ -187,7 +187,7 @@ def settle(
 
 
 def settled_rows(
-    prediction: Prediction, place: NDArray[np.int64], loss: Array, error: Array, runs: list[str], draws: Array | None = None
+    prediction: Prediction, place: NDArray[np.int64], loss: Array, error: Array, runs: list[str], draws: Array
 ) -> pd.DataFrame:
     """Return the forecasts of measured outcomes beside these, as in `Settled.rows`.
 
@@ -200,10 +200,9 @@ def settled_rows(
         Outcomes and their known errors.
     runs : list of str
         Names of their runs, '' where they have none.
-    draws : array (S, n), optional
+    draws : array (S, n)
         Those of `widened`.
     """
-    draws = widened(prediction, place, loss, error) if draws is None else draws
     rows, outcome = [prediction.rows[i] for i in place], prediction.outcome
     cells: dict[str, Any] = {"row": place + 1, "run": np.array(runs, dtype=object), "reach": prediction.reach[place]}
     cells |= {key: [row[key] for row in rows] for key in ("as", "spread")} | {outcome.name: loss, outcome.error: error}
@@ -248,7 +247,7 @@ def read_settled(prediction: Prediction, path: Path, key: str | Path | None = No
         sound = False
     if not sound:
         raise BayeslawError(f"{path.name} is whole, but holds no outcomes that could be scored.", code="not-a-result")
-    return settled_rows(prediction, place, loss, error, runs)
+    return settled_rows(prediction, place, loss, error, runs, widened(prediction, place, loss, error))
 
 
 def widened(prediction: Prediction, place: NDArray[np.int64], loss: Array, error: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -206,6 +206,12 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
         watch(fit, curves, "done", WHOLE)
     with fails("bad-target", -1, "nats/token"):
         watch(fit, curves, "now", WHOLE, target=-1.0)
+    with fails("bad-target", "'3.5'"):
+        watch(fit, curves, "now", WHOLE, target=cast("float", "3.5"))
+    with fails("bad-target", -1):  # before a log is waited for
+        Follower(fit, "now", WHOLE, target=-1.0)
+    with fails("not-a-schedule", "constant:steps=4000", "parse_schedule"):
+        watch(fit, curves, "now", cast("Schedule", "constant:steps=4000,peak=2e-4"))
     with fails("no-target"):
         _ = watched().reached
     with fails("unknown-domain", "'web'"):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import jsonschema
@@ -240,6 +240,13 @@ def test_a_prediction_is_never_replaced(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == [written.name]
 
 
+@pytest.mark.parametrize("name", ["one.txt", "one", "one.settled.json"])
+def test_a_prediction_has_a_name_by_which_a_record_finds_it(name: str, tmp_path: Path) -> None:
+    with fails("wrong-ending", name):
+        register(small_line(), new_line()).save(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 HOSTILE: Mapping[str, Any] = {
     "no rows": {"rows": []},
     "a row that is none": {"rows": [1]},
@@ -345,9 +352,9 @@ def test_a_difference_may_be_allowed() -> None:
         settle(prediction, off)
     assert f"{HELD['D'].iloc[0]:.6g}" in found[0].suggestion
     assert settle(prediction, off, tolerance=0.005).table["rows"].item() == len(HELD)
-    for wrong in (-0.1, 0.5, float("nan")):
+    for wrong in (-0.1, 0.5, float("nan"), "0.5%"):
         with fails("wrong-tolerance"):
-            settle(prediction, HELD, tolerance=wrong)
+            settle(prediction, HELD, tolerance=cast("float", wrong))
 
 
 def test_a_tolerance_takes_no_forecast_from_the_row_that_has_its_setting() -> None:
