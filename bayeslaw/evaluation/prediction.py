@@ -294,9 +294,10 @@ def _facts(fit: Posterior) -> list[dict[str, Any]]:
     return [
         {
             "name": name, "weight": fit.weights[name] if isinstance(fit, Stack) else 1.0, "law": f.law.name, "noise": f.noise.text,
-            "rows": int(f.observed.response.size), "runs": int(f.observed.runs), "data": str(f.info["data"]), "seed": int(f.info["seed"]),
-            "law_sha256": f.law.sha256, "data_sha256": f.info["data_sha256"], "draws_sha256": f.info["draws_sha256"],
-            "versions": {str(k): str(v) for k, v in f.info["versions"].items()}, "token_length": f.token_length,
+            "rows": int(f.observed.response.size), "runs": int(f.observed.runs), "data": str(f.info["data"]),
+            "seed": int(f.info["seed"]), "law_sha256": f.law.sha256, "data_sha256": f.info["data_sha256"],
+            "draws_sha256": f.info["draws_sha256"], "versions": {str(k): str(v) for k, v in f.info["versions"].items()},
+            "token_length": f.token_length,
         }
         for name, f in fits_of(fit).items()
     ]  # fmt: skip
