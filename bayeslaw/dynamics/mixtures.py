@@ -64,13 +64,16 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
             )
     if len(set(domains)) < 3:
         raise BayeslawError(f"Give three different domains, not {', '.join(domains)}.", code="same-domain")
+    if "loss" not in frame or frame["loss"].dtype.kind not in "fiu":
+        raise BayeslawError(f"{names} has no column loss with numbers: name it loss, and give numbers.", code="missing-columns")
     keys = [c for c in KEYS if c in frame]
     if not keys:
         raise BayeslawError(f"{names} has neither run nor step: add them to match losses of a model.", code="missing-columns")
-    unit = {"unit": unit_of(frame[frame["domain"].isin(domains)], names)} if "unit" in frame else {}
+    of_row = frame["domain"].astype(str)  # which may be numbers
+    unit = {"unit": unit_of(frame[of_row.isin(domains)], names)} if "unit" in frame else {}
     by_domain = {}
     for domain in domains:
-        rows = frame[(frame["domain"].astype(str) == domain) & frame["loss"].notna()]
+        rows = frame[(of_row == domain) & frame["loss"].notna()]
         if (duplicated := rows.duplicated(keys)).any():
             row = rows.index[duplicated][0]
             place = ", ".join(f"{c} = {rows.at[row, c]!s}" for c in keys)

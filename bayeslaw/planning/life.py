@@ -294,7 +294,7 @@ def whole_life(
     sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
     return WholeLife(
         values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
-        _frontier(values, every, chosen).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
+        _frontier(values, every, chosen, costs).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
         notes, fit.name, failed, fit.unit, searches, tuple(beyond),
     )  # fmt: skip
 
@@ -415,7 +415,7 @@ def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | N
         wrong = low if low <= 0 or math.log(low) < support[0] else high
         hint = f": did you mean {wrong:g}B?" if 0 < wrong < 1e4 else ""
         raise BayeslawError(
-            f"A size of {wrong:g} parameters lies outside those of the law, {least:.3g} to {most:.3g}{hint}",
+            f"A size of {wrong:g} parameters lies outside those of the law, {least:.3g} to {most:.3g}{hint or '.'}",
             code="size-out-of-range",
         )
     return (math.log(low), math.log(high)), None if listed is None else np.unique(listed)
@@ -456,12 +456,14 @@ def _row(value: float, confidence: float, choice: LifeChoice | None) -> dict[str
     )
 
 
-def _frontier(values: Array, levels: Sequence[float], chosen: Sequence[Sequence[LifeChoice | None]]) -> pd.DataFrame:
+def _frontier(
+    values: Array, levels: Sequence[float], chosen: Sequence[Sequence[LifeChoice | None]], costs: LifeCosts
+) -> pd.DataFrame:
     """One row for each value and confidence."""
     pairs = zip(values.tolist(), chosen, strict=True)
     rows = [_row(value, level, choice) for value, row in pairs for level, choice in zip(levels, row, strict=True)]
     table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
-    return table.drop(columns=[c for c in ("hours", "cost") if table[c].isna().all()])
+    return table.drop(columns=[c for c in UNITS if c not in costs.rates])
 
 
 def _notes(

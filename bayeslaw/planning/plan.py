@@ -47,6 +47,7 @@ from bayeslaw.planning.problem import (
     box_of,
     by_name,
     check_confidence,
+    check_domains,
     check_objective,
     check_settings,
     checked_posteriors,
@@ -177,6 +178,7 @@ def plan(
     whole_number("seed", seed, 0)
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
+    check_domains(bool(fits), target is not None, base_loss, source_levels, target_levels)
     model = check_settings(settings, posteriors)
     price = Prices.of(prices or {}, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)

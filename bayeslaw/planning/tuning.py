@@ -204,7 +204,8 @@ def tuning(
     excess = _joined(draws, above)
     optimum = {n: _joined(draws, [best[n] for best, _ in at]) for n in tuned}
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
-    ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in axes if c in observed[0]}
+    seen = {c: [o[c] for o in observed if c in o] for c in axes}
+    ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -250,7 +251,8 @@ def _table(posterior: Posterior | PointFit, settings: Mapping[str, Any], tuned: 
 
 def _checked(runs: Runs, law: Law, purpose: Purpose = "fit") -> pd.DataFrame:
     """The table of runs, or of settings, with the faults that it has for a law raised."""
-    if faults := check(runs, law, purpose=purpose):
+    # Runs at one rate or batch can be compared with the optimum, though no law be fitted to them.
+    if faults := [fault for fault in check(runs, law, purpose=purpose) if fault.code != "too-few-values"]:
         raise TableError(faults, runs.name)
     return runs.frame
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -346,7 +347,7 @@ def versus(
     (2, 0)
     """
     whole_number("seed", seed, 0)
-    if not 0 <= shared_error <= 1:
+    if not (isinstance(shared_error, Real) and 0 <= shared_error <= 1):
         raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     check_choice("on", on, "unknown-spread")
