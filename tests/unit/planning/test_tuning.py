@@ -164,6 +164,22 @@ def test_laws_of_a_stack_may_have_other_covariates_beside_the_tuned_ones() -> No
     np.testing.assert_allclose(np.median(tuned.excess, axis=0), (0.1 * np.log(lr / 1e-3) ** 2) / 3, rtol=0.05, atol=1e-3)
 
 
+def test_runs_of_another_positive_outcome_are_corrected_too() -> None:
+    lr, size = np.array([1e-4, 1e-3, 1e-2, 1e-3]), 400
+    table = pd.DataFrame({"N": [1e8, 1e8, 1e9, 1e9], "lr": lr, "regret": 3 + 0.1 * np.log(lr / 1e-3) ** 2, "run": list("abcd")})
+    card = RATES.format(name="regrets", term="", more="").replace("loss   =", "formula =")
+    law = parse_card(card.replace("[let]", '[outcome]\nname = "regret"\nunit = "%"\nkind = "positive"\n[let]'))
+    draws = {"a": 3.0, "b": 1e-3, "sigma_point": 0.01, "sigma_run": 0.01}
+    fit = fixed_fit(law, table, {name: np.full(size, value) for name, value in draws.items()}, noise="normal")
+    tuned = tuning(fit, runs=table)
+    assert tuned.undertuned()["regret"].tolist() == table["regret"].tolist()
+    corrected = tuned.corrected()
+    np.testing.assert_allclose(corrected["regret"], 3.0, rtol=1e-6)
+    assert corrected["regret_as_run"].tolist() == table["regret"].tolist()
+    with fails("corrected-twice", "regret_as_run"):
+        tuning(fit, runs=corrected).corrected()
+
+
 RATES = """
 name   = "{name}"
 title  = "Log loss with a best learning rate"
