@@ -250,7 +250,7 @@ def _costs(
         tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
         values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
     elif cost == FLOPS:  # in a log they grow from row to row
-        values = np.maximum.reduceat(np.nan_to_num(_column(frame, cost, "costs"), nan=-np.inf), first)
+        values = np.fmax.reduceat(_column(frame, cost, "costs"), first)
     else:  # any other price is that of the whole run, the same in all its rows
         column = _column(frame, cost, "costs")
         values = column[first]

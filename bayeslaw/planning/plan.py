@@ -473,7 +473,11 @@ class _Solver:
         else:
             plug_in = _by_point_fits(problem, *points)
             search, objective = plug_in.search, plug_in.objective
-        return self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
+        point = self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
+        if point is None:
+            return None
+        satisfied = problem.search.satisfied(self.draws, math.log(point.tokens), point.replay).all(axis=0)
+        return replace(point, searched=float(satisfied.mean()))  # by all draws, where the search knew one
 
 
 def halves(size: int) -> tuple[Index, Index]:

@@ -166,8 +166,11 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     assert staged.candidates.price.tolist() == choice.candidates.price.tolist()
     with fails("stages-and-prices", "'flops'"):
         anchors(tokens, RUNS.assign(flops=1), AT, budget=1e22, stages="1:1")
-    logged = anchors(tokens, RUNS.assign(flops=[1, 2, 3, 4, 5]), AT, budget=1e22, checkpoint_cost="0")
-    assert logged.candidates.cost.tolist() == [2, 4, 5]
+    logged = anchors(tokens, RUNS.assign(flops=[1, 2, 3, np.nan, 5]), AT, budget=1e22, checkpoint_cost="0")
+    assert logged.candidates.cost.tolist() == [2, 3, 5]
+    for wrong in (np.inf, np.nan):
+        with fails("bad-cost", f"cost {wrong}", "row 5"):
+            anchors(tokens, RUNS.assign(flops=[1, 2, 3, 4, wrong]), AT, budget=1e22, checkpoint_cost="0")
 
 
 @pytest.mark.slow

@@ -110,6 +110,8 @@ def test_what_the_laws_of_a_stack_differ_by_is_no_monte_carlo_error() -> None:
 def test_the_deterministic_plan_has_two_active_constraints_and_seldom_satisfies_both(whole: Plan) -> None:
     plug_in = present(whole.deterministic)
     assert whole.deterministic_by == "median losses"
+    for draws, share in ((whole.draws, plug_in.searched), (whole.held_out, plug_in.held_out)):
+        assert share == pytest.approx(satisfied(whole, draws, np.array([plug_in.tokens]), plug_in.replay).mean(), abs=1e-12)
     assert plug_in.atpp == pytest.approx(8.9, rel=0.1)
     assert plug_in.replay == pytest.approx(0.34, abs=0.02)
     assert 0.1 < plug_in.held_out < 0.4
