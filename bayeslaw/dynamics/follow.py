@@ -107,7 +107,7 @@ class Follower:
         watched = self._watch(curves)
         self._keep(watched)
         if not watched.reliable and self._may_refit(curves):
-            self._task = _Background(self.fit, self._rows(curves))
+            self._task = _Background(self.fit, rows_for(self.fit, curves, self.run, self.schedule, self.domain))
             if self.refit == "wait":
                 self._task.thread.join()
                 self._adopt()
@@ -146,9 +146,6 @@ class Follower:
             return False
         self._refitted = rows
         return True
-
-    def _rows(self, curves: Curves) -> Runs:
-        return rows_for(self.fit, curves, self.run, self.schedule, self.domain)
 
     def _adopt(self) -> None:
         """Go on with the fit that has been made again, if it has and passed its checks."""

@@ -297,7 +297,11 @@ def _conditioned(
         errors = (rows["loss_se"] / rows["loss"]).fillna(0.0).to_numpy(np.float64) if "loss_se" in rows else np.zeros(count)
         return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD), errors**2)
     if new.any():
-        raise _not_weighted(fit, rows["run"].iloc[0])
+        raise BayeslawError(
+            f"{rows['run'].iloc[0]} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
+            f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
+            code="not-weighted",
+        )
     effect = member.learnt.at(np.arange(count, count + steps)).T
     return Conditioned(np.arange(len(effect)), effect, np.empty(0), 1.0, -np.inf, 0.0)
 
@@ -323,14 +327,6 @@ def _generator(fit: Fit, seed: int, kind: Stream) -> np.random.Generator:
     return np.random.default_rng([int(fit.info["seed"]), seed, kind])
 
 
-def _not_weighted(fit: Fit, run: str) -> BayeslawError:
-    return BayeslawError(
-        f"{run} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
-        f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
-        code="not-weighted",
-    )
-
-
 def kept(schedule: Schedule, step: int) -> Schedule:
     """Return a schedule whose rate stays as it is at a step, and before the first step as it is there."""
     rates = schedule.rates.copy()
@@ -353,7 +349,8 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
     """
     rows, _ = _usable(fit, _logged(fit, curves, run, domain))
     rows = rows[~_fitted(fit, run, rows)]
-    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss", "loss_se") if c in rows]
+    ahead = settings_ahead(fit, curves, run, schedule, np.array([len(schedule)]))
+    wanted = [c for c in (*map(str, ahead), "loss", "loss_se") if c in rows]
     unit = {} if fit.unit == NATS else {"unit": fit.unit}
     return Runs(rows[wanted].assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
 
@@ -388,11 +385,6 @@ def require_one_domain(rows: pd.DataFrame, run: str, law: Law) -> None:
         domains = sorted(map(str, rows["domain"].dropna().unique()))
         problem = f"{run} has losses of {len(domains)} domains ({', '.join(domains)})"
         raise BayeslawError(f"{problem}: name the one to follow (domain=…, --domain {domains[0]}).", code="several-domains")
-
-
-def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str]:
-    """Return the columns of settings."""
-    return list(map(str, settings_ahead(fit, curves, run, schedule, np.array([len(schedule)]))))
 
 
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

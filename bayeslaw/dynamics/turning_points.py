@@ -187,7 +187,7 @@ def turning_point(
     limit = _weighted(terms, _limit_setting(table.tail(1), terms)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, terms, int(steps[-1]))
     length = _turning_lengths(steps, base - loss)
-    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], length, critical, weight, outside, failed, source.unit)
+    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], length, critical, weight, outside, failed, posteriors[0].unit)
 
 
 def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:

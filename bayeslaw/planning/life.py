@@ -271,22 +271,17 @@ def whole_life(
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
-    searches = tuple(LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist())
+    searches = [LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist()]
     every = sorted({*levels, confidence})
     chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
     erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
     if any(drawn is not None for drawn in errors):
         beyond = [_leaves(fit, search, row, confidence) for search, row in zip(searches, chosen, strict=True)]
-        rows = list(zip(searches, beyond, chosen, strict=True))
-        away = [
-            _erring(replace(search, losses=erring), errors, every, confidence) if far else (search, row)
-            for search, far, row in rows
-        ]
-        searches, chosen = tuple(search for search, _ in away), [row for _, row in away]
+    for i in np.flatnonzero(beyond).tolist():
+        searches[i], chosen[i] = _erring(replace(searches[i], losses=erring), errors, every, confidence)
     best = tuple(row[every.index(confidence)] for row in chosen)
     alone = tuple(None if budgeted else search.training_only(confidence) for search in searches)
-    optima = [search.each_draw() for search in searches]
-    n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
+    n, d, loss, total = (np.stack(of_each, axis=1) for of_each in zip(*(s.each_draw() for s in searches), strict=True))
     failed, label = not fit.passed, checks_label(not fit.passed)
     notes = (*of_stage, *_notes(fit, best, searches, any(beyond), confidence), *_unreached(searches, loss))
     plain = [replace(search, losses=erring) if far and not budgeted else None for search, far in zip(searches, beyond, strict=True)]
@@ -295,7 +290,7 @@ def whole_life(
     return WholeLife(
         values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
         _frontier(values, every, chosen, costs).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
-        notes, fit.name, failed, fit.unit, searches, tuple(beyond),
+        notes, fit.name, failed, fit.unit, tuple(searches), tuple(beyond),
     )  # fmt: skip
 
 

@@ -492,7 +492,7 @@ def enough(confidence: float, size: int) -> int:
     return math.ceil(confidence * size - 1e-9)
 
 
-def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index | None = None) -> tuple[float, float]:
+def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index) -> tuple[float, float]:
     """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws.
 
     Draws of a stack come from its fits (`of_fit`, codes) in fixed numbers, so that what these differ by is no such error.
@@ -500,9 +500,8 @@ def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index | None = None) 
     share = float(satisfied.mean())
     smooth = (satisfied.sum() + 1) / (satisfied.size + 2)
     error = math.sqrt(smooth * (1 - smooth) / satisfied.size)
-    code = np.zeros(satisfied.size, dtype=np.int64) if of_fit is None else of_fit
-    own = np.bincount(code, satisfied) / np.maximum(np.bincount(code), 1)
-    blocks = [block.mean() for block in np.array_split(satisfied - own[code], max(2, satisfied.size // BLOCK))]
+    own = np.bincount(of_fit, satisfied) / np.maximum(np.bincount(of_fit), 1)
+    blocks = [block.mean() for block in np.array_split(satisfied - own[of_fit], max(2, satisfied.size // BLOCK))]
     return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
 
 

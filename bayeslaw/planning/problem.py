@@ -268,9 +268,8 @@ class Prices:
     @property
     def given(self) -> bool:
         """Whether anything has a price."""
-        return "cost" in self.life.rates and bool(
-            any(values.any() for values in (*self.life.rates["cost"], self.new, self.replayed))
-        )
+        rates = self.life.rates
+        return "cost" in rates and any(values.any() for values in (*rates["cost"], self.new, self.replayed))
 
     @property
     def needs_size(self) -> bool:

@@ -268,6 +268,8 @@ class Versus:
         -------
         dict of name to Anchors
         """
+        if not -len(self.settings) <= row < len(self.settings):
+            raise BayeslawError(f"There is no row {row}: the table has {counted(len(self.settings), 'row')}.", code="no-such-row")
         at, losses = self.settings.iloc[row], list[Array]()
         for side, (name, fit, known) in enumerate(zip("AB", self.posteriors, (r.settings for r in self.recipes), strict=True)):
             others = {c: float(at[c]) for c in fit.measured if c in at and c not in ("N", "D", *known)}

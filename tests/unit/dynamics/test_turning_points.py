@@ -121,8 +121,10 @@ def test_tables_have_intervals_and_marks_of_forced_checks(turning: TurningPoint)
 def test_recipes_without_a_turning_point_are_refused(fit: Fit) -> None:
     with fails("no-target", 0.5):
         turning_point(fit, RECIPE, weight=0.5)
+    in_bytes = dynamics_fit(TARGET, size=1200, unit="bits/byte")
+    assert turning_point(fit, DONE, target=in_bytes, weight=0, longest=1000).unit == "bits/byte"  # the only losses that count
     with fails("several-units", "bits/byte", "nats/token"):
-        turning_point(fit, RECIPE, target=dynamics_fit(TARGET, size=1200, unit="bits/byte"), weight=0.5)
+        turning_point(fit, RECIPE, target=in_bytes, weight=0.5)
     with fails("longest-too-short", 510, 300):
         turning_point(fit, Recipe(RECIPE.start, "constant:steps=1000,peak=1e-4,warmup=500"), longest=300)
     with pytest.raises(TableError):  # S1_pt, S2_pt and S1 are unknown

@@ -360,6 +360,11 @@ def test_the_runs_that_would_tell_most_lower_the_variance_of_the_difference() ->
     assert left["code"] > 0.9
 
 
+def test_runs_are_chosen_for_a_row_of_the_table(along: Versus) -> None:
+    with fails("no-such-row", len(along.settings)):
+        along.anchors(pd.DataFrame({"run": ["a"], "N": [1e9], "D": [2e10]}), budget=1e21, row=len(along.settings))
+
+
 @pytest.mark.parametrize("of", ["probability", "multiplier"])
 def test_pictures_have_what_the_table_has(along: Versus, of: Any) -> None:
     ax = plot_versus(along, Figure().subplots(), of=of)
