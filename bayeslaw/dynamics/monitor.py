@@ -22,6 +22,7 @@ from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curve_checks import Curve
 from bayeslaw.data.curves import Curves
@@ -97,6 +98,9 @@ class Watch:
     stated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"step": [], "loss": [], "pit": []}))
     pareto_k: float = -np.inf
     reliable: bool = True
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Watch of {self.summary().splitlines()[0]}>")
 
     @property
     def final(self) -> Array:

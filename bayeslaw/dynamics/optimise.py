@@ -23,6 +23,7 @@ from scipy.stats import qmc
 from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
@@ -151,6 +152,9 @@ class Balance:
     plug_in_regret: float
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Balance: {self.text.splitlines()[0]}>")
 
     @property
     def failed(self) -> bool:

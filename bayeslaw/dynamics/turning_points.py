@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
@@ -79,6 +80,9 @@ class TurningPoint:
     outside: NDArray[np.bool_]
     failed: bool = False
     unit: str = NATS
+
+    def __repr__(self) -> str:
+        return short_lines(f"<TurningPoint: {self.text.splitlines()[0]}>")
 
     @property
     def rises(self) -> float:

@@ -98,6 +98,7 @@ def test_the_probability_of_the_target_and_the_gain() -> None:
     np.testing.assert_allclose(np.median(watch.gain), law_at(2000) * np.exp(OFF) - end, atol=0.003)
     assert {"step", "run_median", "run_eti80_lb", "gain_eti80_ub", "reached", "extrapolation"} <= set(watch.table(0.8))
     text = watch.summary()
+    assert repr(watch).startswith("<Watch of now, step 2,000 of 4,000: loss at the end ")
     for words in ("now, step 2,000 of 4,000", "90% equal-tailed", "still to gain", "reached by step 4,000"):
         assert words in text
     assert "FAILED" not in text

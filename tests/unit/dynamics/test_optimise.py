@@ -85,6 +85,7 @@ def test_the_regret_of_several_choices_is_that_of_brute_force() -> None:
 
 def test_the_best_recipe_has_less_regret_than_the_plug_in_recipe(balances: list[Balance]) -> None:
     assert 0 <= balances[0].regret <= balances[0].plug_in_regret + 1e-5
+    assert repr(balances[0]).startswith("<Balance: best recipe by the mean of ")
 
 
 def test_more_weight_on_the_source_lowers_the_peak(balances: list[Balance]) -> None:

@@ -111,6 +111,7 @@ def test_tables_have_intervals_and_marks_of_forced_checks(turning: TurningPoint)
     columns = {"steps", "outside", "latent_median", "latent_eti90_lb", "latent_eti90_ub", "regained", "checks"}
     assert set(turning.curve()) == columns
     assert "critical point of the pre-training (median)" in turning.text
+    assert repr(turning).startswith("<TurningPoint: the source loss rises above its base ")
     forced = turning_point(dynamics_fit(SHIFT, size=1200, passed=False), DONE, longest=4000, force=True)
     assert forced.text.splitlines()[0].endswith(" — CHECKS FAILED (forced)")
     assert "FAILED" not in turning.text
