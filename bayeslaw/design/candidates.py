@@ -23,6 +23,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 
 FLOPS = "flops"
+PRICE_OF_CHECKPOINTS = "the price of checkpoints"
 SAME = ("N", "ptpp", "r")  # covariates that are constant within a run
 TRUE, FALSE = {"true", "yes", "1", "1.0"}, {"false", "no", "0", "0.0", ""}
 
@@ -274,6 +275,8 @@ def _checkpoints(
 ) -> tuple[NDArray[np.float64], list[str]]:  # fmt: skip
     """Price of training each checkpoint, and notes on assumptions; `frame` has one row per run."""
     count = int(checkpoint.max()) + 1
+    if checkpoint_cost not in (None, FLOPS, "0"):
+        _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS)  # which is refused if it is missing, also where nothing is trained
     if not names or checkpoint_cost == "0":
         return np.zeros(count), (["all checkpoints are assumed to exist"] if names else [])
     heads, named = frame.iloc[np.unique(checkpoint, return_index=True)[1]], "checkpoint" in frame
@@ -292,7 +295,7 @@ def _checkpoints(
     if checkpoint_cost == FLOPS:
         each = (6 * frame["N"] ** 2 * frame["ptpp"]).to_numpy(dtype=np.float64)
     else:
-        each = _column(frame, checkpoint_cost, "the price of checkpoints")
+        each = _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS)
     price = np.zeros(count)
     for row, code, value in zip(frame.index, checkpoint, each, strict=True):
         if exists[code]:

@@ -123,7 +123,7 @@ def settle(
         Score averages over the values of this column; see `Forecast.mean`. Where rows of one average lie inside the runs and others
         outside, their recorded draws are of two posteriors, and the average has another spread than `bayeslaw.score` gives it.
     key : path, optional
-        The key by which the file must be signed.
+        The key by which the file must be signed, where its path is given.
 
     Raises
     ------
@@ -144,6 +144,11 @@ def settle(
     if not (isinstance(tolerance, Real) and 0 <= tolerance <= MOST_TOLERANCE):
         problem = f"The tolerance is a relative difference of 0 to {MOST_TOLERANCE:g}, not {tolerance!r}."
         raise BayeslawError(problem, code="wrong-tolerance")
+    if isinstance(prediction, Prediction) and key is not None:
+        raise BayeslawError(
+            "A key verifies a file: give settle the path of the prediction with it, or read that by read_prediction(path, key).",
+            code="key-without-file",
+        )
     asked = prediction if isinstance(prediction, Prediction) else read_prediction(prediction, key)
     runs = read_runs(runs)
     outcome = asked.outcome

@@ -42,6 +42,12 @@ def test_an_argument_of_its_own_is_refused_among_the_options(name: str) -> None:
         compare(oracles.table(load_law("chinchilla")), "chinchilla", options={name: 1}, progress=False)
 
 
+@pytest.mark.parametrize("way", [{}, {"loo": True}, {"at": {"N": 1e11, "D": 1e12}}])
+def test_a_bootstrap_needs_point_fits(way: dict[str, Any]) -> None:
+    with fails("no-point-fits", "bootstrap="):
+        compare(oracles.table(load_law("chinchilla")), "chinchilla", bootstrap=100, progress=False, **way)
+
+
 @pytest.mark.slow
 def test_runs_with_base_checkpoints_that_no_law_describes_are_scored_without_these() -> None:
     table = oracles.table(load_law("chinchilla"))

@@ -345,6 +345,17 @@ def test_rows_are_recognised_in_any_order_and_in_parts() -> None:
     np.testing.assert_allclose(some["crps"], whole.loc[[8, 3], "crps"], rtol=1e-12)
 
 
+def test_a_key_verifies_a_file(tmp_path: Path) -> None:
+    """A prediction that was read before is not verified by it."""
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 32)
+    prediction = register(small_line(), new_line()).save(tmp_path / "p.json")
+    with fails("not-signed"):
+        settle(tmp_path / "p.json", new_line(), key=key)
+    with fails("key-without-file", "read_prediction"):
+        settle(prediction, new_line(), key=key)
+
+
 @pytest.mark.slow
 def test_a_difference_may_be_allowed() -> None:
     prediction, off = register(chinchilla(), HELD), HELD.assign(D=HELD["D"] * 1.004)

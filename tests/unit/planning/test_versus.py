@@ -344,6 +344,8 @@ def test_tables_and_reach_are_named(along: Versus, fits: tuple[Fit, Fit]) -> Non
         assert any(f"the best N of {name} lies up to {far:.1f} e-folds outside" in note for note in along.notes)
     again = replace(fits[0], info={**fits[0].info, "draws_sha256": "other draws"})
     assert any("same rows" in note for note in versus(fits[0], again, compute=1e20).notes)
+    exact = versus(fits[0], again, compute=1e20, shared_error=0.5, discrepancy="none")
+    assert any("shared error of 0.5 counts for nothing" in note for note in exact.notes)
 
 
 @pytest.mark.slow
