@@ -145,8 +145,8 @@ def compare(
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
     if bootstrap and holdout is None and by is None:
         raise BayeslawError(
-            "A bootstrap is of point fits, which are scored where rows are held out: give such rows (--holdout or --by, holdout= or "
-            "by=), or no bootstrap (--bootstrap, bootstrap=).",
+            "A bootstrap is of point fits, which are scored where rows are held out: give such rows (--holdout or --by, holdout= "
+            "or by=), or no bootstrap (--bootstrap, bootstrap=).",
             code="no-point-fits",
         )
     whole, repeated = without_repeats(read_runs(runs), cards)
