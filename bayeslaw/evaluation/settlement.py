@@ -26,7 +26,7 @@ from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
-from bayeslaw.evaluation.scores import forecast_cells, scored_draws
+from bayeslaw.evaluation.scores import counts_of, forecast_cells, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.posterior.effects import WORDS
 
@@ -169,11 +169,8 @@ def settle(
         )
     if not in_sample:
         frame, place = frame[~seen], place[~seen]
-    count, had = len(frame), int(seen.sum())
-    counts = {
-        "rows": count, "base_rows_left_out": base, "seen_rows_left_out": 0 if in_sample else had,
-        "sample": f"in-sample ({had} of {count} rows)" if in_sample and had else "held-out",
-    }  # fmt: skip
+    count = len(frame)
+    counts = counts_of(count, base, int(seen.sum()), in_sample)
     error = frame[outcome.error].to_numpy(dtype=np.float64) if outcome.error in frame else np.zeros(count)
     loss = frame[outcome.name].to_numpy(dtype=np.float64)
     draws, rows = widened(asked, place, loss, error), asked.rows
