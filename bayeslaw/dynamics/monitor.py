@@ -263,7 +263,13 @@ def watch(
 
 
 def check_arguments(fit: Fit, schedule: Schedule, seed: int, discrepancy: str, target: float | None) -> None:
-    """Refuse arguments of `watch` that can be judged before there is a log."""
+    """Refuse arguments of `watch` that can be judged before there is a log.
+
+    Parameters
+    ----------
+    fit, schedule, seed, discrepancy, target
+        As for `watch`.
+    """
     _require_areas(fit)
     if not isinstance(schedule, Schedule):
         raise BayeslawError(
