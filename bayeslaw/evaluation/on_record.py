@@ -63,11 +63,6 @@ class Calibration:
     by: str = ""
 
     @property
-    def parts(self) -> dict[str, pd.DataFrame]:
-        """The forecasts up to the largest fitted run and in each range of reach, where there are any, and all of them."""
-        return by_reach(self.rows)
-
-    @property
     def table(self) -> pd.DataFrame:
         """Scores by reach, as `Backtest.reach` has them, and beside each coverage where it lies if intervals are right.
 
@@ -75,7 +70,7 @@ class Calibration:
         the coverage of right intervals with probability `BAND` or more, as a share of `independent_runs`.
         """
         table = []
-        for name, rows in self.parts.items():
+        for name, rows in by_reach(self.rows).items():
             scores = scores_of(rows, self.outcome)
             for prob in COVERED:
                 low, high = expected(prob, independent_runs(rows))
