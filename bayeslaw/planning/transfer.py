@@ -127,25 +127,7 @@ def transfer(
         check_passed(posterior, force)
     others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
     table = _table(fit, {k: v for k, v in settings.items() if k not in others})
-    if continued is None:
-        names = stage_names(fit.law) if not isinstance(fit, Stack) else []
-        if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
-            shown = f"stages {', '.join(names)}" if names else "one stage"
-            raise BayeslawError(
-                f"The law of this fit has {shown}: give a fit of a law that serves both training from scratch and continual "
-                "pre-training, the fit of the other stage beside it, or the stage's name (--stage, stage=).",
-                code="one-stage-only",
-            )
-        if (continues := stage or names[0]) in others:
-            problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
-            raise BayeslawError(problem, code="contradicting-stage")
-        before, after = (stages(fit.selections, others, name) for name in (SCRATCH, continues))
-    else:
-        if unknown := [name for name in others if name not in _known(fit, others) | _known(continued, others)]:
-            problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
-            raise BayeslawError(problem, code="unknown-setting")
-        before = stages(fit.selections, _known(fit, others), SCRATCH)
-        after = stages(continued.selections, _known(continued, others), _continual(continued, others, stage))
+    before, after = _of_one_fit(fit, others, stage) if continued is None else _of_two_fits(fit, continued, others, stage)
     for laws, given in ((before, ["N"]), (after, ["N", "D"])):
         _check_supports(table[given], laws)
     size, other = (JoinedDraws(laws).size for laws in (before, after))
@@ -165,6 +147,36 @@ def transfer(
     notes = _far(continued or fit, {"N": n, "D": d, "ptpp": others.get("ptpp", np.nan)}, "D")
     notes += _far(fit, {"N": n, "D": np.median(scratch, axis=0)}, "the number of tokens from scratch")
     return Transfer(table, loss, scratch, failed, tuple(dict.fromkeys(notes)))
+
+
+type _Stages = tuple[list[LawDraws], list[LawDraws]]
+
+
+def _of_one_fit(fit: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None) -> _Stages:
+    """Return the laws of training from scratch and of continual pre-training by a fit that serves both."""
+    names = stage_names(fit.law) if not isinstance(fit, Stack) else []
+    if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
+        shown = f"stages {', '.join(names)}" if names else "one stage"
+        raise BayeslawError(
+            f"The law of this fit has {shown}: give a fit of a law that serves both training from scratch and continual "
+            "pre-training, the fit of the other stage beside it, or the stage's name (--stage, stage=).",
+            code="one-stage-only",
+        )
+    if (continues := stage or names[0]) in settings:
+        problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
+        raise BayeslawError(problem, code="contradicting-stage")
+    return stages(fit.selections, settings, SCRATCH), stages(fit.selections, settings, continues)
+
+
+def _of_two_fits(
+    fit: Posterior | PointFit, continued: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None
+) -> _Stages:
+    """Return the laws of training from scratch and of continual pre-training, each by its own fit."""
+    own, other = (_known(posterior, settings) for posterior in (fit, continued))
+    if unknown := [name for name in settings if name not in own | other]:
+        problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
+        raise BayeslawError(problem, code="unknown-setting")
+    return stages(fit.selections, own, SCRATCH), stages(continued.selections, other, _continual(continued, settings, stage))
 
 
 def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) -> list[str]:
