@@ -233,6 +233,21 @@ def check_candidates(candidates: Path | None, budget: float | None) -> None:
         )
 
 
+def check_used(together_with: str, **given: object) -> None:
+    """Refuse options that do nothing, since another one that they need is not given.
+
+    Parameters
+    ----------
+    together_with : str
+        The options that they need, such as '--curves FILE --from RUN'.
+    **given
+        What was given for each option, by its name without dashes at the beginning; what is false was not given.
+    """
+    if unused := [f"--{name.rstrip('_').replace('_', '-')}" for name, value in given.items() if value]:
+        verb = "does" if len(unused) == 1 else "do"
+        raise BayeslawError(f"{' and '.join(unused)} {verb} nothing here without {together_with}.", code="option-without-use")
+
+
 def check_once(paths: Sequence[Path]) -> None:
     """Refuse files of which one is given twice."""
     whole = [path.resolve() for path in paths]

@@ -55,7 +55,7 @@ def forecast(
         )
     posterior, answer = bayeslaw.load_fit(fit), Answer()
     if adapt is None:
-        recipe, notes = recipe_of([posterior], None, None, warmup, pretrain, UNUSED, None, open_, set_, memory)
+        recipe, notes = recipe_of([posterior], None, column, warmup, pretrain, UNUSED, None, open_, set_, memory)
         last = len(bayeslaw.data.parse_schedule(str(pretrain)))
         table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
     else:
@@ -269,6 +269,7 @@ def recipe_of(
             code="option-without-use",
         )
     if from_ is None:
+        options.check_used("--curves FILE --from RUN[@STEP]", curves=curves, column=column)
         start = bayeslaw.schedules.OPEN if pretrain is None else pretrain
         return Recipe(start, adapt, settings, memory=memory, power=power), notes
     if curves is None:

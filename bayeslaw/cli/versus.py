@@ -61,8 +61,9 @@ def versus(
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=7e9")
     loaded = [bayeslaw.load_fit(path) for path in fits]
     asked: Any = settings if compute is None and settings else None
+    (of_settings,) = options.columns_of_each(column, at)
     if at is not None:
-        asked = bayeslaw.read_runs(at, columns=options.columns_of_each(column, at)[0])
+        asked = bayeslaw.read_runs(at, columns=of_settings)
     compared = bayeslaw.planning.versus(
         loaded[0], loaded[1] if len(loaded) == 2 else None, asked, compute=compute,
         tokens_per_parameter=tokens_per_parameter, levels=_two("--levels", levels),

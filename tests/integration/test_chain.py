@@ -24,7 +24,7 @@ from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise import counts
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
-from tests.commands import Command
+from tests.commands import Command, rejected
 from tests.errors import fails
 from tests.fixed import fixed_fit, typical_fit
 
@@ -315,6 +315,7 @@ def test_the_command_forecasts_and_scores(command: Command, tmp_path: Path, monk
     assert "no covariate of chinchilla" in done.err
     assert "Traceback" not in done.err
     assert command("chain", "loss.nc", "accuracy.nc").status == 2
+    rejected(command("chain", "loss.nc", "accuracy.nc", "--set", "N=1e9", "--column", "N=size"), "column-without-table")
 
 
 def test_a_single_setting_has_a_bar() -> None:
