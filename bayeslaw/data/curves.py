@@ -142,13 +142,21 @@ class Curves:
 
     def phases(self, run: str) -> list[tuple[Phase, Schedule]]:
         """Return a run's phases from the first known step on: those of the runs that it goes on from, up to there, and its own."""
+        return [(curve.phase, schedule) for curve, schedule in self._line(run)]
+
+    def weights(self, run: str) -> list[float]:
+        """Return the weight of a step in each of a run's `phases`: 1, or where areas count tokens that of its batch."""
+        return [curve.weight for curve, _ in self._line(run)]
+
+    def _line(self, run: str) -> list[tuple[Curve, Schedule]]:
+        """Return the runs that a run goes on from, with their rates up to there, and itself, the first first."""
         curve = self.curve(run)
-        phases: list[tuple[Phase, Schedule]] = [(curve.phase, self.schedule(run))]
+        line = [(curve, self.schedule(run))]
         while curve.parent is not None:
             schedule, step = self._schedules[curve.parent], curve.parent_step
             curve = self._curves[curve.parent]
-            phases.append((curve.phase, Schedule(schedule.rates[:step], schedule.name)))
-        return phases[::-1]
+            line.append((curve, Schedule(schedule.rates[:step], schedule.name)))
+        return line[::-1]
 
     def _with_nodes(self, frame: pd.DataFrame, number: int) -> pd.DataFrame:
         parts = []

@@ -11,7 +11,7 @@ from matplotlib.transforms import offset_copy
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.flops import stage_flops
+from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.forecasting.chain import Chain
 from bayeslaw.laws.outcome import Outcome
@@ -68,7 +68,11 @@ def plot_chain(
     ['loss (nats/token)', 'accuracy (share of questions)']
     """
     expect(chain, Chain, "bayeslaw.chain(first, second, settings)")
-    axes = list(new_panels(2) if axes is None else axes)
+    axes = list(new_panels(2) if axes is None else np.ravel(axes))
+    if len(axes) != 2:
+        raise BayeslawError(
+            f"A picture of a chain has 2 axes, not {len(axes)}: Figure().subplots(2, 1).", code="wrong-number-of-axes"
+        )
     for ax, draw in zip(axes, chain_panels(chain, ci_prob=ci_prob, x=x, mean=mean, measured=measured), strict=True):
         draw(ax)
     return axes
@@ -129,9 +133,8 @@ def _name(chain: Chain, x: str) -> str:
 
 
 def _along(settings: pd.DataFrame, x: str) -> Array:
-    if x == COMPUTE:
-        return np.array([stage_flops(n, d) for n, d in zip(settings["N"], settings["D"], strict=True)])
-    return settings[x].to_numpy(dtype=np.float64)
+    along = FLOPS * settings["N"] * settings["D"] if x == COMPUTE else settings[x]
+    return along.to_numpy(dtype=np.float64)
 
 
 def _measured(measured: pd.DataFrame | None, outcome: Outcome, count: int) -> Array | None:

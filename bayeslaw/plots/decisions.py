@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, evenly
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.html import header
 from bayeslaw.core.intervals import interval_names, quantiles
@@ -166,7 +166,7 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     allocations = [allocations] if not isinstance(allocations, Sequence) or isinstance(allocations, str) else allocations
     for allocation in allocations:
         expect(allocation, Allocation, "fit.allocate(compute)")
-    if not allocations or allocations[0].compute.size < 2:
+    if not allocations or min(a.compute.size for a in allocations) < 2:
         raise BayeslawError("A frontier needs a range of compute: give one, such as 1e19:1e24:30.", code="too-few-values")
     if len(allocations) > MOST_LINES:
         raise BayeslawError(f"{len(allocations)} frontiers are too many for one picture: give {MOST_LINES}.", code="too-many-lines")
@@ -190,7 +190,7 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     for text in ax.clabel(lines, fmt="%.3g", fontsize=SMALL, inline=False, manual=places):
         text.set(rotation=0, color="black", bbox={"fc": "white", "ec": "none", "pad": 1.0})
     for i, allocation in enumerate(allocations):
-        table = allocation.summary(ci_prob)
+        table = allocation.summary(ci_prob).sort_values("compute")
         lower, upper = (table[name] for name in interval_names("N_eti", ci_prob))
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 4, "markevery": 4, "mec": "white"}
         ax.plot(table["compute"], table["N_median"], label=f"best N, {allocation.stage or allocation.name}", **style)
@@ -255,6 +255,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
     'parameters N'
     """
     expect(allocation, Allocation, "fit.allocate(compute)")
+    whole_number("most", most, 1)
     table = allocation.summary(ci_prob)
     count = len(table)
     chosen = evenly(count, min(most, MOST_LINES))
@@ -320,9 +321,7 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
     table, (low, high) = transfer.summary(ci_prob), interval_names(f"{of}_eti", ci_prob)
     scale = 100.0 if of == "saved" else 1.0
     ax = ax or new_axes()
-    for i, n in enumerate(sorted(table["N"].unique())):
-        if i >= len(COLOURS):
-            break
+    for i, n in enumerate(sorted(table["N"].unique())[:MOST_LINES]):
         rows = table[table["N"] == n].sort_values("D")
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
         ax.plot(rows["D"], scale * rows[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
@@ -680,6 +679,8 @@ def plot_picks(picks: pd.DataFrame, ax: Axes | None = None) -> Axes:
     `picks` is a table that `bayeslaw anchors -o` wrote.
     """
     name = width_column(picks)
+    if picks.empty:
+        raise BayeslawError("The table of chosen runs has no rows: there is nothing to draw.", code="nothing-to-draw")
     ax = ax or new_axes()
     ax.step(picks["spent"], picks[name], where="post", color=COLOURS[0], lw=1.6)
     worth = picks["worth"].astype(bool) if "worth" in picks else pd.Series(True, index=picks.index)

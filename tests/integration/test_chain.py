@@ -345,5 +345,7 @@ def test_the_picture_has_both_panels_and_the_chance_line() -> None:
     labels = below.get_legend_handles_labels()[1]
     assert "chance" in labels
     assert any(label.startswith("measured, outside") for label in labels)
+    with fails("wrong-number-of-axes", 3):
+        bayeslaw.plots.plot_chain(chain, Figure().subplots(3, 1))
     with pytest.raises(BayeslawError, match="no column of the settings"):
         bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), x="C")

@@ -22,6 +22,8 @@ from tests.posteriors import BASE, LIMIT, ZHENG, posterior, scattered, source_fi
 MODEL = ("--set", "N=8.1e9", "--set", "ptpp=279")
 PROBLEM = (*MODEL, "--max-forgetting", "2%", "--max-loss", LIMIT, "--base-loss", BASE)
 PLAN = ("plan", "--source", "S.nc", "--target", "T.nc", "--on", "latent", *PROBLEM)
+OF_TARGET = ("plan", "--target", "T.nc", "--on", "latent", *MODEL, "--max-loss", LIMIT)
+OF_SOURCE = ("plan", "--source", "S.nc", "--on", "latent", *MODEL, "--max-forgetting", "2%")
 FAST = ("--replay", "0.5", "--level", "0.9")
 
 
@@ -143,18 +145,16 @@ def test_one_fit_of_both_domains_is_source_and_target_and_tokens_are_limited(com
         ((*PLAN, "-o", "frontier.txt"), "wrong-ending", ("frontier.txt",)),
         ((*PLAN, "--plot", "plan.gif"), "wrong-ending", ("plan.gif",)),
         ((*PLAN, "--price", "flop=dear"), "unusable-price", ("'dear'",)),
-        (("plan", "--target", "T.nc", "--on", "latent", *MODEL, "--max-loss", LIMIT, "--source-set", "domain=web"),
-         "option-without-use", ("--source-set",)),
-        (("plan", "--target", "T.nc", "--on", "latent", *MODEL, "--max-loss", LIMIT, "--base-loss", BASE), "option-without-use", ("--base-loss",)),
-        (("plan", "--source", "S.nc", "--on", "latent", *MODEL, "--max-forgetting", "2%", "--target-set", "domain=web"),
-         "option-without-use", ("--target-set",)),
+        ((*OF_TARGET, "--source-set", "domain=web"), "option-without-use", ("--source-set",)),
+        ((*OF_TARGET, "--base-loss", BASE), "option-without-use", ("--base-loss",)),
+        ((*OF_SOURCE, "--target-set", "domain=web"), "option-without-use", ("--target-set",)),
         (("plan", "--on", "latent", *PROBLEM), "no-posterior", ()),
         (("allocate", "J.nc", "--compute", "much"), "unreadable-compute", ("'much'",)),
         (("allocate", "J.nc", "--compute", "1e20", "--stage", "ctp"), "unknown-stage", ("'ctp'", "'cpt'")),
         (("transfer", "C.nc", "--set", "N=2e9", "--set", "D=1e9"), "one-stage-only", ()),
         (("transfer", "J.nc", "--set", "N=2e9"), "missing-setting", ("N", "D")),
     ],
-)  # fmt: skip
+)
 def test_bad_input_ends_with_2_and_writes_nothing(
     command: Command, fits: dict[str, Fit], arguments: tuple[Any, ...], code: str, named: tuple[str, ...]
 ) -> None:
