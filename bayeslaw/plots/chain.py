@@ -68,7 +68,7 @@ def plot_chain(
     ['loss (nats/token)', 'accuracy (share of questions)']
     """
     expect(chain, Chain, "bayeslaw.chain(first, second, settings)")
-    axes = list(new_panels(2) if axes is None else np.ravel(axes))
+    axes = list(new_panels(2) if axes is None else axes)
     if len(axes) != 2:
         raise BayeslawError(
             f"A picture of a chain has 2 axes, not {len(axes)}: Figure().subplots(2, 1).", code="wrong-number-of-axes"

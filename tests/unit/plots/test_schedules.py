@@ -53,9 +53,10 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
     for given in (constant(10, 1e-3), {"one": "constant:steps=10,peak=1e-3"}):
         with fails("wrong-object", "parse_schedule"):
             plot_schedules(given, Figure().subplots())  # type: ignore[arg-type]
-    for lacking in ({"predicted": predicted.drop(columns="run")}, {"measured": measured.drop(columns="loss")}):
-        with fails("missing-columns"):
-            plot_schedules(whole, Figure().subplots(4), **lacking)
+    with fails("missing-columns", "predicted", "run"):
+        plot_schedules(whole, Figure().subplots(4), predicted=predicted.drop(columns="run"))
+    with fails("missing-columns", "measured", "loss"):
+        plot_schedules(whole, Figure().subplots(4), measured=measured.drop(columns="loss"))
     many = plot_schedules({str(i): constant(10, 1e-3) for i in range(9)}, Figure().subplots())
     assert labels(many[0])[-1] == "… and 2 more not shown"
 
