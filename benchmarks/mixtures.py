@@ -10,7 +10,6 @@ least mean loss over the domains is chosen among them.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
@@ -18,11 +17,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tables import ROOT, banner, markdown_table
+from tables import SHARED, banner, markdown_table
 
 import bayeslaw
 
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 DOMAINS = ("arxiv", "book", "c4", "github", "commoncrawl", "stackexchange", "wikipedia")
 SMALL, LARGE = 3.2e8, 1e9
 EARLY = 0.39  # share of a run's tokens before which checkpoints are left out

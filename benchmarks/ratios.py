@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from ladders import FEWEST, LAW, percent, runs_of, tables
-from tables import banner, markdown_table
+from ladders import FEWEST, LAW, runs_of, tables
+from tables import banner, markdown_table, percent
 
 import bayeslaw
 

@@ -14,7 +14,7 @@ import bayeslaw
 from bayeslaw.data.table import Runs
 
 needs_data = pytest.mark.skipif(
-    not harness.FOLDER.is_dir(), reason=f"no folder {harness.FOLDER.name} of public losses; name it by BAYESLAW_SHARED_DATA"
+    not harness.SHARED.is_dir(), reason=f"no folder {harness.SHARED.name} of public losses; name it by BAYESLAW_SHARED_DATA"
 )
 
 
