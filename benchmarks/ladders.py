@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
+from stored import digest
 from tables import ROOT, SHARED, banner, markdown_table, percent
 
 import bayeslaw
@@ -109,9 +110,8 @@ class Ladder:
 @cache
 def code() -> str:
     """What the kept fits depend on."""
-    files = [f for p in ("engine", "laws", "noise") for f in sorted((ROOT / "bayeslaw" / p).glob("*.py"))]
-    files += [ROOT / f"bayeslaw/inference/{name}.py" for name in ("discrepancy", "sample")] + [ROOT / f"models/{LAW}.toml"]
-    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+    later = {"cli", "design", "dynamics", "evaluation", "forecasting", "planning", "plots", "reporting"}
+    return digest(ROOT / f"models/{LAW}.toml", without=later)
 
 
 def tables() -> Iterable[tuple[str, str, pd.DataFrame]]:
