@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from cpt import LAWS, SHARED, Case, cases
+from cpt import LAWS, Case, cases
 from stored import Store, digest
-from tables import ROOT, banner, markdown_table
+from tables import ROOT, SHARED, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.executors import available_cores

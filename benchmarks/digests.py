@@ -23,7 +23,6 @@ import bayeslaw
 
 TARGET = "domain == 'target' and seed == 0 and r > 0 and r < 1 and ptpp <= 31"
 SOURCE = TARGET.replace("target", "source")
-RESULTS = Path(__file__).parent / "results"
 
 
 def of_array(values: Any) -> str:

@@ -89,8 +89,7 @@ def forecast(
 
 
 def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns: dict[str, str]) -> Runs:
-    """Return the settings of a table, or those that `--set` names."""
-    options.check_settings(at, set_)
+    """Return the settings of a table, or those that `--set` names; `check_settings` has seen that one of them is given."""
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     return bayeslaw.read_runs(bayeslaw.grid(fit, values) if at is None else at, columns=columns)
 

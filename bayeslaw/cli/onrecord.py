@@ -57,6 +57,7 @@ def register(
     if fit is None or output is None:
         raise BayeslawError("Give a fit and the file to write: bayeslaw register FIT.nc --at … -o NAME.json.", code="nothing-to-do")
     options.check_outputs("A prediction", output, inputs=[fit, at], ending=".json")
+    options.check_settings(at, set_)
     if output.name.endswith(".settled.json"):
         raise BayeslawError(f"{output.name} would be the name of a result: choose one without .settled.", code="wrong-ending")
     check_new(output)  # before the forecast is made

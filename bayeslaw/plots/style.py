@@ -213,15 +213,14 @@ def keep_readable(ax: Axes, least: float = LEAST_AXES) -> None:
 
     In a small figure of the caller's they would leave nothing: constrained layout gives texts their space first.
     """
-    place, figure = ax.get_subplotspec(), ax.get_figure(root=True)
-    if figure is None or place is None or ax.get_figure(root=False) is not figure:
+    figure = _figure(ax)
+    if ax.get_subplotspec() is None or ax.get_figure(root=False) is not figure:
         return
-    rows = place.get_gridspec().nrows / len(place.rowspan)
     lines = [ax.get_title().count("\n") + bool(ax.get_title()), ax.get_xlabel().count("\n") + bool(ax.get_xlabel())]
     legend = ax.get_legend()
     below = 0.0 if legend is None else legend.get_window_extent().height / figure.dpi
     needed = least + below + (sum(lines) * MEDIUM + UNDER) * 1.2 / 72
-    figure.set_figheight(max(figure.get_figheight(), needed * rows))
+    figure.set_figheight(max(figure.get_figheight(), needed * _panels(ax)[0]))
 
 
 def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | None = None) -> None:
@@ -265,8 +264,7 @@ def _columns(labels: Sequence[str], most: float) -> int:
 
 def lay_out(ax: Axes) -> Figure:
     """Give the figure of axes matplotlib's constrained layout if it has no layout, so that no label is cut off; return it."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+    figure = _figure(ax)
     if figure.get_layout_engine() is None and ax.get_subplotspec() is not None:
         figure.set_layout_engine("constrained")
     return figure
@@ -313,11 +311,9 @@ def _broken(line: str, most: float, balanced: bool = False) -> str:
 
 def _upright(ax: Axes) -> int:
     """How many letters of a vertical label fit beside axes."""
-    place, figure, root = ax.get_subplotspec(), ax.get_figure(root=False), ax.get_figure(root=True)
-    assert figure is not None
-    assert root is not None
-    rows = 1 if place is None else place.get_gridspec().nrows / len(place.rowspan)
-    height = figure.bbox.height / root.dpi / rows - MARGIN
+    part = ax.get_figure(root=False)
+    assert part is not None
+    height = part.bbox.height / _figure(ax).dpi / _panels(ax)[0] - MARGIN
     return int(np.clip(height * LETTERS * SMALL / MEDIUM, *UPRIGHT))
 
 
@@ -328,9 +324,22 @@ def _letters(ax: Axes, size: float) -> float:
 
 def panel_width(ax: Axes) -> float:
     """Return the inches of a column of the figure in which axes stand, with their labels."""
-    place, figure = ax.get_subplotspec(), ax.get_figure(root=True)
+    return _figure(ax).get_figwidth() / _panels(ax)[1]
+
+
+def _figure(ax: Axes) -> Figure:
+    figure = ax.get_figure(root=True)
     assert figure is not None
-    return figure.get_figwidth() / (1 if place is None else place.get_gridspec().ncols / len(place.colspan))
+    return figure
+
+
+def _panels(ax: Axes) -> tuple[float, float]:
+    """How many panels as high and as wide as these axes stand below and beside each other in their figure."""
+    place = ax.get_subplotspec()
+    if place is None:
+        return 1, 1
+    grid = place.get_gridspec()
+    return grid.nrows / len(place.rowspan), grid.ncols / len(place.colspan)
 
 
 def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
