@@ -88,18 +88,19 @@ def chain_panels(
     chain, ci_prob, x, mean, measured
         As in `plot_chain`.
     """
-    settings = chain.settings
+    settings, heads = chain.settings, chain.first.settings
     x = x or _axis(chain)
-    if x != COMPUTE and x not in settings:
-        known = ", ".join(map(str, settings))
-        raise BayeslawError(f"{x!r} is no column of the settings, which are {known}, nor 'compute'.", code="unknown-covariate")
+    axes = [str(c) for c in heads if heads[c].dtype.kind in "fiu"]  # both panels have them
+    axes += [COMPUTE] if {"N", "D"} <= {*axes} else []
+    if x not in axes:
+        problem = f"{x!r} is no column of the settings along which both panels can be drawn; these are {', '.join(axes)}."
+        raise BayeslawError(problem, code="unknown-covariate")
     first, second = chain.first.outcome, chain.second.outcome
     lines, draws, own = settings, chain.predictive, _measured(measured, second, len(settings))
     if mean is not None:
         averages = chain.mean(mean)
         lines, draws = averages.settings.drop(columns="rows"), averages.draws
         own = None if own is None else averages.measured(own)
-    heads = chain.first.settings
     place = pd.Series(np.arange(len(settings))).groupby(chain.place).first().to_numpy()
     link = _measured(measured, first, len(settings))
     title = f"{chain.first.law}, then {chain.second.law}: median, {100 * ci_prob:g}% equal-tailed interval of the next run"

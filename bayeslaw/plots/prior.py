@@ -68,7 +68,8 @@ def plot_prior(
     Raises
     ------
     BayeslawError
-        If settings lack a covariate ('missing-column'), or `x` is none ('unknown-covariate').
+        If settings are none ('nothing-to-draw', 'wrong-object') or lack a covariate ('missing-column'), or `x` is none
+        ('unknown-covariate').
 
     Examples
     --------
@@ -78,7 +79,12 @@ def plot_prior(
     >>> bayeslaw.plots.plot_prior(law, at, Figure().subplots()).get_xlabel()
     'D (training tokens)'
     """
+    if not isinstance(at, (Runs, pd.DataFrame)):
+        message = f"Settings are Runs or a DataFrame, not a {type(at).__name__}: bayeslaw.grid(law, values) makes one."
+        raise BayeslawError(message, code="wrong-object")
     frame = at.frame if isinstance(at, Runs) else at
+    if frame.empty:
+        raise BayeslawError("There are no settings at which to draw the priors.", code="nothing-to-draw")
     law = load_law(law)
     law = with_levels(law, levels_of(law, frame))
     outcomes = prior_outcomes(law, frame, draws, seed)
