@@ -104,7 +104,13 @@ def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer)
     for member in members:
         if member.law.outcome.is_loss:
             check_unit(member.observed.unit, runs.frame, runs.name)
-    held = held_rows(members, runs)
+    try:
+        held = held_rows(members, runs)
+    except BayeslawError as error:
+        if error.code != "nothing-held-out":
+            raise
+        problem = f"All rows of {runs.name} are in the fit: give --measured losses that it has not seen, or leave it out"
+        raise BayeslawError(f"{problem}; the picture shows fitted losses too.", code=error.code) from None
     if held.seen:
         answer.say(f"note: {held.seen} rows of {runs.name} are in the fit: they are not drawn as measured since")
     if held.base:

@@ -97,6 +97,10 @@ Learning = Annotated[
         help="learned: also learn the error of the law, which forecasts outside the runs include; none: assume an exact law.",
     ),
 ]
+LearntErrors = Annotated[
+    Literal["learned", "none"],
+    Option("--discrepancy", help="Whether losses beyond the runs include the learnt errors of the laws, or laws count as exact."),
+]
 As = Annotated[
     Literal["known", "new-run", "new-checkpoint"],
     Option(

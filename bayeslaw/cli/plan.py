@@ -251,9 +251,7 @@ def allocate(
         Literal["latent", "run"],
         Option(help="Over a whole life: the law's losses (latent), or those that the next run will log (run)."),
     ] = "latent",
-    discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Whether the law has its learnt error, or is exact.")
-    ] = "learned",
+    discrepancy: options.LearntErrors = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,

@@ -40,9 +40,7 @@ def versus(
     shared_error: Annotated[
         float, Option(help="Correlation, 0 to 1, of the errors of the two laws beyond their runs; 0 makes the widest intervals.")
     ] = 0.0,
-    discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Whether losses beyond the runs include the learnt errors of the laws.")
-    ] = "learned",
+    discrepancy: options.LearntErrors = "learned",
     candidates: Annotated[
         Path | None, Option(help="A table of runs that could be bought to decide; see `bayeslaw anchors`.")
     ] = None,

@@ -18,6 +18,7 @@ from bayeslaw.core.text import listed
 from bayeslaw.data.curve_checks import Curve, checked, loss_columns
 from bayeslaw.data.table import Runs, read_table
 from bayeslaw.schedules.areas import OPEN, POWER, Phase, Point, trace
+from bayeslaw.schedules.changes import MOST_NODES
 from bayeslaw.schedules.changes import nodes as all_changes
 from bayeslaw.schedules.schedule import MEMORY, Schedule, joined, logged
 
@@ -159,6 +160,7 @@ class Curves:
         return line[::-1]
 
     def _with_nodes(self, frame: pd.DataFrame, number: int) -> pd.DataFrame:
+        whole_number("nodes", number, 4, MOST_NODES)
         parts = []
         for run, rows in frame.groupby("run", sort=False):
             schedules = [schedule for _, schedule in self.phases(str(run))]

@@ -84,6 +84,7 @@ def test_areas_that_can_not_be_drawn_are_not_written(command: Command, tmp_path:
         (("curves.csv", "-o", "older.csv", "--where", "S3 > 0"), "unknown-column", "'S3'"),
         (("curves.csv", "-o", "older.csv", "--where", "S1 > 1e9"), "no-row-meets", 175),
         (("curves.csv", "-o", "older.csv", "--losses", "los"), "missing-column", "'los'"),
+        (("curves.csv", "-o", "older.csv", "--nodes", "3"), "not-a-whole-number", "nodes"),
         (("wrong.csv", "-o", "older.csv"), "faulty-table", 60),
     ],
 )
