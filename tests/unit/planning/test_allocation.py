@@ -20,7 +20,7 @@ from bayeslaw.planning.arguments import NOTED
 from bayeslaw.planning.optimum import numeric, powers_of
 from bayeslaw.planning.stages import stages
 from bayeslaw.planning.versus import versus
-from bayeslaw.plots.decisions import plot_frontier, plot_isoflops
+from bayeslaw.plots.allocation import plot_frontier, plot_isoflops
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
