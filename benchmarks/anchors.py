@@ -10,20 +10,19 @@ has five seeds of each. Checkpoints exist, as in the paper. Every design is boug
 the law is refitted by `bayeslaw.fit`, once more and longer if a check fails. A truth whose pilot fit fails its checks even then has
 no designs, since `anchors` refuses such a fit, and is counted; any other truth counts, whatever its fits do. Candidates are runs of
 the four sizes at PTPP 62, 124 and 279 with six replay shares, ending at 1, 5 or 20 tokens per parameter. Each record is stored as
-soon as it is made (benchmarks/.anchors), so a stopped run can be continued.
+soon as it is made (benchmarks/.anchors), under a digest of the code, so a stopped run can be continued.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import sys
 import time
 import zlib
 from collections.abc import Sequence
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+from stored import Store, digest
 from tables import banner, markdown_table
 from truths import failing
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.executors import values_of
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check
@@ -49,6 +48,7 @@ Array = NDArray[np.float64]
 
 LAW = "ptpp-gate-floor"
 STORE = Path(__file__).parent / ".anchors"
+LATER = {"cli", "dynamics", "evaluation", "planning", "plots", "reporting"}  # packages that no record depends on
 SIZES = (241e6, 517e6, 1.4e9, 8.1e9)  # of Goffinet et al. 2025
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 BUDGETS = (1, 5)
@@ -242,23 +242,16 @@ def agreement(number: int, count: int = 60) -> dict[str, Any]:
 
 
 def records_of(count: int) -> list[dict[str, Any]]:
-    """Records of the first truths; missing ones are made."""
-    STORE.mkdir(exist_ok=True)
-    path, numbers = STORE / "truths.jsonl", range(count)
-    have = {r["number"]: r for r in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
-    with bayeslaw.core.executor("processes") as run:
-        outcomes = run.map(partial(stored, path), [i for i in numbers if i not in have], what="truth", progress=False)
-    have |= {record["number"]: record for record in values_of(outcomes)}
-    return [have[i] for i in numbers]
-
-
-def stored(path: Path, number: int) -> dict[str, Any]:
-    """Make the record of a truth and store it at once."""
-    record = work(number)
-    with path.open("a") as file:
-        file.write(json.dumps(record) + "\n")
-    print(f"truth {number}: {record['seconds']} s", file=sys.stderr, flush=True)
-    return record
+    """Records of the first truths; missing ones are made, and stored under a digest of the package's code and this file."""
+    kept = Store(STORE / f"{digest(Path(__file__), without=LATER)}.jsonl")
+    missing = [number for number in range(count) if number not in kept.known]
+    with bayeslaw.core.executor("processes") as run, closing(run.stream(work, missing, what="truth")) as outcomes:
+        for outcome in outcomes:
+            if outcome.value is None:
+                raise SystemExit(f"truth {missing[outcome.index]}: {outcome.error}")
+            kept.add(outcome.value)
+            print(f"truth {outcome.value['number']}: {outcome.value['seconds']} s", file=sys.stderr, flush=True)
+    return kept.first(count)
 
 
 def main() -> None:

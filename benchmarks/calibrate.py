@@ -15,8 +15,6 @@ simuk (0.3) samples a PyMC or Bambi model or a NumPyro kernel itself, by `pymc.s
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import stored
 from tables import banner, markdown_table
 from truths import NONE, Item, work
 from uniformity import (
@@ -103,44 +102,14 @@ interval over its median. Picture: `calibration-coverage.png`."""
 
 def digest(law: bayeslaw.Law, options: Mapping[str, Any]) -> str:
     """Digest of everything that a record depends on: code, card, priors, design, settings."""
-    whole = hashlib.sha256(law.sha256.encode() + json.dumps(dict(options), sort_keys=True).encode())
-    package = Path(bayeslaw.__file__).parent
-    paths = sorted(path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in LATER)
-    for path in [*paths, HERE / "truths.py"]:
-        whole.update(path.name.encode() + path.read_bytes())
-    return whole.hexdigest()[:16]
+    return stored.digest(HERE / "truths.py", without=LATER, settings=[law.sha256, dict(options)])
 
 
-class Store:
-    """Records of one case, one per line. A line that a killed process left unfinished is dropped, and its fit is made again."""
-
-    def __init__(self, folder: Path, law: bayeslaw.Law, options: Mapping[str, Any]) -> None:
-        self.path = folder / f"{law.name}-{digest(law, options)}.jsonl"
-        folder.mkdir(parents=True, exist_ok=True)
-        text = self.path.read_text() if self.path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            write_text(self.path, whole)
-        self.records = {r["number"]: r for r in map(json.loads, whole.splitlines())}
-
-    def add(self, record: dict[str, Any]) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(record) + "\n")
-        self.records[record["number"]] = record
-
-    def all(self) -> list[dict[str, Any]]:
-        """Every record in the order of the truths."""
-        return [self.records[i] for i in sorted(self.records)]
-
-    def first(self, count: int) -> list[dict[str, Any]]:
-        """Records of the truths 0 to count - 1 in order."""
-        return [self.records[i] for i in range(count) if i in self.records]
-
-
-def store(name: str, folder: Path, options: Mapping[str, Any] = NONE) -> Store:
+def store(name: str, folder: Path, options: Mapping[str, Any] = NONE) -> stored.Store:
     """The records of one of `CASES`, with options of every fit."""
     law, own = CASES[name]
-    return Store(folder, bayeslaw.load_law(law), {**own, **options})
+    whole = {**own, **options}
+    return stored.Store(folder / f"{law}-{digest(bayeslaw.load_law(law), whole)}.jsonl")
 
 
 def calibrate(
@@ -172,7 +141,7 @@ def calibrate(
         If a fit was lost for a reason outside bayeslaw (memory, a killed worker); all others have been made and stored.
     """
     stores = {name: store(name, folder, options) for name in counts}
-    missing = [(k, i) for k, n in counts.items() for i in range(n) if i not in stores[k].records]
+    missing = [(k, i) for k, n in counts.items() for i in range(n) if i not in stores[k].known]
     items = [Item(bayeslaw.load_law(CASES[k][0]), i, {**CASES[k][1], **options}) for k, i in missing]
     say(f"{sum(counts.values()) - len(missing)} fits are there, {len(missing)} will be made")
     lost = []
@@ -185,7 +154,7 @@ def calibrate(
                 continue
             stores[name].add(outcome.value)
             if done % 20 == 0 or done == len(missing):
-                say(f"{done} of {len(missing)}: {name} has {len(stores[name].records)}")
+                say(f"{done} of {len(missing)}: {name} has {len(stores[name].known)}")
     if lost:
         raise bayeslaw.BayeslawError(f"{len(lost)} fits were lost, the first: {lost[0]}. Start again to make them.")
     return {name: own.first(counts[name]) for name, own in stores.items()}

@@ -9,29 +9,26 @@ and `bayeslaw.compare(at=…)` chooses for the settings of the others, whose los
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from tables import banner, markdown_table
+from tables import SHARED, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.executors import Executor
 from bayeslaw.evaluation.comparison import Comparison
 
-FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LAWS = ("chinchilla", "chinchilla-nd", "kaplan")
 UPPER = 2 / 3  # quantile of compute above which rows are held back
 
 
 def ladders(sets: int) -> list[tuple[str, str, pd.DataFrame]]:
     """Source, set and rows of some sets of each source; a row without a run is a run of its own."""
-    table = pd.read_csv(FOLDER / "ladders.csv").astype({"N": float, "D": float})
+    table = pd.read_csv(SHARED / "ladders.csv").astype({"N": float, "D": float})
     alone = pd.Series([f"row {i}" for i in range(len(table))], index=table.index)
     table["run"] = table["run"].astype(object).where(table["run"].notna(), alone)
     taken = []

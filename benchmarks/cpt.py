@@ -17,16 +17,14 @@ runs have several rows.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from tables import ROOT, banner, markdown_table
+from tables import ROOT, SHARED, banner, markdown_table, percent
 
 import bayeslaw
 from bayeslaw.evaluation.scores import crps
@@ -34,7 +32,6 @@ from bayeslaw.forecasting import stack as stacks
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.noise import walk as walks
 
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 CANDIDATES = {(n, p): {"N": n, "ptpp": p} for n in (0.75, 1.0, 1.25, 1.5, 1.75) for p in (0.25, 0.5, 0.75, 1.0)}
 ERRORS = ("none", "the rest", "whole")
 FEWEST = 3  # bases of Delphi that are fitted
@@ -318,10 +315,6 @@ def best_laws(rows: pd.DataFrame) -> str:
     """The laws or stack with the best CRPS: mean log over the cases of a sweep, and over sweeps."""
     by_sweep = rows.assign(crps=np.log(rows["crps"])).groupby(["laws", "sweep"])["crps"].mean().groupby(level=0).mean()
     return str(by_sweep.idxmin())
-
-
-def percent(value: float, digits: int = 0) -> str:
-    return f"{100 * value:.{digits}f}%"
 
 
 def recommended(rows: pd.DataFrame) -> str:

@@ -10,22 +10,22 @@ as it is made (benchmarks/.cpt_sampling) under a digest of code, card and tables
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import sys
 import time
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from cpt import LAWS, SHARED, Case, cases
-from tables import ROOT, banner, markdown_table
+from cpt import LAWS, Case, cases
+from stored import Store, digest
+from tables import ROOT, SHARED, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.executors import available_cores
-from bayeslaw.core.files import write_text
 from bayeslaw.posterior.diagnostics import ESS, R_HAT
 
 STORE = Path(__file__).parent / ".cpt_sampling"
@@ -34,13 +34,11 @@ LONG, LIMIT = 10.0, 15.0  # seconds: above which a fit is timed on all cores too
 
 
 @cache
-def digest(law: str) -> str:
-    """Digest of everything that a record of a law depends on: code, its card and tables."""
-    whole, package = hashlib.sha256(), Path(bayeslaw.__file__).parent
-    paths = [*package.rglob("*.py"), ROOT / f"models/{law}.toml", *(ROOT / "data").glob("*/runs*.csv")]
-    for path in [*sorted(paths), Path(__file__).parent / "cpt.py", SHARED / "delphi_midtraining.csv"]:
-        whole.update(path.name.encode() + (path.read_bytes() if path.exists() else b""))
-    return whole.hexdigest()[:16]
+def store_of(law: str) -> Store:
+    """The records of a law, by case, seed and cores: of this code, its card and tables."""
+    data = sorted((ROOT / "data").glob("*/runs*.csv"))
+    key = digest(ROOT / f"models/{law}.toml", *data, Path(__file__).parent / "cpt.py", SHARED / "delphi_midtraining.csv")
+    return Store(STORE / f"{law}-{key}.jsonl", itemgetter("case", "seed", "cores"))
 
 
 def titled(names: list[str]) -> list[tuple[Case, str]]:
@@ -63,39 +61,19 @@ def record(case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]
     }  # fmt: skip
 
 
-class Records:
-    """Records by law, case, seed and cores, each on the disk as soon as it is made; those of a stopped run are read from there."""
+COMPILED = set[str]()  # laws that this process has fitted
 
-    def __init__(self) -> None:
-        STORE.mkdir(exist_ok=True)
-        self.known, self.compiled = dict[str, dict[Any, dict[str, Any]]](), set[str]()
 
-    def read(self, law: str) -> dict[Any, dict[str, Any]]:
-        """The records of a law, from its file the first time."""
-        if law not in self.known:
-            path = self.path(law)
-            text = path.read_text() if path.exists() else ""
-            text = text[: text.rfind("\n") + 1]  # a killed run may have left part of a line
-            write_text(path, text)
-            known: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
-            self.known[law] = {(r["case"], r["seed"], r["cores"]): r for r in known}
-        return self.known[law]
-
-    def path(self, law: str) -> Path:
-        return STORE / f"{law}-{digest(law)}.jsonl"
-
-    def get(self, case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]:
-        """The record of a fit, which is made if there is none."""
-        key, known = (f"{case.title}: {law}", seed, cores), self.read(law)
-        if key not in known:
-            if law not in self.compiled:
-                bayeslaw.fit(law, case.seen, draws=50, tune=50, progress=False, cores=1)
-                self.compiled.add(law)
-            known[key] = record(case, law, seed, cores)
-            with self.path(law).open("a") as file:
-                file.write(json.dumps(known[key]) + "\n")
-            print(json.dumps(known[key]), file=sys.stderr, flush=True)
-        return known[key]
+def recorded(case: Case, law: str, seed: int, cores: int | None) -> dict[str, Any]:
+    """The record of a fit, which is made if there is none, in a process that has compiled its law before."""
+    store, key = store_of(law), (f"{case.title}: {law}", seed, cores)
+    if key not in store.known:
+        if law not in COMPILED:
+            bayeslaw.fit(law, case.seen, draws=50, tune=50, progress=False, cores=1)
+            COMPILED.add(law)
+        store.add(record(case, law, seed, cores))
+        print(json.dumps(store.known[key]), file=sys.stderr, flush=True)
+    return store.known[key]
 
 
 def summary(rows: pd.DataFrame) -> str:
@@ -134,10 +112,10 @@ def by_case(rows: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    made, every = Records(), [(case, law, seed) for case, law in titled(sys.argv[1:]) for seed in SEEDS]
-    records = [made.get(case, law, seed, 1) for case, law, seed in every]
+    every = [(case, law, seed) for case, law in titled(sys.argv[1:]) for seed in SEEDS]
+    records = [recorded(case, law, seed, 1) for case, law, seed in every]
     slow = [asked for asked, found in zip(every, records, strict=True) if found["cpu"] > LONG]
-    again = {(f"{case.title}: {law}", seed): made.get(case, law, seed, None) for case, law, seed in slow}
+    again = {(f"{case.title}: {law}", seed): recorded(case, law, seed, None) for case, law, seed in slow}
     rows = pd.DataFrame(records)
     for name, column in (("seconds", "all cores"), ("cpu", "cpu of all cores")):
         rows[column] = [again.get(key, {}).get(name, math.nan) for key in zip(rows["case"], rows["seed"], strict=True)]

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from tables import ROOT, SHARED
 
 import bayeslaw
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 TARGET = "domain == 'target' and seed == 0 and r > 0 and r < 1 and ptpp <= 31"
 SOURCE = TARGET.replace("target", "source")
-RESULTS = Path(__file__).parent / "results"
 
 
 def of_array(values: Any) -> str:

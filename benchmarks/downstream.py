@@ -13,15 +13,13 @@ their own training set.
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from tables import ROOT, banner, markdown_table
+from tables import ROOT, SHARED, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.arrays import Array
@@ -30,7 +28,6 @@ from bayeslaw.evaluation.scores import crps
 from bayeslaw.forecasting.average import average
 from bayeslaw.posterior.diagnostics import failures
 
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 CARD = ROOT / "benchmarks/accuracies.toml"
 SMALL = 1e9
 # The file repeats ARC-Easy's number of questions for ARC-Challenge, whose accuracies are whole counts of 1,172.

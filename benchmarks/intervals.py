@@ -12,11 +12,9 @@ from the Jacobian at the fit and the variance of the residuals, as curve-fitting
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from forecasts import seed_0
 from numpy.typing import NDArray
 from sampling import TRUTHS, settings, simulate
 from scipy.stats import t as student
-from tables import banner, markdown_table
+from tables import SHARED, banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw
@@ -35,8 +33,6 @@ from bayeslaw.evaluation.scores import score
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 
-HERE = Path(__file__).parents[1]
-FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))
 BOOTSTRAPS, WRONG_TABLES = 200, 60
 NOISES = ("normal-no-run", "normal", "normal-checkpoint", "skew", "student")
 STATED = (None, 0.005, 0.01)  # discrepancies
@@ -56,13 +52,13 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """The data sets of the table."""
-    table = pd.read_csv(FOLDER / "chinchilla.csv")
+    table = pd.read_csv(SHARED / "chinchilla.csv")
     table = table[~table["excluded_by_epoch"].astype(bool)][["N", "D", "loss"]]
     compute = table["N"] * table["D"]
     low = compute <= compute.quantile(2 / 3)
     for law in ("chinchilla", "chinchilla-nd", "kaplan"):
         yield Case("chinchilla, upper third of compute", law, table[low], table[~low])
-    models = pd.read_csv(FOLDER / "overtraining.csv")
+    models = pd.read_csv(SHARED / "overtraining.csv")
     for train, title in (("c4_original", "C4"), ("rpj", "RedPajama")):
         table = models[(models["val_set"] == "c4_val") & (models["train_set"] == train)][["run", "N", "D", "loss"]]
         yield Case(f"over-training, {title}, 1.4B and 6.9B", "chinchilla", table[table["N"] < 1e9], table[table["N"] > 1e9])
@@ -81,8 +77,8 @@ def cases() -> Iterator[Case]:
 
 def pile() -> pd.DataFrame:
     """The 22 Pile domains of the replay runs, weighted into one loss."""
-    table = pd.read_csv(FOLDER / "cpt_replay_pythia70m.csv").merge(
-        pd.read_csv(FOLDER / "cpt_replay_pile_weights.csv"), on="val_domain"
+    table = pd.read_csv(SHARED / "cpt_replay_pythia70m.csv").merge(
+        pd.read_csv(SHARED / "cpt_replay_pile_weights.csv"), on="val_domain"
     )
     table["weighted"] = table["loss"] * table["weight"]
     sums = table.groupby(["replay_pile", "step"], dropna=False)[["weighted", "weight"]].sum().reset_index()
@@ -90,7 +86,7 @@ def pile() -> pd.DataFrame:
 
 
 def python() -> pd.DataFrame:
-    table = pd.read_csv(FOLDER / "cpt_replay_pythia70m.csv")
+    table = pd.read_csv(SHARED / "cpt_replay_pythia70m.csv")
     return _replay(table[table["val_domain"].str.startswith("python")], "replay runs, Python")
 
 

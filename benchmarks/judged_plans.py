@@ -145,7 +145,7 @@ def yes(inside: bool) -> str:
 
 
 def verdict(part: pd.DataFrame, level: Any) -> dict[str, str]:
-    """Counts of feasible and of kept plans, beside the band of their promise."""
+    """Counts of feasible and of kept plans, beside the band in which the latter lies if plans hold with their confidence."""
     feasible = part[part["feasible"]]
     count, kept, checkpoints = len(feasible), int(feasible["kept"].sum()), feasible["checkpoint"].nunique()
     row = {"feasible": f"{count} of {len(part)}", "kept": str(kept), "share": f"{kept / count:.0%}" if count else ""}
@@ -180,7 +180,7 @@ know that loss (`measured`) or take the law's at D = 0 (`law`). Everything else 
 The band is the binomial {BAND:.0%} interval of the number kept if each plan is kept with its confidence. It takes plans for
 independent, which they are not: those for one checkpoint share its measured losses, and all of a split share two fits, so shares
 scatter more than the band says. The band by checkpoints takes all plans for a checkpoint for one. `{PLUG_IN}` plans go by median
-losses and promise nothing.
+losses and state no probability.
 
 Left out, since the base checkpoint meets the target's limit or no draw ever does: {skipped} of {without} plans. Checks of the
 sampling failed, and plans were forced: {"; ".join(", ".join(each) for each in failed) or "none"}."""

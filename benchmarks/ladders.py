@@ -13,26 +13,24 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
-from tables import ROOT, banner, markdown_table
+from stored import digest
+from tables import ROOT, SHARED, banner, markdown_table, percent
 
 import bayeslaw
 from bayeslaw.evaluation.scores import crps
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.noise import walk as walks
 
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 KEPT = ROOT / "benchmarks/.ladders"
 LAW = "chinchilla"
 SPLITS = ("third", "tenfold", "largest")
@@ -46,7 +44,7 @@ SPREAD = 0.5  # scale of the half-normal prior of the spread, which is below 1 w
 CONSTANT = (0.0, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.03)
 RESAMPLES = 50
 PROBABILITIES = (0.5, 0.8, 0.9)
-LOW = 0.7  # share of a source's losses in 90% intervals that is told
+LOW = 0.7  # sources with a smaller share of their losses in 90% intervals are counted
 RIGHT = 2_000  # truths drawn from the forecast of a split
 WIDER = 1.25  # times the width of `run`
 SOUND = 0.8  # share of losses in the 90% intervals of a backtest inside the fitted rows that shows no misfit
@@ -112,9 +110,8 @@ class Ladder:
 @cache
 def code() -> str:
     """What the kept fits depend on."""
-    files = [f for p in ("engine", "laws", "noise") for f in sorted((ROOT / "bayeslaw" / p).glob("*.py"))]
-    files += [ROOT / f"bayeslaw/inference/{name}.py" for name in ("discrepancy", "sample")] + [ROOT / f"models/{LAW}.toml"]
-    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+    later = {"cli", "design", "dynamics", "evaluation", "forecasting", "planning", "plots", "reporting"}
+    return digest(ROOT / f"models/{LAW}.toml", without=later)
 
 
 def tables() -> Iterable[tuple[str, str, pd.DataFrame]]:
@@ -361,14 +358,10 @@ def by_backtest(rows: pd.DataFrame) -> str:
             "held by the backtest": words, "splits": str(len(some[["source", "set", "split"]].drop_duplicates())),
             "sources": str(some["source"].nunique()),
             **{f"in {name}": percent(mean["90%"], 0) for name, mean in of.items()},
-            "width of run": percent(of["run"]["width"]), "of extrapolated": percent(of["extrapolated"]["width"]),
+            "width of run": percent(of["run"]["width"], 1), "of extrapolated": percent(of["extrapolated"]["width"], 1),
             "error of run": percent(of["run"]["error"], 2), "of extrapolated's median": percent(of["extrapolated"]["error"], 2),
         })  # fmt: skip
     return markdown_table(body)
-
-
-def percent(value: float, digits: int = 1) -> str:
-    return f"{100 * value:.{digits}f}%"
 
 
 def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
@@ -382,7 +375,7 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
             body.append({
                 "intervals": words, "error": percent(mean["error"], 2), "bias": percent(mean["bias"], 2),
                 **{f"in {p}": percent(mean[p], 0) for p in ("50%", "80%", "90%")},
-                "sources under 70%": str((own["90%"] < LOW).sum()), "width of 90%": percent(mean["width"]),
+                "sources under 70%": str((own["90%"] < LOW).sum()), "width of 90%": percent(mean["width"], 1),
                 "CRPS / loss": percent(mean["crps"], 2),
             })  # fmt: skip
         lines += [f"## {'Mean of the splits' if split == 'all' else f'Split: {split}'}\n", markdown_table(body), ""]
@@ -391,7 +384,7 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
     body = [{
         "source": row["source"], "split": row["split"], "losses": str(counts[row["source"], row["split"]]),
         "in 50%": percent(row["50%"], 0), "in 90%": percent(row["90%"], 0), "error": percent(row["error"], 2),
-        "bias": percent(row["bias"], 2), "width of 90%": percent(row["width"]), "discrepancy": percent(row["discrepancy"], 2),
+        "bias": percent(row["bias"], 2), "width of 90%": percent(row["width"], 1), "discrepancy": percent(row["discrepancy"], 2),
         "beyond, learnt without it": f"{percent(math.exp(beyond[row['source']][0]), 2)}, sd of log {beyond[row['source']][1]:.2f}",
     } for row in table.to_dict("records")]  # fmt: skip
     lines += [RIGHTLY, ranges_if_right(rows), ""]

@@ -14,8 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, get_args
 
 import pandas as pd
-from cpt import LAWS, NOISES, Case, cases, percent, scores, shown, together
-from tables import banner, markdown_table
+from cpt import LAWS, NOISES, Case, cases, scores, shown, together
+from tables import banner, markdown_table, percent
 
 import bayeslaw
 from bayeslaw.posterior.effects import Reading

@@ -10,7 +10,6 @@ least mean loss over the domains is chosen among them.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
@@ -18,11 +17,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tables import ROOT, banner, markdown_table
+from tables import SHARED, banner, markdown_table
 
 import bayeslaw
 
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 DOMAINS = ("arxiv", "book", "c4", "github", "commoncrawl", "stackexchange", "wikipedia")
 SMALL, LARGE = 3.2e8, 1e9
 EARLY = 0.39  # share of a run's tokens before which checkpoints are left out
@@ -58,10 +56,10 @@ def of_domain(table: pd.DataFrame, domain: str) -> pd.DataFrame:
 
 def scored(fit: bayeslaw.Fit, held: pd.DataFrame) -> pd.DataFrame:
     """Return the error of each forecast and whether intervals hold it."""
-    told, loss = fit.forecast(held.drop(columns=["loss", "end"]), force=True).summary(), held["loss"]
-    inside = {s: (loss >= told[f"{s}_eti90_lb"]) & (loss <= told[f"{s}_eti90_ub"]) for s in ("extrapolated", "run")}
-    width = (told["extrapolated_eti90_ub"] - told["extrapolated_eti90_lb"]) / loss
-    return held[["N", "end"]].assign(error=told["extrapolated_median"] / loss - 1, width=width, **inside)
+    forecasts, loss = fit.forecast(held.drop(columns=["loss", "end"]), force=True).summary(), held["loss"]
+    inside = {s: (loss >= forecasts[f"{s}_eti90_lb"]) & (loss <= forecasts[f"{s}_eti90_ub"]) for s in ("extrapolated", "run")}
+    width = (forecasts["extrapolated_eti90_ub"] - forecasts["extrapolated_eti90_lb"]) / loss
+    return held[["N", "end"]].assign(error=forecasts["extrapolated_median"] / loss - 1, width=width, **inside)
 
 
 def summary(what: str, rows: pd.DataFrame, **more: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from forecasts import seed_0
-from intervals import FOLDER, pile
-from tables import banner, markdown_table
+from intervals import pile
+from tables import SHARED, banner, markdown_table, percent
 from truths import fitted
 
 import bayeslaw
@@ -44,10 +44,6 @@ TWIN: dict[str, tuple[str, dict[str, float]]] = {
 }  # fmt: skip
 TRANSFER = {"source": "transfer-source", "target": "transfer-target"}
 NOISE = {"run": 0.0015, "point": 0.0026}
-
-
-def percent(value: float, digits: int = 1) -> str:
-    return f"{100 * value:.{digits}f}%"
 
 
 def paper_runs() -> pd.DataFrame:
@@ -88,8 +84,8 @@ def twin() -> str:
         assert plug_in is not None
         if on == "latent":
             parts.append(
-                f"Point fits give ATPP {plug_in.atpp:.2f} and replay {percent(plug_in.replay)} (published: 8.9 and 34%); base loss "
-                f"{base:.4f} nats, target losses times {scale:.4f}. By the posterior both constraints hold with probability "
+                f"Point fits give ATPP {plug_in.atpp:.2f} and replay {percent(plug_in.replay, 1)} (published: 8.9 and 34%); base "
+                f"loss {base:.4f} nats, target losses times {scale:.4f}. By the posterior both constraints hold with probability "
                 f"{plug_in.held_out:.2f}."
             )
             picture = RESULTS / "plan_cases-twin.png"
@@ -122,7 +118,7 @@ def twin_row(row: dict[str, Any], on: str, reference: float, truths: dict[str, A
     kept = source <= 1.02 * base and scale * target <= 1.8
     return cells | {
         "ATPP": f"{row['atpp']:.2f}",
-        "replay": percent(row["r"]),
+        "replay": percent(row["r"], 1),
         "tokens over the point fits' plan": f"{row['tokens'] / reference:.2f}",
         "held-out probability": f"{row['held_out']:.3f} ± {row['held_out_se']:.3f}",
         "satisfied by the truth": "yes" if kept else "no",
@@ -278,7 +274,7 @@ def interpolated(frame: pd.DataFrame, tokens: float, r: float) -> float:
 
 def main() -> None:
     cases = {"A twin of the published plan": twin, "Replay runs": replay, "tinycpt": tinycpt}
-    if not FOLDER.is_dir():
+    if not SHARED.is_dir():
         cases.pop("Replay runs")
     parts = ["# Plans on three cases", banner("plan_cases")]
     for title, case in cases.items():

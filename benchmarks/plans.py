@@ -19,8 +19,6 @@ stops the script; the same command continues from there.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import sys
 import time
 from contextlib import closing
@@ -32,6 +30,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
+from stored import Store, digest
 from tables import banner, markdown_table
 
 import bayeslaw
@@ -49,6 +48,7 @@ SIZES, STAGES, REPLAYS = (241e6, 517e6, 1.4e9, 8.1e9), (15.0, 31.0), (0.1, 0.25,
 NOISE = {"run": 0.0015, "point": 0.0026}
 BASE_SE = 0.002  # relative
 BAND = 0.99
+LATER = {"cli", "design", "dynamics", "evaluation", "plots", "reporting"}  # packages that no record depends on
 POINTS = 20  # truths for which point fits are made too
 # Priors of both domains: levels within factors, exponents within 15%, the gate loosely.
 ENSEMBLE: dict[str, dict[str, str]] = {
@@ -263,14 +263,10 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
     return rows
 
 
-def digest() -> str:
-    """Digest of everything that a record depends on: the code that fits and plans, and this file."""
-    whole = hashlib.sha256()
-    package, later = Path(bayeslaw.__file__).parent, {"cli", "design", "dynamics", "evaluation", "plots", "reporting"}
-    for path in sorted(path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in later):
-        whole.update(path.name.encode() + path.read_bytes())
-    whole.update(json.dumps([ENSEMBLE, NOISE, BASE_SE, PAPER, SIZES, STAGES, REPLAYS]).encode())
-    return whole.hexdigest()[:16]
+def records_path() -> Path:
+    """The file of records of this code and ensemble."""
+    settings = [ENSEMBLE, NOISE, BASE_SE, PAPER, SIZES, STAGES, REPLAYS]
+    return STORE / f"{digest(without=LATER, settings=settings)}.jsonl"
 
 
 def main() -> None:
@@ -281,11 +277,8 @@ def main() -> None:
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    STORE.mkdir(exist_ok=True)
-    path = given.store or STORE / f"{digest()}.jsonl"
-    text = path.read_text() if path.exists() else ""
-    records = {r["number"]: r for r in map(json.loads, text[: text.rfind("\n") + 1].splitlines())}
-    missing = [i for i in range(given.truths) if i not in records] if not given.stored else []
+    records = Store(given.store or records_path())
+    missing = [i for i in range(given.truths) if i not in records.known] if not given.stored else []
     lost = 0
     with bayeslaw.core.executor(given.executor) as run, closing(run.stream(work, missing, what="truth")) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
@@ -293,12 +286,10 @@ def main() -> None:
                 lost += 1
                 print(f"truth {missing[outcome.index]}: {outcome.error}", file=sys.stderr, flush=True)
                 continue
-            records[outcome.value["number"]] = outcome.value
-            with path.open("a") as file:
-                file.write(json.dumps(outcome.value) + "\n")
+            records.add(outcome.value)
             if done % 10 == 0:
                 print(f"{done} of {len(missing)} at {time.strftime('%H:%M:%S')}", file=sys.stderr, flush=True)
-    whole = [records[i] for i in sorted(records)]
+    whole = records.all()
     if not whole:
         raise SystemExit("There are no truths to report on.")
     given.results.mkdir(parents=True, exist_ok=True)

@@ -26,19 +26,17 @@ two validation sets that differ by .8 nats make an R2 of .99 easy.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from designs import Linear, covariates, shuffled
-from tables import banner, markdown_table
+from tables import SHARED, banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw
@@ -48,8 +46,6 @@ from bayeslaw.design.anchors import anchors
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.posterior.fit import Fit
 
-HERE = Path(__file__).parents[1]
-FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))
 SHARES = (0.01, 0.05, 0.1)
 FIRST, FIRST_SHARE, LEAST = (
     2.5,
@@ -123,7 +119,7 @@ def pools(falling: bool = False) -> dict[str, list[Part]]:
     parts: dict[str, list[Part]] = {}
     for name, card in cards.items():
         law = bayeslaw.load_law(card)
-        table = bayeslaw.read_runs(FOLDER / f"anchor_pool_{name.replace('-', '_')}.csv").frame
+        table = bayeslaw.read_runs(SHARED / f"anchor_pool_{name.replace('-', '_')}.csv").frame
         table["cost"] = 6 * table["N"] * table["D"] if "D" in table else table["N"]
         table["run"] = [f"run {i}" for i in range(len(table))]
         kept = ["run", *law.covariates, "loss", "cost"]

@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from ladders import FEWEST, LAW, percent, runs_of, tables
-from tables import banner, markdown_table
+from ladders import FEWEST, LAW, runs_of, tables
+from tables import banner, markdown_table, percent
 
 import bayeslaw
 
@@ -64,14 +64,15 @@ def work(split: Split) -> dict[str, Any]:
     with patch("bayeslaw.inference.fit.why_not", lambda *_: "the error is usual"):
         usual = bayeslaw.fit(LAW, split.fitted, progress=False, cores=1)
     at, loss = split.held.drop(columns=["loss", "run"]), split.held["loss"].to_numpy()
-    told = {name: of.forecast(at, force=True).summary() for name, of in {"run": fit, "extrapolated": fit, "usual": usual}.items()}
+    own, of_usual = (posterior.forecast(at, force=True).summary() for posterior in (fit, usual))
+    summaries = {"run": own, "extrapolated": own, "usual": of_usual}
     row: dict[str, Any] = {"source": split.source, "left out": split.left_out, "held": len(loss), "passed": fit.passed}
     for name in SPREADS:
         spread = "run" if name == "run" else "extrapolated"
-        low, high = (told[name][f"{spread}_eti90_{end}"].to_numpy() for end in ("lb", "ub"))
+        low, high = (summaries[name][f"{spread}_eti90_{end}"].to_numpy() for end in ("lb", "ub"))
         row[f"{name} in 90%"] = np.mean((low <= loss) & (loss <= high))
         row[f"{name} width"] = np.mean((high - low) / loss)
-        row[f"{name} error"] = np.mean(np.abs(told[name][f"{spread}_median"].to_numpy() / loss - 1))
+        row[f"{name} error"] = np.mean(np.abs(summaries[name][f"{spread}_median"].to_numpy() / loss - 1))
     return row
 
 

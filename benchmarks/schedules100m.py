@@ -9,14 +9,12 @@ the first row. Errors are those of the posterior mean of the law's loss, in nats
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from tables import banner, markdown_table
+from tables import SHARED, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.schedules import schedule as schedules
@@ -32,9 +30,8 @@ PUBLISHED = {"annealing": 0.0069, "multi-power": 0.00435}
 
 def table() -> pd.DataFrame:
     """All nine curves with the covariates of every law."""
-    shared = Path(os.environ.get("BAYESLAW_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
     parts = []
-    for name, curve in pd.read_csv(shared / "lr_schedules_100m.csv").groupby("schedule", sort=False):
+    for name, curve in pd.read_csv(SHARED / "lr_schedules_100m.csv").groupby("schedule", sort=False):
         steps = curve["step"].to_numpy(dtype=np.int64)
         schedule = schedules.logged(steps, curve["lr"], warmup=WARMUP, name=str(name))
         rows = pd.concat([trace(schedule, steps)[0], nodes(schedule, steps)], axis=1)

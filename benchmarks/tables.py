@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))  # public losses that are not kept here
 COMMIT = re.compile(r"\bcommit ([0-9a-f]{7,40})\b")
 PACKAGES = ("bayeslaw", "nutpie", "numba", "pymc")
 
@@ -46,6 +47,11 @@ def markdown_table(rows: list[dict[str, Any]]) -> str:
     """Rows of texts as a Markdown table."""
     lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(v) for v in row.values()] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """A share as a text in percent."""
+    return f"{100 * value:.{digits}f}%"
 
 
 class Older(NamedTuple):

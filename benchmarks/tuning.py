@@ -10,30 +10,29 @@ the smaller ones, before the largest size is looked at.
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tables import banner, markdown_table
+from tables import SHARED, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.posterior.fit import Fit
 
-FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SEQUENCE = 2048  # tokens
 WITHIN, NOISE = 0.02, "normal-checkpoint"
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05)
 NEAR = 0.01  # rows over which choices are judged: those within 1% of the least loss of their grid
-SECOND, PUBLISHED = 5e8, {"eta": (0.712, 0.655, 0.774), "xi": (0.307, 0.271, 0.345), "nu": (0.571, 0.534, 0.606)}
+SECOND = 5e8  # parameters: the second largest size has more
+NUMBERS = bayeslaw.load_law("lr-batch").published["Li et al. 2025, best rate and batch (tokens), bootstrap 95% intervals"]
+PUBLISHED = {name: (NUMBERS[name], NUMBERS[f"{name}_lo"], NUMBERS[f"{name}_hi"]) for name in ("eta", "xi", "nu")}
 NAMES = {"eta": "rate in N (fall)", "xi": "rate in D", "nu": "batch in D", "kappa": "rate in batch"}
 COLUMNS = ["N", "D", "lr", "batch", "run", "checkpoint"]
 
 
 def grids() -> pd.DataFrame:
     """All rows, with runs, checkpoints and `excess`, the share by which a loss exceeds the least of its N and D."""
-    table = pd.read_csv(FOLDER / "lr_batch_dense.csv")
+    table = pd.read_csv(SHARED / "lr_batch_dense.csv")
     end = table["D"].astype(str) + "-" + table["bs"].astype(str)
     least = table.groupby(["N", "D"])["loss"].transform("min")
     return table.assign(

@@ -14,19 +14,17 @@ are correlated is measured below 1B alone: fits of up to 200M, errors at 412M.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from tables import ROOT, banner, markdown_table
+from tables import SHARED, banner, markdown_table
 from truths import placeholder, with_noise
 
 import bayeslaw
@@ -35,7 +33,6 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check
 from bayeslaw.planning import Versus, versus
 
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", ROOT / "../shared/data"))
 LAW = bayeslaw.load_law("chinchilla")
 BEYOND = (1.0, 10.0, 100.0)  # times the compute of the largest run, at which simulated pairs are compared
 AT = 1  # of these, the one of the reliability table

@@ -52,9 +52,9 @@ def anchors(
     # After --candidates-grid a shell hands over NAME=VALUES one by one; those after the first arrive as arguments.
     grid = [*(candidates_grid or []), *(text for text in fits if candidates_grid and "=" in text and not Path(text).exists())]
     paths = [Path(text) for text in fits if text not in grid]
-    if explain is not None and (output is not None or plot is not None):
+    if explain is not None and (output is not None or plot is not None or nested is not None):
         raise BayeslawError(
-            "--explain shows one candidate and writes nothing: leave out --output and --plot.", code="explain-writes-nothing"
+            "--explain only shows one candidate: leave out --output, --plot and --nested.", code="explain-writes-nothing"
         )
     options.check_outputs("A list of picks", output, plot, [*paths, targets, candidates])
     loaded = [bayeslaw.load_fit(path) for path in paths]

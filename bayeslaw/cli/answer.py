@@ -80,11 +80,10 @@ class Answer:
 
         Call it before any table is written: a picture that fails then leaves no table.
         """
-        from bayeslaw.plots.style import WIDTH, height_for, save_panels
+        from bayeslaw.plots.style import WIDTH, save_panels
 
         if path is not None:
-            width = WIDTH if width is None else width
-            save_panels(path, panels, height or height_for(width), width)
+            save_panels(path, panels, height, WIDTH if width is None else width)
             self.last.append(f"picture written to {path}")
 
     def judge(self, checks: Sequence[Check]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -11,9 +12,6 @@ import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.text import counted
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def backtest(
@@ -69,17 +67,11 @@ def backtest(
         options=settings, executor=executor, force=force, progress=not quiet,
     )  # fmt: skip
 
-    def draw(ax: Axes) -> None:
-        bayeslaw.plots.plot_backtest(result, ax)
-
-    def draw_reach(ax: Axes) -> None:
-        bayeslaw.plots.plot_reach_coverage(result, ax)
-
-    def draw_coverage(ax: Axes) -> None:
-        bayeslaw.plots.plot_coverage(result.transforms, ax, runs=independent_runs(result.rows), outcome=result.outcome)
-
     answer = Answer()
     if len(result.rows):
+        draw, draw_reach = (partial(of, result) for of in (bayeslaw.plots.plot_backtest, bayeslaw.plots.plot_reach_coverage))
+        counted_runs = independent_runs(result.rows)
+        draw_coverage = partial(bayeslaw.plots.plot_coverage, result.transforms, runs=counted_runs, outcome=result.outcome)
         answer.save_picture(plot, draw, draw_reach, draw_coverage)
     elif plot is not None:
         answer.last.append("no picture, since nothing was scored")

@@ -37,9 +37,10 @@ def chain(
 
     options.check_outputs("A forecast", output, plot, [first, second, at])
     options.check_settings(at, set_)
+    (of_settings,) = options.columns_of_each(column, at)
     first_fit, second_fit, answer = bayeslaw.load_fit(first), bayeslaw.load_fit(second), Answer()
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
-    settings = values if at is None else bayeslaw.read_runs(at, columns=options.columns_of(column))
+    settings = values if at is None else bayeslaw.read_runs(at, columns=of_settings)
     result = bayeslaw.chain(first_fit, second_fit, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     logged = None if isinstance(settings, dict) else settings.frame
     if plot is not None:

@@ -66,7 +66,8 @@ def areas(
     of = f" of {domains} domains" if domains > 1 else ""
     answer.results |= {"losses": len(table), "runs": len(names)}
     if plot is not None:
-        save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules({n: read.phases(n) for n in names}, axes, memory=memory))
+        phases, weights = {n: read.phases(n) for n in names}, {n: read.weights(n) for n in names}
+        save_stack(plot, 3, lambda axes: bayeslaw.plots.plot_schedules(phases, axes, memory=memory, weights=weights))
         answer.last.append(f"picture written to {plot}")
     write_text(output, table.frame.to_csv(index=False))
     answer.say(f"{counted(len(table), 'loss')}{of} from {counted(len(names), 'run')} written to {output}")

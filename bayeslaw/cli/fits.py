@@ -125,7 +125,6 @@ def show(
     from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.forecasting.stack import errors_in_words
     from bayeslaw.posterior.sensitivity import SENSITIVE
-    from bayeslaw.reporting.facts import commands
     from bayeslaw.reporting.latex import parameters_latex
 
     options.check_outputs("A table", None, plot)
@@ -147,20 +146,10 @@ def show(
     if csv:
         answer.csv = table.to_csv()
         return answer
-    if isinstance(loaded, bayeslaw.Stack):
-        origins = dict.fromkeys(member.origin for member in loaded.members.values())
-        answer.say(loaded.name, f"fitted to {'; '.join(origins)}", "")
-        answer.show("fits", loaded.table)
-        answer.say("")
-    elif latex:
+    if latex and not isinstance(loaded, bayeslaw.Stack):
         answer.verbatim(parameters_latex(loaded, ci))
         return answer
-    else:
-        size = f"{loaded.observed.response.size} rows of {loaded.observed.runs} runs"
-        answer.say(f"{loaded.name}: {loaded.law.title}", f"fitted to {loaded.origin}, {size}; {loaded.noise.text}")
-        command = commands(loaded, fit.name)
-        answer.verbatim(f"made by {command}\n")
-        answer.results |= {"sources": list(loaded.sources), "command": command}
+    _add_origin(answer, loaded, fit.name)
     shown = table.drop(columns=list(interval_names("eti", ci))) if withheld else table
     hidden = [] if everything or isinstance(loaded, bayeslaw.Stack) else _hidden(loaded)
     answer.show("parameters", shown, plain(with_intervals(shown.drop(index=hidden))))
@@ -181,6 +170,23 @@ def show(
     if withheld:
         answer.say("Intervals are not shown without --force.")
     return answer
+
+
+def _add_origin(answer: Answer, fitted: Fit | Stack, file: str) -> None:
+    """Say of what rows a fit or stack is, and of a single fit by which command it was made."""
+    from bayeslaw.reporting.facts import commands
+
+    if isinstance(fitted, bayeslaw.Stack):
+        origins = dict.fromkeys(member.origin for member in fitted.members.values())
+        answer.say(fitted.name, f"fitted to {'; '.join(origins)}", "")
+        answer.show("fits", fitted.table)
+        answer.say("")
+        return
+    size = f"{fitted.observed.response.size} rows of {fitted.observed.runs} runs"
+    answer.say(f"{fitted.name}: {fitted.law.title}", f"fitted to {fitted.origin}, {size}; {fitted.noise.text}")
+    command = commands(fitted, file)
+    answer.verbatim(f"made by {command}\n")
+    answer.results |= {"sources": list(fitted.sources), "command": command}
 
 
 def _hidden(fit: Fit) -> list[str]:

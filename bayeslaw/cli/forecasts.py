@@ -89,8 +89,7 @@ def forecast(
 
 
 def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns: dict[str, str]) -> Runs:
-    """Return the settings of a table, or those that `--set` names."""
-    options.check_settings(at, set_)
+    """Return the settings of a table, or those that `--set` names; `check_settings` has seen that one of them is given."""
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     return bayeslaw.read_runs(bayeslaw.grid(fit, values) if at is None else at, columns=columns)
 
@@ -105,7 +104,13 @@ def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer)
     for member in members:
         if member.law.outcome.is_loss:
             check_unit(member.observed.unit, runs.frame, runs.name)
-    held = held_rows(members, runs)
+    try:
+        held = held_rows(members, runs)
+    except BayeslawError as error:
+        if error.code != "nothing-held-out":
+            raise
+        problem = f"All rows of {runs.name} are in the fit: give --measured losses that it has not seen, or leave it out"
+        raise BayeslawError(f"{problem}; the picture shows fitted losses too.", code=error.code) from None
     if held.seen:
         answer.say(f"note: {held.seen} rows of {runs.name} are in the fit: they are not drawn as measured since")
     if held.base:

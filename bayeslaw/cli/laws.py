@@ -38,9 +38,15 @@ def laws(
     if prior:
         if name is None:
             raise BayeslawError("--prior is of one law: bayeslaw laws CARD --prior.", code="no-law")
+        if runs is None:
+            options.check_used("--runs RUNS.csv", column=column, where=where)
+        if plot is None:
+            options.check_used("--plot FILE.png", x=x)
         return _prior(answer, bayeslaw.load_law(name, shares=shares), runs, options.columns_of(column), where, set_, x, plot)
-    if runs is not None or set_ or plot is not None or x:
-        raise BayeslawError("--runs, --set, --x and --plot belong to --prior.", code="without-prior")
+    if runs is not None or column or where is not None or set_ or plot is not None or x:
+        raise BayeslawError("--runs, --column, --where, --set, --x and --plot belong to --prior.", code="without-prior")
+    if name is None:
+        options.check_used("a law: bayeslaw laws CARD", shares=shares)
     if schema:
         from bayeslaw.laws.schema import FILE, card_schema
 
@@ -108,7 +114,7 @@ def _prior(
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_prior(law, at, ax, x=x))
     low, middle, high = np.nanquantile(outcomes, [0.05, 0.5, 0.95])
     answer.results["prior"] = {"median": middle, "eti90_lb": low, "eti90_ub": high, "impossible": impossible}
-    answer.say(f"{law.outcome.plural} that the priors of {law.name} allow at {len(at):,} settings")
+    answer.say(f"{law.outcome.plural} that the priors of {law.name} allow at {counted(len(at), 'setting')}")
     answer.say(f"  median {middle:.4g}, 90% equal-tailed interval [{low:.4g}, {high:.4g}]")
     if impossible:
         answer.say(f"  {impossible:.2g} of what is drawn is no possible {name} (no number, or out of its bounds)")

@@ -36,9 +36,7 @@ def mix(
     ] = None,
     among: Annotated[Path | None, Option(help="Choose among the mixtures of this table instead, one in each row.")] = None,
     tail: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, such as 0.1.")] = None,
-    discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Whether losses beyond the runs include the learnt error of the law.")
-    ] = "learned",
+    discrepancy: options.LearntErrors = "learned",
     output: options.TableFile = None,
     plot: options.Picture = None,
     seed: options.Seed = 0,

@@ -57,6 +57,7 @@ def register(
     if fit is None or output is None:
         raise BayeslawError("Give a fit and the file to write: bayeslaw register FIT.nc --at … -o NAME.json.", code="nothing-to-do")
     options.check_outputs("A prediction", output, inputs=[fit, at], ending=".json")
+    options.check_settings(at, set_)
     check_new(output)  # before the forecast is made
     loaded = bayeslaw.load_fit(fit)
     settings = settings_of(loaded, at, set_, options.columns_of(column))

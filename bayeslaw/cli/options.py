@@ -97,6 +97,10 @@ Learning = Annotated[
         help="learned: also learn the error of the law, which forecasts outside the runs include; none: assume an exact law.",
     ),
 ]
+LearntErrors = Annotated[
+    Literal["learned", "none"],
+    Option("--discrepancy", help="Whether losses beyond the runs include the learnt errors of the laws, or laws count as exact."),
+]
 As = Annotated[
     Literal["known", "new-run", "new-checkpoint"],
     Option(
@@ -231,6 +235,21 @@ def check_candidates(candidates: Path | None, budget: float | None) -> None:
         raise BayeslawError(
             "--candidates and --budget go together: which runs, and for how much.", code="candidates-without-budget"
         )
+
+
+def check_used(together_with: str, **given: object) -> None:
+    """Refuse options that do nothing, since another one that they need is not given.
+
+    Parameters
+    ----------
+    together_with : str
+        The options that they need, such as '--curves FILE --from RUN'.
+    **given
+        What was given for each option, by its name without dashes at the beginning; what is false was not given.
+    """
+    if unused := [f"--{name.rstrip('_').replace('_', '-')}" for name, value in given.items() if value]:
+        verb = "does" if len(unused) == 1 else "do"
+        raise BayeslawError(f"{' and '.join(unused)} {verb} nothing here without {together_with}.", code="option-without-use")
 
 
 def check_once(paths: Sequence[Path]) -> None:

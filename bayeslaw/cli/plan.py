@@ -99,6 +99,10 @@ def plan(
             files[key] = bayeslaw.load_fit(path)
         return files[key]
 
+    if source and target is None:
+        options.check_used("--target", target_set=target_set)
+    if target is not None and not source:
+        options.check_used("--source", source_set=source_set, base_loss=base_loss)
     target_levels = options.pairs_of("--target-set", target_set, LEVEL)
     sources, levels = _sources(source or [], source_set, read)
     given: dict[str, Any] = {
@@ -202,11 +206,8 @@ def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[
             )
         sources[name] = read(path)
     if several:
-        column, values = next(iter(several.items()))
-        only = next(iter(sources.values()), None)
-        if only is None:
-            raise BayeslawError("--source-set needs a fit given by --source.", code="no-source")
-        return dict.fromkeys(values, only), {value: chosen | {column: value} for value in values}
+        ((column, values),) = several.items()
+        return {value: fit for value in values for fit in sources.values()}, {value: chosen | {column: value} for value in values}
     return sources, (dict.fromkeys(sources, chosen) if chosen else {})
 
 
@@ -250,9 +251,7 @@ def allocate(
         Literal["latent", "run"],
         Option(help="Over a whole life: the law's losses (latent), or those that the next run will log (run)."),
     ] = "latent",
-    discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Whether the law has its learnt error, or is exact.")
-    ] = "learned",
+    discrepancy: options.LearntErrors = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
@@ -295,7 +294,7 @@ def allocate(
 def _life_answer(life: WholeLife, ci: float, output: Path | None, plot: Path | None) -> Answer:
     """Return the answer about whole-life costs."""
     answer = Answer()
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_whole_life(life, ax))
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_whole_life(life, ax, ci_prob=ci))
     for number in range(life.given.size):
         answer.say(*life.lines(number), "")
     answer.save_table("frontier", life.frontier, output, "frontier")
@@ -358,6 +357,8 @@ def tuning(
     options.check_outputs("A table of corrected runs", corrected, None, [fit, runs])
     if corrected is not None and runs is None:
         raise BayeslawError("--corrected needs the runs to correct: --runs RUNS.csv.", code="no-runs")
+    if not set_:
+        options.check_used("the settings whose best values are asked for: --set N=…, --set D=…", output=output)
     if plot is not None and not set_:
         raise BayeslawError(
             "--plot shows the cost around the best values at a setting: give --set N=…, --set D=….", code="nothing-to-draw"

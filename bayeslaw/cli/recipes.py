@@ -55,7 +55,7 @@ def forecast(
         )
     posterior, answer = bayeslaw.load_fit(fit), Answer()
     if adapt is None:
-        recipe, notes = recipe_of([posterior], None, None, warmup, pretrain, UNUSED, None, open_, set_, memory)
+        recipe, notes = recipe_of([posterior], None, column, warmup, pretrain, UNUSED, None, open_, set_, memory)
         last = len(bayeslaw.data.parse_schedule(str(pretrain)))
         table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
     else:
@@ -148,14 +148,12 @@ def turning(
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has recovered the loss that it first gives up, and whether it ever does."""
-
     options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
-    other = None if target is None else bayeslaw.load_fit(target)
-    fitted, answer = bayeslaw.load_fit(source), Answer()
-    fits = [fitted] if other is None else [fitted, other]
+    fits, answer = [bayeslaw.load_fit(path) for path in (source, target) if path is not None], Answer()
     recipe, notes = recipe_of(fits, curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
     answer.note(notes)
-    points = bayeslaw.dynamics.turning_point(fitted, recipe, target=other, weight=weight, longest=longest, force=force)
+    other = fits[1] if len(fits) > 1 else None
+    points = bayeslaw.dynamics.turning_point(fits[0], recipe, target=other, weight=weight, longest=longest, force=force)
     answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_turning_point(points, ax, ci_prob=ci))
     answer.say(points.text, "")
     answer.show("turning", points.summary(ci))
@@ -244,7 +242,6 @@ def recipe_of(
     from bayeslaw.schedules.changes import number_of_nodes
 
     memory, power, reference = memory_of(fits, memory), power_of(fits), reference_batch_of(fits)
-
     given = [name for name, is_ in (("--pretrain", pretrain is not None), ("--from", from_ is not None), ("--open", open_)) if is_]
     if len(given) != 1:
         raise BayeslawError(
@@ -269,6 +266,7 @@ def recipe_of(
             code="option-without-use",
         )
     if from_ is None:
+        options.check_used("--curves FILE --from RUN[@STEP]", curves=curves, column=column)
         start = bayeslaw.schedules.OPEN if pretrain is None else pretrain
         return Recipe(start, adapt, settings, memory=memory, power=power), notes
     if curves is None:

@@ -40,9 +40,7 @@ def versus(
     shared_error: Annotated[
         float, Option(help="Correlation, 0 to 1, of the errors of the two laws beyond their runs; 0 makes the widest intervals.")
     ] = 0.0,
-    discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Whether losses beyond the runs include the learnt errors of the laws.")
-    ] = "learned",
+    discrepancy: options.LearntErrors = "learned",
     candidates: Annotated[
         Path | None, Option(help="A table of runs that could be bought to decide; see `bayeslaw anchors`.")
     ] = None,
@@ -61,8 +59,9 @@ def versus(
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=7e9")
     loaded = [bayeslaw.load_fit(path) for path in fits]
     asked: Any = settings if compute is None and settings else None
+    (of_settings,) = options.columns_of_each(column, at)
     if at is not None:
-        asked = bayeslaw.read_runs(at, columns=options.columns_of_each(column, at)[0])
+        asked = bayeslaw.read_runs(at, columns=of_settings)
     compared = bayeslaw.planning.versus(
         loaded[0], loaded[1] if len(loaded) == 2 else None, asked, compute=compute,
         tokens_per_parameter=tokens_per_parameter, levels=_two("--levels", levels),

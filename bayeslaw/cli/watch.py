@@ -94,21 +94,21 @@ def watch(
     check_probability(ci)
     if not LEAST_WAIT <= every < float("inf"):
         raise BayeslawError(f"--every {every:g}: give seconds, at least {LEAST_WAIT:g}.", code="out-of-range")
-    rates, start = bayeslaw.data.parse_schedule(schedule), None
+    rates = bayeslaw.data.parse_schedule(schedule)
     posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     check_arguments(posterior, rates, seed, discrepancy, target)
     memory = memory_of([posterior], memory)
     require_batch([posterior], 0.0)  # before a log is waited for, of whose steps each counts 1
-    notes = [note for text in (schedule, pretrain) if text is not None for note in assumptions(text)]
-    adapts = curves is not None or from_ is not None or pretrain is not None or open_
-    if adapts:
+    if adapts := curves is not None or from_ is not None or pretrain is not None or open_:
         recipe, notes = recipe_of([posterior], curves, None, warmup, pretrain, schedule, from_, open_, None, memory)
-        start = recipe.point
+        start: Point | None = recipe.point
+    else:
+        options.check_used("--curves FILE --from RUN[@STEP]", warmup=warmup)
+        notes, start = assumptions(schedule), None
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as N=410e6"), "--set")
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
     asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}
-    following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci)
-    following.notes = notes
+    following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci, notes)
     if once:
         return following.answer(settled=True)
     return Answer(updates=following.answers(every))
@@ -130,13 +130,13 @@ class _Following:
     output: Path | None
     plot: Path | None
     ci: float
+    notes: list[str]  # to be shown beside the next forecast
     follower: Follower | None = None
     logged: int = 0  # the last step with a loss, which may lie after the schedule
     state: tuple[Any, ...] = ()  # the losses as last read, and whether the run has diverged
     last: Watch | None = None
     problem: str = ""  # the last one that was shown
     shown_notes: set[str] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)  # to be shown beside the next forecast
 
     def answers(self, every: float) -> Iterator[Answer]:
         """Yield an answer for each new loss, until the schedule ends."""

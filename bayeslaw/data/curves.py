@@ -19,6 +19,7 @@ from bayeslaw.core.text import listed
 from bayeslaw.data.curve_checks import Curve, checked, loss_columns
 from bayeslaw.data.table import Runs, numbered, read_table
 from bayeslaw.schedules.areas import OPEN, POWER, Phase, Point, trace
+from bayeslaw.schedules.changes import MOST_NODES
 from bayeslaw.schedules.changes import nodes as all_changes
 from bayeslaw.schedules.schedule import MEMORY, Schedule, joined, logged
 
@@ -143,15 +144,24 @@ class Curves:
 
     def phases(self, run: str) -> list[tuple[Phase, Schedule]]:
         """Return a run's phases from the first known step on: those of the runs that it goes on from, up to there, and its own."""
+        return [(curve.phase, schedule) for curve, schedule in self._line(run)]
+
+    def weights(self, run: str) -> list[float]:
+        """Return the weight of a step in each of a run's `phases`: 1, or where areas count tokens that of its batch."""
+        return [curve.weight for curve, _ in self._line(run)]
+
+    def _line(self, run: str) -> list[tuple[Curve, Schedule]]:
+        """Return the runs that a run goes on from, with their rates up to there, and itself, the first first."""
         curve = self.curve(run)
-        phases: list[tuple[Phase, Schedule]] = [(curve.phase, self.schedule(run))]
+        line = [(curve, self.schedule(run))]
         while curve.parent is not None:
             schedule, step = self._schedules[curve.parent], curve.parent_step
             curve = self._curves[curve.parent]
-            phases.append((curve.phase, Schedule(schedule.rates[:step], schedule.name)))
-        return phases[::-1]
+            line.append((curve, Schedule(schedule.rates[:step], schedule.name)))
+        return line[::-1]
 
     def _with_nodes(self, frame: pd.DataFrame, number: int) -> pd.DataFrame:
+        whole_number("nodes", number, 4, MOST_NODES)
         parts = []
         for run, rows in frame.groupby("run", sort=False):
             schedules = [schedule for _, schedule in self.phases(str(run))]

@@ -12,6 +12,7 @@ from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import counted
 from bayeslaw.evaluation.backtest import Backtest
 from bayeslaw.evaluation.direction import IN_WORDS
+from bayeslaw.evaluation.on_record import Calibration
 from bayeslaw.evaluation.reach import BINS, bin_name, independent_runs, inside
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.laws.outcome import Outcome
@@ -32,8 +33,6 @@ from bayeslaw.plots.style import (
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-    from bayeslaw.evaluation.on_record import Calibration
 
 CI = 0.9
 
@@ -56,10 +55,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_backtest(result, Figure().subplots()).get_xlabel()
     'e-folds of compute beyond the cut'
     """
-    expect(backtest, Backtest, "bayeslaw.backtest(runs, law)")
-    rows = backtest.rows
-    if not len(rows):
-        raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
+    rows = _scored(backtest)
     outcome, unit = backtest.outcome, backtest.outcome.unit
     median, measured, reach = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name, "reach"))
     low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", CI))
@@ -80,13 +76,25 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
             middle = (start + min(end, float(reach.max()))) / 2
             text = outcome.in_words(float(errors[name]))
             ax.text(middle, 0.99, text, transform=ax.get_xaxis_transform(), fontsize=SMALL, ha="center", va="top")
-    x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
     cuts = counted(rows["cut"].nunique(), "cut")
     title = (
         f"{backtest.law}: {outcome.plural} beyond {cuts} and their forecasts ({backtest.spread});\nabove: mean error by distance"
     )
     y = outcome.of_deviation(f"{outcome.name} minus the forecast's median", unit)
-    return finish(ax, x, y, title + failure(has_failed(rows)))
+    return finish(ax, _beyond(backtest.by, "the cut"), y, title + failure(has_failed(rows)))
+
+
+def _scored(backtest: Backtest) -> pd.DataFrame:
+    """Return the rows that a backtest scored; one without any is refused."""
+    expect(backtest, Backtest, "bayeslaw.backtest(runs, law)")
+    if backtest.rows.empty:
+        raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
+    return backtest.rows
+
+
+def _beyond(by: str, what: str) -> str:
+    """Return the label of an axis of distances beyond what was fitted, in a direction; '' is several of them."""
+    return f"e-folds{f' of {IN_WORDS.get(by, by)}' * bool(by)} beyond {what}"
 
 
 def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
@@ -108,12 +116,9 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_reach_coverage(result, Figure().subplots()).get_ylabel()
     'losses inside the interval (%)'
     """
-    expect(backtest, Backtest, "bayeslaw.backtest(runs, law)")
-    if not len(backtest.rows):
-        raise BayeslawError("Nothing was scored in this backtest: there is nothing to draw.", code="nothing-to-draw")
-    x = f"e-folds of {IN_WORDS.get(backtest.by, backtest.by)} beyond the cut"
+    rows = _scored(backtest)
     title = f"{backtest.law}: coverage by distance ({backtest.spread})"
-    return _coverage(ax or new_axes(), backtest.rows, backtest.outcome, x, title)
+    return _coverage(ax or new_axes(), rows, backtest.outcome, _beyond(backtest.by, "the cut"), title)
 
 
 def plot_record(calibration: Calibration, ax: Axes | None = None) -> Axes:
@@ -136,8 +141,8 @@ def plot_record(calibration: Calibration, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_record(calibration, Figure().subplots()).get_title()
     'registered forecasts: coverage by distance'
     """
-    by = calibration.by
-    x = f"e-folds{f' of {IN_WORDS.get(by, by)}' * bool(by)} beyond the fitted runs"
+    expect(calibration, Calibration, "bayeslaw.evaluation.record(folder).calibrations")
+    x = _beyond(calibration.by, "the fitted runs")
     return _coverage(ax or new_axes(), calibration.rows, calibration.outcome, x, "registered forecasts: coverage by distance")
 
 

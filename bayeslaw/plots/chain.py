@@ -11,7 +11,7 @@ from matplotlib.transforms import offset_copy
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.flops import stage_flops
+from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.forecasting.chain import Chain
 from bayeslaw.laws.outcome import Outcome
@@ -69,6 +69,10 @@ def plot_chain(
     """
     expect(chain, Chain, "bayeslaw.chain(first, second, settings)")
     axes = list(new_panels(2) if axes is None else axes)
+    if len(axes) != 2:
+        raise BayeslawError(
+            f"A picture of a chain has 2 axes, not {len(axes)}: Figure().subplots(2, 1).", code="wrong-number-of-axes"
+        )
     for ax, draw in zip(axes, chain_panels(chain, ci_prob=ci_prob, x=x, mean=mean, measured=measured), strict=True):
         draw(ax)
     return axes
@@ -84,18 +88,19 @@ def chain_panels(
     chain, ci_prob, x, mean, measured
         As in `plot_chain`.
     """
-    settings = chain.settings
+    settings, heads = chain.settings, chain.first.settings
     x = x or _axis(chain)
-    if x != COMPUTE and x not in settings:
-        known = ", ".join(map(str, settings))
-        raise BayeslawError(f"{x!r} is no column of the settings, which are {known}, nor 'compute'.", code="unknown-covariate")
+    axes = [str(c) for c in heads if heads[c].dtype.kind in "fiu"]  # both panels have them
+    axes += [COMPUTE] if {"N", "D"} <= {*axes} else []
+    if x not in axes:
+        problem = f"{x!r} is no column of the settings along which both panels can be drawn; these are {', '.join(axes)}."
+        raise BayeslawError(problem, code="unknown-covariate")
     first, second = chain.first.outcome, chain.second.outcome
     lines, draws, own = settings, chain.predictive, _measured(measured, second, len(settings))
     if mean is not None:
         averages = chain.mean(mean)
         lines, draws = averages.settings.drop(columns="rows"), averages.draws
         own = None if own is None else averages.measured(own)
-    heads = chain.first.settings
     place = pd.Series(np.arange(len(settings))).groupby(chain.place).first().to_numpy()
     link = _measured(measured, first, len(settings))
     title = f"{chain.first.law}, then {chain.second.law}: median, {100 * ci_prob:g}% equal-tailed interval of the next run"
@@ -129,9 +134,8 @@ def _name(chain: Chain, x: str) -> str:
 
 
 def _along(settings: pd.DataFrame, x: str) -> Array:
-    if x == COMPUTE:
-        return np.array([stage_flops(n, d) for n, d in zip(settings["N"], settings["D"], strict=True)])
-    return settings[x].to_numpy(dtype=np.float64)
+    along = FLOPS * settings["N"] * settings["D"] if x == COMPUTE else settings[x]
+    return along.to_numpy(dtype=np.float64)
 
 
 def _measured(measured: pd.DataFrame | None, outcome: Outcome, count: int) -> Array | None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from scipy.stats import binom, gaussian_kde, rankdata
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.html import header
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
 from bayeslaw.evaluation.comparison import Comparison
@@ -50,6 +52,11 @@ EDGE = 4.0  # positions beyond so many sd of the prior are drawn at the edge: no
 SHOWN = 1_500  # draws of a scatter
 PANEL, NARROW_PANEL = 26, 16  # characters that fit into the label of a small panel, and beside narrow axes
 LINE = 0.14  # inches of a line of text beside a row
+SCORES = {  # names on an axis, and which values are good
+    "crps": ("CRPS", "; less is better"), "mae_rel": ("mean relative error", "; less is better"),
+    "mae": ("mean error", "; less is better"), "rmse": ("root mean square error", "; less is better"),
+    "bias_rel": ("mean relative error with its sign", "; 0 is best"), "bias": ("mean error with its sign", "; 0 is best"),
+}  # fmt: skip
 WIDE = 3.0  # least ratio of quantiles at which a positive parameter has a logarithmic axis
 
 
@@ -242,7 +249,7 @@ def plot_prior_posterior(
 
 
 def plot_coverage(
-    transforms: Mapping[str, Array], ax: Axes | None = None, *, runs: int | None = None, outcome: Outcome = LOSS
+    transforms: Mapping[str, ArrayLike], ax: Axes | None = None, *, runs: int | None = None, outcome: Outcome = LOSS
 ) -> Axes:
     """Draw the share of losses inside their equal-tailed intervals against the probability of the intervals.
 
@@ -266,7 +273,7 @@ def plot_coverage(
     >>> bayeslaw.plots.plot_coverage(transforms, Figure().subplots(), runs=10).get_title()
     'coverage of forecasts'
     """
-    _check_scored(transforms)
+    transforms = _scored(transforms)
     nominal = np.linspace(0, 1, 101)
     size = runs or next(iter(transforms.values())).size
     low, high = binom.ppf([[0.05], [0.95]], size, nominal[None]) / size
@@ -283,7 +290,9 @@ def plot_coverage(
     return finish(ax, x, f"{outcome.plural} inside it (%)", "coverage of forecasts")
 
 
-def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, bins: int = 10, outcome: Outcome = LOSS) -> Axes:
+def plot_transforms(
+    transforms: Mapping[str, ArrayLike], ax: Axes | None = None, *, bins: int = 10, outcome: Outcome = LOSS
+) -> Axes:
     """Draw a histogram of probability integral transforms: level for calibrated forecasts, with a hump for too wide ones.
 
     Parameters
@@ -298,7 +307,8 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, 
     >>> bayeslaw.plots.plot_transforms(transforms, Figure().subplots()).get_ylabel()
     'losses (%)'
     """
-    _check_scored(transforms)
+    transforms = _scored(transforms)
+    whole_number("bins", bins, 1)
     edges = np.linspace(0, 1, bins + 1)
     ax = ax or new_axes()
     ax.axhline(100 / bins, color="0.4", lw=0.9, ls=":")
@@ -313,13 +323,16 @@ def plot_transforms(transforms: Mapping[str, Array], ax: Axes | None = None, *, 
     return finish(ax, x, f"{outcome.plural} (%)", "probability integral transforms")
 
 
-def _check_scored(transforms: Mapping[str, Array]) -> None:
+def _scored(transforms: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """Return transforms as arrays; those of no losses are refused."""
     if not isinstance(transforms, Mapping):
         problem = f"Transforms are a mapping of each fit's name to an array, not a {type(transforms).__name__}"
         way = "bayeslaw.evaluation.scores.transforms(losses, forecast.predictive) computes them"
         raise BayeslawError(f"{problem}; {way}.", code="wrong-object")
-    if not transforms or any(pit.size == 0 for pit in transforms.values()):
+    arrays = {name: np.asarray(pit, dtype=np.float64) for name, pit in transforms.items()}
+    if not arrays or any(pit.size == 0 for pit in arrays.values()):
         raise BayeslawError("There are no scored losses: give transforms of at least one loss for each fit.", code="no-losses")
+    return arrays
 
 
 def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -438,12 +451,17 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
         notes.append(f"{unscored} of {len(scores)} rows have no such score (failed sampling, or a point fit)")
     ax.set_yticks(list(places.values()), _names_of(pd.DataFrame(index=list(places))), fontsize=SMALL)
     ax.set_ylim(len(places) - 0.5, -0.5)
-    outcome, unit = comparison.stack.outcome, comparison.stack.unit
-    words = {"crps": f"{outcome.of_unit('CRPS', unit)}; less is better", "mae_rel": "mean relative error (%); less is better"}
-    words |= {"mae": f"{outcome.of_unit('mean error', unit)}; less is better"}
-    x = f"{outcome.plural} inside the {of.removeprefix('cover_eti')}% interval (%)" if share else words.get(of, of)
-    marked = has_failed(scored)
-    return finish(ax, x, "", "scores of laws on rows that were held out" + failure(marked), notes)
+    x = _label_of(of, comparison.stack.outcome, comparison.stack.unit)
+    return finish(ax, x, "", "scores of laws on rows that were held out" + failure(has_failed(scored)), notes)
+
+
+def _label_of(score: str, outcome: Outcome, unit: str) -> str:
+    """Return the name of a score with its unit, and which of its values are good where the name doesn't say so."""
+    if score.startswith("cover_eti"):
+        return f"{outcome.plural} inside the {score.removeprefix('cover_eti')}% interval (%)"
+    name, best = SCORES.get(score, (header(score), ""))
+    has_unit = score in ("crps", "mae", "bias", "rmse") or score.startswith("width_")
+    return outcome.of_unit(name, "%" if score.endswith("_rel") else unit if has_unit else "") + best
 
 
 def _runs_of(comparison: Comparison, part: str) -> int:

@@ -300,7 +300,7 @@ def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x:
         same = _same(rows, group, others)
         if same.any():
             points(same, i, color=COLOURS[i], alpha=0.75)
-        elif (setting := _nearest(forecast, rows, group, x, others)) is not None:
+        elif (setting := _nearest(forecast, rows, group, others)) is not None:
             near.setdefault(setting, []).append(i)
     if shown:
         ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted {outcome.plural}: {shown}")
@@ -347,7 +347,7 @@ def _same(rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> Any
     return same
 
 
-def _nearest(forecast: Forecast, rows: pd.DataFrame, group: pd.DataFrame, x: str, others: Sequence[str]) -> tuple[Any, ...] | None:
+def _nearest(forecast: Forecast, rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> tuple[Any, ...] | None:
     """Return the setting of fitted rows that is nearest to that of a curve, relative to the range of the runs; None without any."""
     at, axes = group.iloc[0], {k: c for member in forecast.members for k, c in member.fit.law.measured.items()}
     rows = rows[rows[[c for c in others if not isinstance(at[c], str)]].notna().all(axis=1)]

@@ -9,7 +9,7 @@ import numpy as np
 from bayeslaw.core.arrays import evenly
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.evaluation.predictive import PredictiveCheck
-from bayeslaw.evaluation.reach import independent_runs
+from bayeslaw.evaluation.reach import independent_runs, inside
 from bayeslaw.plots.style import COLOURS, expect, failure, finish, keep_within, new_axes
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     expect(check, PredictiveCheck, MADE_BY)
     rows = check.rows.sort_values("median")
     total = len(rows)
-    held = int(_inside(check, rows).sum())
+    held = int(inside(rows, 0.9, check.outcome).sum())
     rows = rows.iloc[evenly(total, SHOWN)]
     outcome = check.outcome
     median, measured = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name))
@@ -51,10 +51,10 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     for prob, grey, width in ((0.9, "0.8", 1.0), (0.5, "0.65", 2.2)):
         low, high = (outcome.deviation(rows[end].to_numpy(dtype=np.float64), median) for end in interval_names("eti", prob))
         ax.vlines(median, low, high, color=grey, lw=width, zorder=1)
-    inside = _inside(check, rows)
+    within = inside(rows, 0.9, outcome).to_numpy()
     for mask, colour, mark, label in (
-        (inside, COLOURS[0], "o", f"inside the 90% interval: {held}"),
-        (~inside, COLOURS[1], "X", f"outside: {total - held}"),
+        (within, COLOURS[0], "o", f"inside the 90% interval: {held}"),
+        (~within, COLOURS[1], "X", f"outside: {total - held}"),
     ):
         style: dict[str, Any] = {"ls": "", "marker": mark, "ms": 4.5, "mec": "white", "mew": 0.4}
         ax.plot(median[mask], outcome.deviation(measured[mask], median[mask]), color=colour, label=label, **style)
@@ -67,12 +67,6 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     title = f"{check.name}: fitted {outcome.plural} and posterior predictive intervals" + failure(check.failed)
     y = outcome.of_deviation(f"{outcome.name} minus the median", check.unit)
     return finish(ax, f"predicted median {outcome.labelled(check.unit)}", y, title, notes)
-
-
-def _inside(check: PredictiveCheck, rows: Any) -> Any:
-    low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", 0.9))
-    measured = rows[check.outcome.name].to_numpy(dtype=np.float64)
-    return (measured >= low) & (measured <= high)
 
 
 def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:

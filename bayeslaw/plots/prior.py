@@ -68,7 +68,8 @@ def plot_prior(
     Raises
     ------
     BayeslawError
-        If settings lack a covariate ('missing-column'), or `x` is none ('unknown-covariate').
+        If settings are none ('nothing-to-draw', 'wrong-object') or lack a covariate ('missing-column'), or `x` is none
+        ('unknown-covariate').
 
     Examples
     --------
@@ -78,7 +79,12 @@ def plot_prior(
     >>> bayeslaw.plots.plot_prior(law, at, Figure().subplots()).get_xlabel()
     'D (training tokens)'
     """
+    if not isinstance(at, (Runs, pd.DataFrame)):
+        message = f"Settings are Runs or a DataFrame, not a {type(at).__name__}: bayeslaw.grid(law, values) makes one."
+        raise BayeslawError(message, code="wrong-object")
     frame = at.frame if isinstance(at, Runs) else at
+    if frame.empty:
+        raise BayeslawError("There are no settings at which to draw the priors.", code="nothing-to-draw")
     law = load_law(law)
     law = with_levels(law, levels_of(law, frame))
     outcomes = prior_outcomes(law, frame, draws, seed)
@@ -96,28 +102,27 @@ def plot_prior(
     for prob in (OUTER, INNER):
         quantiles = [np.nanquantile(outcomes[:, where == i], tails(prob)) for i in range(place.size)]
         bands[prob] = np.array(quantiles).T
-    ax = ax or new_axes()
+    ax, curve = ax or new_axes(), place.size == axis.size  # settings that differ in other covariates lie on no curve
     for prob, (_, low, high) in bands.items():
         shade = 0.15 if prob == OUTER else 0.3
         text: dict[str, Any] = {"color": COLOURS[0], "alpha": shade, "label": f"{prob:.0%} equal-tailed interval"}
-        if place.size == axis.size:
+        if curve:
             ax.fill_between(place, low, high, lw=0, **text)
-        else:  # settings that differ in other covariates lie on no curve
+        else:
             ax.vlines(place, low, high, lw=BAR, **text)
-    curve = place.size == axis.size
     ax.plot(place, bands[OUTER][0], ls="-" if curve else "", marker="" if curve else "_", color=COLOURS[0], label="median")
     if curve:
         lines = ax.plot(place, outcomes[:LINES, np.argsort(axis)].T, color=COLOURS[0], lw=0.4)
         lines[0].set_label(counted(len(lines), "draw"))
-    name, top = law.outcome.name, float(np.nanmax(bands[INNER]))
-    low = float(np.nanmin(bands[INNER]))
+    name, seen = law.outcome.name, bands[INNER].ravel()
     if name in frame:
         measured = frame[name].to_numpy(dtype=np.float64)
         ax.plot(axis, measured, ls="", marker="o", ms=3, color="black", label="measured", zorder=3)
-        top, low = max(top, float(np.nanmax(measured))), min(low, float(np.nanmin(measured)))
+        seen = np.append(seen, measured)
+    bottom, top = float(np.nanmin(seen)), float(np.nanmax(seen))
     least, most = law.outcome.bounds
-    span = (ROOM - 1) * (top - low)
-    ax.set_ylim(max(least, low - span), min(most, top + span))
+    margin = (ROOM - 1) * (top - bottom)
+    ax.set_ylim(max(least, bottom - margin), min(most, top + margin))
     if logarithmic:
         ax.set_xscale("log")
     label = law.outcome.labelled(law.outcome.unit).replace("_", " ")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.units import NATS
@@ -34,6 +35,7 @@ def plot_schedules(
     spread: str = "run",
     ci_prob: float = 0.9,
     unit: str = NATS,
+    weights: Mapping[str, Sequence[float]] | None = None,
 ) -> Sequence[Axes]:
     """Draw learning rates, areas S1 and S2, and losses in panels below each other, with one line for each schedule.
 
@@ -56,6 +58,14 @@ def plot_schedules(
         is; others that `predicted` lacks are refused ('missing-columns').
     unit : str
         Unit of the losses.
+    weights : mapping of name to sequence of float, optional
+        The weight of a step of each phase in the areas, as `Curves.weights` returns them; by default 1.
+
+    Raises
+    ------
+    BayeslawError
+        If there is no schedule ('nothing-to-draw'), one is given in another form ('wrong-object'), a table lacks a column
+        ('missing-columns'), or the number of panels does not fit ('wrong-number-of-axes').
 
     Examples
     --------
@@ -65,8 +75,7 @@ def plot_schedules(
     >>> panels[0].get_ylabel()
     'learning rate'
     """
-    if not schedules:
-        raise BayeslawError("Give at least one schedule to draw.", code="nothing-to-draw")
+    _check_given(schedules, predicted, measured)
     least = len(LABELS) if predicted is not None or measured is not None else 1
     if axes is None:
         axes = new_panels(max(least, len(LABELS) - 1))
@@ -75,12 +84,7 @@ def plot_schedules(
         raise BayeslawError(f"A picture of these schedules has {least} to 4 axes, not {len(panels)}.", code="wrong-number-of-axes")
     for i, (name, phases) in enumerate(list(schedules.items())[:MOST_LINES]):
         whole: Sequence[tuple[Phase, Schedule]] = [("pretrain", phases)] if isinstance(phases, Schedule) else phases
-        parts, before = [], None if whole[0][0] == "pretrain" else State(0.0)
-        for _, schedule in whole:
-            phase_areas = areas(schedule, before, memory=memory)
-            parts.append((schedule.rates, phase_areas.S1, phase_areas.S2))
-            before = phase_areas.end
-        lines = [np.concatenate(line) for line in zip(*parts, strict=True)]
+        lines = _rates_and_areas(whole, memory, np.ones(len(whole)) if weights is None else weights[name])
         shown = np.unique(np.linspace(0, lines[0].size - 1, POINTS).astype(np.int64))
         for ax, line in zip(panels, lines, strict=False):
             ax.plot(shown + 1, line[shown], color=COLOURS[i], ls=DASHES[i], lw=1.4, label=name)
@@ -90,7 +94,9 @@ def plot_schedules(
         if len(panels) == len(LABELS):
             _losses(panels[-1], name, i, predicted, measured, (spread, ci_prob))
     note_hidden(panels[0], len(schedules))
+    weighted = weights is not None and any(weight != 1 for name in schedules for weight in weights[name])
     for ax, label in zip(panels, LABELS, strict=False):
+        label = label.replace("steps", "weighted steps") if weighted else label
         ax.set_ylabel(f"{label} ({unit})" if label == LABELS[-1] else label, fontsize=SMALL)
         ax.tick_params(labelsize=SMALL)
         for axis in (ax.xaxis, ax.yaxis):
@@ -98,6 +104,30 @@ def plot_schedules(
     panels[-1].set_xlabel("step", fontsize=MEDIUM)
     put_legend(panels[-1], handles=panels[0].get_legend_handles_labels()[0])
     return panels
+
+
+def _check_given(schedules: object, predicted: pd.DataFrame | None, measured: pd.DataFrame | None) -> None:
+    """Refuse schedules without names or as texts, and tables that don't say which losses are of which schedule."""
+    if not isinstance(schedules, Mapping) or any(isinstance(given, str) for given in schedules.values()):
+        problem = "Give schedules by their names: {'cosine': bayeslaw.data.parse_schedule('cosine:steps=1000,peak=2e-4')}."
+        raise BayeslawError(problem, code="wrong-object")
+    if not schedules:
+        raise BayeslawError("Give at least one schedule to draw.", code="nothing-to-draw")
+    tables = (("predicted", predicted, ("run", "step")), ("measured", measured, ("run", "step", "loss")))
+    for which, table, needed in tables:
+        if table is not None and (missing := [c for c in needed if c not in table]):
+            problem = f"The {which} losses have no column {missing[0]}: give {', '.join(needed)}, with the schedules' names as run."
+            raise BayeslawError(problem, code="missing-columns")
+
+
+def _rates_and_areas(phases: Sequence[tuple[Phase, Schedule]], memory: float, weights: Iterable[float]) -> list[Array]:
+    """Return rates, S1 and S2 after each step of consecutive phases."""
+    parts, before = [], None if phases[0][0] == "pretrain" else State(0.0)
+    for (_, schedule), weight in zip(phases, weights, strict=True):
+        phase_areas = areas(schedule, before, memory=memory, weight=float(weight))
+        parts.append((schedule.rates, phase_areas.S1, phase_areas.S2))
+        before = phase_areas.end
+    return [np.concatenate(line) for line in zip(*parts, strict=True)]
 
 
 def _losses(

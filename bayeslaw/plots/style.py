@@ -58,7 +58,9 @@ def expect(given: object, kind: type, made_by: str) -> None:
         What makes an object of this kind.
     """
     if not isinstance(given, kind):
-        message = f"This picture draws a {kind.__name__}, which {made_by} returns, not a {type(given).__name__}."
+        name = type(given).__name__
+        article = "an" if name[0] in "AEIOU" else "a"
+        message = f"This picture draws what {made_by} returns ({kind.__name__}), not {article} {name}."
         raise BayeslawError(message, code="wrong-object")
 
 
@@ -181,7 +183,7 @@ def short_number(value: float | str) -> str:
     return f"{value:.3g}"
 
 
-def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **legend: Any) -> Axes:
+def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = ()) -> Axes:
     """Label the axes, set the title, and put a legend and notes below, where they cover nothing.
 
     Parameters
@@ -192,8 +194,6 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **le
         Lines of the title that are too long for the picture are broken.
     notes : sequence of str
         What the picture leaves out, and how it is to be read: sentences below the legend's entries.
-    **legend
-        Options of the legend that replace the usual ones.
     """
     lay_out(ax)
     ax.set_xlabel(wrapped(ax, x, MEDIUM), fontsize=MEDIUM)
@@ -203,7 +203,7 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = (), **le
         axis.get_offset_text().set_fontsize(SMALL)
         space_ticks(axis)
     ax.set_title(wrapped(ax, title, MEDIUM, balanced=True), fontsize=MEDIUM)
-    put_legend(ax, notes, **legend)
+    put_legend(ax, notes)
     keep_readable(ax)
     return ax
 
@@ -213,18 +213,17 @@ def keep_readable(ax: Axes, least: float = LEAST_AXES) -> None:
 
     In a small figure of the caller's they would leave nothing: constrained layout gives texts their space first.
     """
-    place, figure = ax.get_subplotspec(), ax.get_figure(root=True)
-    if figure is None or place is None or ax.get_figure(root=False) is not figure:
+    figure = _figure(ax)
+    if ax.get_subplotspec() is None or ax.get_figure(root=False) is not figure:
         return
-    rows = place.get_gridspec().nrows / len(place.rowspan)
     lines = [ax.get_title().count("\n") + bool(ax.get_title()), ax.get_xlabel().count("\n") + bool(ax.get_xlabel())]
     legend = ax.get_legend()
     below = 0.0 if legend is None else legend.get_window_extent().height / figure.dpi
     needed = least + below + (sum(lines) * MEDIUM + UNDER) * 1.2 / 72
-    figure.set_figheight(max(figure.get_figheight(), needed * rows))
+    figure.set_figheight(max(figure.get_figheight(), needed * _panels(ax)[0]))
 
 
-def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | None = None, **options: Any) -> None:
+def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | None = None) -> None:
     """Put a legend of what has a label, and notes, below the axes; nothing where there is neither.
 
     Parameters
@@ -232,8 +231,6 @@ def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | Non
     ax, notes : as in `finish`
     handles : sequence of artists, optional
         In place of those that have a label.
-    **options
-        Of the legend, in place of the usual ones.
     """
     from matplotlib.transforms import ScaledTranslation
 
@@ -245,15 +242,15 @@ def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | Non
     lines = max(1, ax.get_xlabel().count("\n") + bool(ax.get_xlabel()))
     below = ax.transAxes + ScaledTranslation(0, -(UNDER + (lines - 1) * MEDIUM * 1.2) / 72, figure.dpi_scale_trans)
     most = _letters(ax, SMALL)
-    usual: dict[str, Any] = {
+    options: dict[str, Any] = {
         "loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "borderaxespad": 0.0, "fontsize": SMALL,
         "frameon": False, "columnspacing": 1.2, "handletextpad": 0.6,
         "ncols": _columns(labels, most),
     }  # fmt: skip
     if notes:
         text = "\n".join(wrapped(ax, note, SMALL) for note in notes)
-        usual |= {"title": text, "title_fontsize": SMALL, "alignment": "left"}
-    ax.legend(shown, [_broken(label, most - 7) for label in labels], **usual | options)
+        options |= {"title": text, "title_fontsize": SMALL, "alignment": "left"}
+    ax.legend(shown, [_broken(label, most - 7) for label in labels], **options)
 
 
 def _columns(labels: Sequence[str], most: float) -> int:
@@ -267,8 +264,7 @@ def _columns(labels: Sequence[str], most: float) -> int:
 
 def lay_out(ax: Axes) -> Figure:
     """Give the figure of axes matplotlib's constrained layout if it has no layout, so that no label is cut off; return it."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+    figure = _figure(ax)
     if figure.get_layout_engine() is None and ax.get_subplotspec() is not None:
         figure.set_layout_engine("constrained")
     return figure
@@ -315,11 +311,9 @@ def _broken(line: str, most: float, balanced: bool = False) -> str:
 
 def _upright(ax: Axes) -> int:
     """How many letters of a vertical label fit beside axes."""
-    place, figure, root = ax.get_subplotspec(), ax.get_figure(root=False), ax.get_figure(root=True)
-    assert figure is not None
-    assert root is not None
-    rows = 1 if place is None else place.get_gridspec().nrows / len(place.rowspan)
-    height = figure.bbox.height / root.dpi / rows - MARGIN
+    part = ax.get_figure(root=False)
+    assert part is not None
+    height = part.bbox.height / _figure(ax).dpi / _panels(ax)[0] - MARGIN
     return int(np.clip(height * LETTERS * SMALL / MEDIUM, *UPRIGHT))
 
 
@@ -330,9 +324,22 @@ def _letters(ax: Axes, size: float) -> float:
 
 def panel_width(ax: Axes) -> float:
     """Return the inches of a column of the figure in which axes stand, with their labels."""
-    place, figure = ax.get_subplotspec(), ax.get_figure(root=True)
+    return _figure(ax).get_figwidth() / _panels(ax)[1]
+
+
+def _figure(ax: Axes) -> Figure:
+    figure = ax.get_figure(root=True)
     assert figure is not None
-    return figure.get_figwidth() / (1 if place is None else place.get_gridspec().ncols / len(place.colspan))
+    return figure
+
+
+def _panels(ax: Axes) -> tuple[float, float]:
+    """How many panels as high and as wide as these axes stand below and beside each other in their figure."""
+    place = ax.get_subplotspec()
+    if place is None:
+        return 1, 1
+    grid = place.get_gridspec()
+    return grid.nrows / len(place.rowspan), grid.ncols / len(place.colspan)
 
 
 def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
@@ -384,20 +391,25 @@ def save_figure(path: str | Path, draw: Callable[[Axes], object], *, width: floa
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> bayeslaw.plots.save_figure("parameters.pdf", lambda ax: bayeslaw.plots.plot_parameters(fit, ax), width=3.3)
     """
-    save_panels(Path(path), [draw], height or height_for(width), width)
+    save_panels(Path(path), [draw], height, width)
 
 
-def height_for(width: float) -> float:
-    """Return the height of a panel of a width, both in inches; widths at which no text can be read are refused."""
+def _checked_height(height: float | None, width: float) -> float:
+    """Return the height of a panel in inches, by default that for its width; sizes at which no text can be read are refused."""
     if not LEAST_WIDTH <= width <= MOST_WIDTH:
         given = f"{width:g} in: give inches, such as 3.3 for a column of a paper in two columns"
         raise BayeslawError(
             f"The width of a picture is {LEAST_WIDTH:g} to {MOST_WIDTH:g} in, not {given}.", code="width-of-a-picture"
         )
-    return min(HEIGHT, max(LEAST_HEIGHT, HEIGHT * width / WIDTH))
+    if height is None:
+        return min(HEIGHT, max(LEAST_HEIGHT, HEIGHT * width / WIDTH))
+    if not 0 < height <= MOST_WIDTH:
+        problem = f"The height of a picture is above 0 and at most {MOST_WIDTH:g} in, not {height:g} in."
+        raise BayeslawError(problem, code="height-of-a-picture")
+    return height
 
 
-def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float = HEIGHT, width: float = WIDTH) -> None:
+def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: float | None = None, width: float = WIDTH) -> None:
     """Draw panels below each other into a new figure and write it as .png, .pdf or .svg.
 
     Side by side their texts would be too small to read where a page is narrow.
@@ -409,6 +421,7 @@ def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: 
     height, width : float
         Of a panel with its ticks and horizontal label, in inches.
     """
+    height = _checked_height(height, width)
 
     def draw_all(figure: Figure) -> GridSpec:
         # Each in a part of its own: the long labels of one panel take no width from the others.

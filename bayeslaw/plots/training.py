@@ -24,6 +24,7 @@ from bayeslaw.schedules.areas import Point
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+RECIPE = "bayeslaw.dynamics.Recipe(start, schedule)"
 POINTS = 160
 BEGUN = 0.1  # share of a run's steps whose losses need not be in the picture of the rest
 LOGGED: dict[str, Any] = {"ls": "", "marker": MARKERS[0], "ms": 3, "color": "black", "label": "logged"}
@@ -105,6 +106,7 @@ def plot_transfer(
     >>> bayeslaw.plots.plot_transfer(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots()).get_ylabel()
     'loss (nats/token)'
     """
+    expect(recipe, Recipe, RECIPE)
     check_probability(ci_prob)
     steps = _steps(recipe)
     after = steps[1:] if recipe.point.pretrain is not None else steps
@@ -144,6 +146,7 @@ def plot_surface(
     >>> len(bayeslaw.plots.plot_surface(recipe, bayeslaw.load_fit("dynamics_source.nc"), Figure().subplots()).lines)
     4
     """
+    expect(recipe, Recipe, RECIPE)
     check_probability(ci_prob)
     path = recipe.rows(_steps(recipe))
     if not {"S1_cpt", "S2_cpt"} <= set(posterior.measured):
@@ -186,6 +189,8 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None,
     'highest learning rate of the adaptation'
     """
     check_probability(ci_prob)
+    for balance in balances:
+        expect(balance, Balance, "bayeslaw.dynamics.balance(source, target, recipe, ranges)")
     if not balances or name not in balances[0].choice:
         known = ", ".join(balances[0].choice) if balances else "nothing"
         raise BayeslawError(f"These recipes were not chosen by {name!r}; they were chosen by {known}.", code="unknown-choice")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.recipe_paths import REACH
 from bayeslaw.planning.versus import SURE, Versus
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_versus(
-    versus: Versus, ax: Axes | None = None, *, of: Literal["probability", "multiplier"] = "multiplier", ci_prob: float = 0.9
-) -> Axes:
+Shown = Literal["probability", "multiplier"]
+
+
+def plot_versus(versus: Versus, ax: Axes | None = None, *, of: Shown = "multiplier", ci_prob: float = 0.9) -> Axes:
     """Draw over compute the probability that recipe B is better, or how many times A's compute it needs for A's loss.
 
     Parameters
@@ -37,6 +39,8 @@ def plot_versus(
     'log'
     """
     expect(versus, Versus, "bayeslaw.planning.versus(a, b)")
+    if of not in get_args(Shown):
+        raise BayeslawError(f"A picture of two recipes shows {' or '.join(get_args(Shown))}, not {of!r}.", code="unknown-option")
     ax = ax or new_axes()
     a, b = versus.names
     order = np.argsort(versus.compute, kind="stable")

@@ -14,11 +14,13 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.html import header, plain_value, table
 from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.toml import parse_toml
 from bayeslaw.data.table import IN_MEMORY, Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import MEANINGS, sample_note, score
 from bayeslaw.forecasting.stack import Posterior, fits_of, stacking
 from bayeslaw.laws.card import law_names, parse_card
+from bayeslaw.laws.law import Law
 from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs, describe_parameter, parameter_unit
@@ -155,7 +157,7 @@ def commands(fit: Fit, file: str | None) -> str:
         rows += ["--where", source.where] if source.where else []
         given.append(rows + (["--duplicates", source.duplicates] if source.duplicates != "refuse" else []))
     tables = ["TABLE.csv" if source.name == IN_MEMORY else source.name for source in fit.sources]
-    words = ["bayeslaw", "fit", law, tables[0], "-o", outputs[0], "--noise", noise]
+    words = ["bayeslaw", "fit", law, tables[0], "-o", outputs[0], *_mixture(card), "--noise", noise]
     words += ["--noise-by", info["noise_by"]] if info["noise_by"] else []
     words += [w for name, column in info["by"].items() for w in ("--by", f"{name}={column}")]
     changed = [
@@ -165,10 +167,19 @@ def commands(fit: Fit, file: str | None) -> str:
         words += ["--prior", f"{name}={prior.dist}({', '.join(map(repr, prior.args.values()))})"]
     words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
+    words += ["--discrepancy", "none"] if info.get("discrepancy", {}).get("asked") == "none" else []
     lines = [[*words, *given[0], "--seed", str(fit.sources[0].seed)]]
     for i, source in enumerate(fit.sources[1:], 1):
         lines.append(["bayeslaw", "update", outputs[i - 1], tables[i], "-o", outputs[i], *given[i], "--seed", str(source.seed)])
     return "\n".join(map(shlex.join, lines))
+
+
+def _mixture(card: Law) -> list[str]:
+    """Return the options that choose the shares of a law of a mixture, and their reference where it has one."""
+    if not card.shares:
+        return []
+    reference = parse_toml(card.card, card.name)["mixture"].get("reference")
+    return ["--shares", ",".join(card.shares), *(["--reference", reference] if reference else [])]
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise import counts
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
-from tests.commands import Command
+from tests.commands import Command, rejected
 from tests.errors import fails
 from tests.fixed import fixed_fit, typical_fit
 
@@ -315,6 +315,7 @@ def test_the_command_forecasts_and_scores(command: Command, tmp_path: Path, monk
     assert "no covariate of chinchilla" in done.err
     assert "Traceback" not in done.err
     assert command("chain", "loss.nc", "accuracy.nc").status == 2
+    rejected(command("chain", "loss.nc", "accuracy.nc", "--set", "N=1e9", "--column", "N=size"), "column-without-table")
 
 
 def test_a_single_setting_has_a_bar() -> None:
@@ -344,5 +345,8 @@ def test_the_picture_has_both_panels_and_the_chance_line() -> None:
     labels = below.get_legend_handles_labels()[1]
     assert "chance" in labels
     assert any(label.startswith("measured, outside") for label in labels)
-    with pytest.raises(BayeslawError, match="no column of the settings"):
-        bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), x="C")
+    with fails("wrong-number-of-axes", 3):
+        bayeslaw.plots.plot_chain(chain, Figure().subplots(3, 1))
+    for column in ("C", "task", "items"):  # the first fit has none of them
+        with pytest.raises(BayeslawError, match="no column of the settings"):
+            bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), x=column)

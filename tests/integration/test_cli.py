@@ -268,7 +268,9 @@ def test_measured_losses_are_drawn_but_for_those_of_the_fit(
     assert drawn[0]["loss"].tolist() == new["loss"].tolist()
     assert "note: 3 rows of mixed.csv are in the fit" in done.out
     rejected(command("forecast", "fit.nc", *at, "--measured", "held.csv"), "measured-without-plot", "--plot")
-    rejected(command("forecast", "fit.nc", *at, "--plot", "p.png", "--measured", "runs.csv"), "nothing-held-out", "runs.csv")
+    done = command("forecast", "fit.nc", *at, "--plot", "p.png", "--measured", "runs.csv")
+    rejected(done, "nothing-held-out", "runs.csv", "--measured")
+    assert "--in-sample" not in done.err  # which this command doesn't have
     assert not Path("p.png").exists()
 
 

@@ -38,6 +38,7 @@ def test_anchors_writes_picks_and_a_picture(command: Command, folder: Path) -> N
         rejected(command(*words[:4], "--budget", "1e21"), "candidates-not-clear")
         rejected(command(*words, "1e21", "--explain", "nothing"), "unknown-candidate", "nothing")
         rejected(command(*words, "1e21", "--explain", run, "-o", "explained.csv"), "explain-writes-nothing")
+        rejected(command(*words, "1e21", "--explain", run, "--nested", "20"), "explain-writes-nothing", "--nested")
         rejected(command(*words, "1e21", "--plot", "picks.gif"), "wrong-ending", "picks.gif")
 
 

@@ -37,6 +37,18 @@ def test_the_command_areas(command: Command, tmp_path: Path, monkeypatch: pytest
     np.testing.assert_allclose(both[0]["S1"], both[1].loc[21:, "S1"])
 
 
+def test_the_picture_of_areas_counts_tokens_where_its_table_does(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    family().assign(batch=1000.0).to_csv("curves.csv", index=False)
+    given: dict[str, object] = {}
+    monkeypatch.setattr("bayeslaw.plots.plot_schedules", lambda *_, **options: given.update(options))
+    words = ("dynamics", "areas", "curves.csv", "-o", "runs.csv", "--per", "token", "--tokens-per-step", "500")
+    assert command(*words, "--plot", "areas.png").status == 0
+    assert given["weights"] == {"trunk": [2.0], "decay": [2.0, 2.0], "adapt": [2.0] * 3, "early": [2.0] * 2, "open": [2.0]}
+
+
 def test_the_command_areas_of_one_domain(command: Command, tmp_path: Path) -> None:
     done = command("dynamics", "areas", TINYCPT, "-o", tmp_path / "runs.csv", "--domain", "target", "--where", "phase == 'adapt'")
     assert (done.status, done.err) == (0, "")
@@ -72,6 +84,7 @@ def test_areas_that_can_not_be_drawn_are_not_written(command: Command, tmp_path:
         (("curves.csv", "-o", "older.csv", "--where", "S3 > 0"), "unknown-column", "'S3'"),
         (("curves.csv", "-o", "older.csv", "--where", "S1 > 1e9"), "no-row-meets", 175),
         (("curves.csv", "-o", "older.csv", "--losses", "los"), "missing-column", "'los'"),
+        (("curves.csv", "-o", "older.csv", "--nodes", "3"), "not-a-whole-number", "nodes"),
         (("wrong.csv", "-o", "older.csv"), "faulty-table", 60),
     ],
 )

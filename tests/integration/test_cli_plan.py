@@ -22,6 +22,8 @@ from tests.posteriors import BASE, LIMIT, ZHENG, posterior, scattered, source_fi
 MODEL = ("--set", "N=8.1e9", "--set", "ptpp=279")
 PROBLEM = (*MODEL, "--max-forgetting", "2%", "--max-loss", LIMIT, "--base-loss", BASE)
 PLAN = ("plan", "--source", "S.nc", "--target", "T.nc", "--on", "latent", *PROBLEM)
+OF_TARGET = ("plan", "--target", "T.nc", "--on", "latent", *MODEL, "--max-loss", LIMIT)
+OF_SOURCE = ("plan", "--source", "S.nc", "--on", "latent", *MODEL, "--max-forgetting", "2%")
 FAST = ("--replay", "0.5", "--level", "0.9")
 
 
@@ -143,6 +145,9 @@ def test_one_fit_of_both_domains_is_source_and_target_and_tokens_are_limited(com
         ((*PLAN, "-o", "frontier.txt"), "wrong-ending", ("frontier.txt",)),
         ((*PLAN, "--plot", "plan.gif"), "wrong-ending", ("plan.gif",)),
         ((*PLAN, "--price", "flop=dear"), "unusable-price", ("'dear'",)),
+        ((*OF_TARGET, "--source-set", "domain=web"), "option-without-use", ("--source-set",)),
+        ((*OF_TARGET, "--base-loss", BASE), "option-without-use", ("--base-loss",)),
+        ((*OF_SOURCE, "--target-set", "domain=web"), "option-without-use", ("--target-set",)),
         (("plan", "--on", "latent", *PROBLEM), "no-posterior", ()),
         (("allocate", "J.nc", "--compute", "much"), "unreadable-compute", ("'much'",)),
         (("allocate", "J.nc", "--compute", "1e20", "--stage", "ctp"), "unknown-stage", ("'ctp'", "'cpt'")),
@@ -231,6 +236,14 @@ def test_a_target_loss_at_least_whole_life_cost(command: Command, fits: dict[str
     assert "by the costs of training alone" in done.out
     assert "device hours" in done.out
     assert Path("life.png").exists()
+
+
+def test_the_picture_of_a_whole_life_has_intervals_of_the_probability_asked_for(command: Command, fits: dict[str, Fit]) -> None:
+    done = command(*LIFE, "--max-loss", "2.6", "--sizes", "3e8,1e9", "--ci", "0.5", "--plot", "life.svg")
+    assert (done.status, done.err) == (0, "")
+    picture = Path("life.svg").read_text(encoding="utf-8")
+    assert "bars: 50% equal-tailed" in picture
+    assert "bars: 90% equal-tailed" not in picture
 
 
 def test_sizes_of_a_menu_as_json(command: Command, fits: dict[str, Fit]) -> None:

@@ -133,6 +133,7 @@ def test_an_adaptation_goes_on_from_its_pre_training(command: Command, folder: P
         (("now.csv", "--schedule", SCHEDULE, "-o", "now.csv"), "output-is-input", "now.csv"),
         (("tokens.jsonl", "--schedule", SCHEDULE, "--once"), "no-steps", "--column step=COLUMN"),
         (("now.jsonl", "--schedule", "logged:rates.csv", "-o", "rates.csv"), "output-is-input", "rates.csv"),
+        (("now.jsonl", "--schedule", SCHEDULE, "--once", "--warmup", "100"), "option-without-use", "--warmup"),
     ],
 )
 def test_what_can_not_be_watched_is_refused_and_leaves_no_file(

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pools as harness
 import pytest
+from tables import SHARED
 
 import bayeslaw
 from bayeslaw.data.table import Runs
 
 needs_data = pytest.mark.skipif(
-    not harness.FOLDER.is_dir(), reason=f"no folder {harness.FOLDER.name} of public losses; name it by BAYESLAW_SHARED_DATA"
+    not SHARED.is_dir(), reason=f"no folder {SHARED.name} of public losses; name it by BAYESLAW_SHARED_DATA"
 )
 
 

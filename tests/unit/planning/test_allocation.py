@@ -20,7 +20,7 @@ from bayeslaw.planning.arguments import NOTED
 from bayeslaw.planning.optimum import numeric, powers_of
 from bayeslaw.planning.stages import stages
 from bayeslaw.planning.versus import versus
-from bayeslaw.plots.decisions import plot_frontier, plot_isoflops
+from bayeslaw.plots.allocation import plot_frontier, plot_isoflops
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -241,6 +241,13 @@ def test_frontiers_are_drawn_into_the_axes_given(zheng: Fit) -> None:
     ]  # fmt: skip
     with pytest.raises(ValueError, match="1e19:1e24:30"):
         plot_frontier([allocate(zheng, 1e20, "cpt")], axes)
+    with fails("too-few-values"):
+        plot_frontier([both[0], allocate(zheng, 1e20, "cpt")], axes)
+
+
+def test_a_frontier_rises_with_compute_in_whatever_order_it_was_given(zheng: Fit) -> None:
+    axes = plot_frontier(allocate(zheng, [1e21, 1e19, 1e20], "scratch"), Figure().subplots())
+    assert np.asarray(axes.lines[0].get_xdata()).tolist() == [1e19, 1e20, 1e21]
 
 
 def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> None:
@@ -254,6 +261,8 @@ def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> Non
         assert n[loss.argmin()] == pytest.approx(medians[place], rel=0.15)
     assert "5 of 8 budgets are not drawn" in note(axes)
     plot_isoflops(allocate(chinchilla, 1e20), Figure().subplots())  # one budget is enough
+    with fails("not-a-whole-number", "most", 0):
+        plot_isoflops(result, axes, most=0)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.life import WholeLife, whole_life
-from bayeslaw.plots.decisions import plot_whole_life
+from bayeslaw.plots.allocation import plot_whole_life
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles

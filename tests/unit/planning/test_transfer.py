@@ -15,7 +15,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.forecasting.stack import Posterior, Stack, paired
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.transfer import transfer
-from bayeslaw.plots.decisions import plot_savings
+from bayeslaw.plots.allocation import plot_savings
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles

@@ -377,6 +377,8 @@ def test_pictures_have_what_the_table_has(along: Versus, of: Any) -> None:
     )
     assert "code" in ax.get_title()
     assert ax.get_legend() is not None
+    with fails("unknown-option", "'probabilty'"):
+        plot_versus(along, Figure().subplots(), of="probabilty")  # type: ignore[arg-type]
 
 
 def test_settings_outside_the_runs_and_losses_that_rise_with_compute_are_said() -> None:

@@ -77,7 +77,8 @@ def test_what_can_not_be_drawn_leaves_no_empty_figure() -> None:
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("plot_forecast", "fit.forecast(settings)"), ("plot_predictive", "bayeslaw.evaluation.predictive_check(fit)"),
+        ("plot_record", "evaluation.record("), ("plot_forecast", "fit.forecast(settings)"),
+        ("plot_predictive", "bayeslaw.evaluation.predictive_check(fit)"),
         ("plot_loo_pit", "bayeslaw.evaluation.predictive_check(fit)"), ("plot_anchors", "fit.anchors("),
         ("plot_scores", "bayeslaw.compare("), ("plot_chain", "bayeslaw.chain("), ("plot_coverage", "mapping"),
         ("plot_transforms", "mapping"), ("plot_backtest", "bayeslaw.backtest("), ("plot_reach_coverage", "bayeslaw.backtest("),

@@ -70,3 +70,5 @@ def test_runs_that_are_not_worth_their_price_have_hollow_marks() -> None:
     assert plot_picks(picks.assign(checks="FAILED (forced)"), ax).get_title().endswith("\nCHECKS FAILED")
     with fails("missing-columns", "spent", "_width"):
         plot_picks(picks[["spent"]], ax)
+    with fails("nothing-to-draw"):
+        plot_picks(picks.iloc[:0], ax)

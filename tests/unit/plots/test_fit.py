@@ -165,6 +165,13 @@ def test_transforms_are_drawn_as_a_histogram(ax: Axes) -> None:
     assert [p for p in ax.patches if isinstance(p, StepPatch)][-1].get_data()[0].tolist() == [75, 25]
 
 
+def test_transforms_may_be_lists_and_have_at_least_one_bin(ax: Axes) -> None:
+    plot_coverage({"one": [0.05, 0.5]}, ax)
+    plot_transforms({"one": [0.05, 0.5]}, ax)
+    with fails("not-a-whole-number", "bins", 0):
+        plot_transforms({"one": [0.05, 0.5]}, ax, bins=0)
+
+
 @pytest.mark.parametrize("draw", [plot_coverage, plot_transforms])
 def test_calibration_of_nothing_is_refused(draw: object, ax: Axes) -> None:
     for nothing in ({}, {"one": np.empty(0)}):
@@ -222,6 +229,16 @@ def test_scores_of_laws_are_drawn_and_missing_ones_counted(ax: Axes) -> None:
     assert "1 of 3 rows have no such score" in note(ax)
     with fails("unknown-column", "'crp'"):
         plot_scores(made, ax, of="crp")
+
+
+def test_scores_are_named_with_their_units(ax: Axes) -> None:
+    made = comparison(a=[0.01, 0.01], b=[0.02, 0.04])
+    made = replace(made, scores=made.scores.assign(bias_rel=[-0.01, np.nan, 0.02], width_eti90=0.3, slope=1.0))
+    names = {of: plot_scores(made, ax, of=of).get_xlabel() for of in ("crps", "bias_rel", "width_eti90", "slope")}
+    assert names["crps"] == "CRPS (nats/token); less is better"
+    assert names["bias_rel"] == "mean relative error with its sign (%); 0 is best"
+    assert names["width_eti90"] == "mean width of 90% equal-tailed intervals (nats/token)"
+    assert names["slope"] == "slope"
 
 
 def test_bars_of_coverage_count_fewer_runs_where_a_few_have_most_of_the_rows(ax: Axes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import bayeslaw
@@ -61,3 +62,10 @@ def test_settings_that_share_a_place_have_a_bar_there_and_no_curve() -> None:
     ax = plot_prior(CHINCHILLA, crossed, Figure().subplots(), x="D", draws=50)
     assert [len(bars.get_segments()) for bars in ax.collections] == [3, 3]  # type: ignore[attr-defined]
     assert next(line for line in ax.lines if line.get_label() == "median").get_linestyle() == "None"
+
+
+def test_settings_as_values_and_none_are_refused(ax: Axes) -> None:
+    with fails("wrong-object", "bayeslaw.grid"):
+        plot_prior("chinchilla", {"N": 1e9, "D": "1e9:1e10:3"}, ax)  # type: ignore[arg-type]
+    with fails("nothing-to-draw"):
+        plot_prior("chinchilla", GRID.iloc[:0], ax)

@@ -50,5 +50,29 @@ def test_rates_areas_and_losses_are_drawn_for_each_schedule() -> None:
         plot_schedules({"one": constant(10, 1e-3)}, Figure().subplots(), measured=measured)
     with fails("nothing-to-draw"):
         plot_schedules({}, Figure().subplots())
+    for given in (constant(10, 1e-3), {"one": "constant:steps=10,peak=1e-3"}):
+        with fails("wrong-object", "parse_schedule"):
+            plot_schedules(given, Figure().subplots())  # type: ignore[arg-type]
+    with fails("missing-columns", "predicted", "run"):
+        plot_schedules(whole, Figure().subplots(4), predicted=predicted.drop(columns="run"))
+    with fails("missing-columns", "measured", "loss"):
+        plot_schedules(whole, Figure().subplots(4), measured=measured.drop(columns="loss"))
     many = plot_schedules({str(i): constant(10, 1e-3) for i in range(9)}, Figure().subplots())
     assert labels(many[0])[-1] == "… and 2 more not shown"
+
+
+def test_areas_of_curves_that_count_tokens_are_those_of_their_table() -> None:
+    table = family().assign(batch=1000.0)
+    table.loc[table["run"].isin(["adapt", "early", "open"]), "batch"] = 4000.0
+    curves = read_curves(table, per="token", tokens_per_step=2000)
+    assert curves.weights("adapt") == [0.5, 0.5, 2.0]
+    names = ("adapt", "early")
+    phases, weights = {n: curves.phases(n) for n in names}, {n: curves.weights(n) for n in names}
+    axes = plot_schedules(phases, Figure().subplots(3), weights=weights)
+    for name in names:
+        end = curves.at(name)
+        for ax, area in ((axes[1], "S1"), (axes[2], "S2")):
+            total = getattr(present(end.pretrain), area) + getattr(present(end.adapt), area)
+            line = next(line for line in ax.lines if line.get_label() == name)
+            assert np.asarray(line.get_ydata())[-1] == pytest.approx(total), (name, area)
+    assert axes[1].get_ylabel() == "forward area S1\n(rate × weighted steps)"

@@ -24,6 +24,7 @@ from bayeslaw.plots.style import (
     short_number,
     space_ticks,
 )
+from tests.errors import fails
 from tests.values import present
 
 
@@ -142,6 +143,15 @@ def test_a_longer_logarithmic_axis_has_powers_of_ten() -> None:
     before = ax.xaxis.get_major_locator()
     space_ticks(ax.xaxis)
     assert ax.xaxis.get_major_locator() is before
+
+
+@pytest.mark.parametrize(
+    ("size", "code"), [({"width": 0.5, "height": 2.0}, "width-of-a-picture"), ({"height": -1.0}, "height-of-a-picture")]
+)
+def test_sizes_in_which_nothing_can_be_read_are_refused(size: dict[str, float], code: str, tmp_path: Path) -> None:
+    with fails(code):
+        save_figure(tmp_path / "a.png", lambda ax: None, **size)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

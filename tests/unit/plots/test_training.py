@@ -43,6 +43,15 @@ def test_slices_of_a_surface_lie_at_the_asked_areas(ax: Axes) -> None:
     assert [line.get_label() for line in ax.lines] == [f"S2_cpt = {end / 4:.3g}", "path of the recipe"]
 
 
+def test_a_fit_in_place_of_a_recipe_or_a_balance_is_refused() -> None:
+    fit = line_fit()
+    for draw in (plot_transfer, plot_surface):
+        with fails("wrong-object", "dynamics.Recipe(", "not a Fit"):
+            draw(fit, fit)  # type: ignore[arg-type]
+    with fails("wrong-object", "dynamics.balance(", "not a Fit"):
+        plot_optimum([fit], "peak")  # type: ignore[list-item]
+
+
 def test_a_course_is_of_a_forecast_over_steps(ax: Axes) -> None:
     with fails("wrong-object", "recipe.pretraining(steps)", "not a Fit"):
         plot_course(line_fit(), ax)  # type: ignore[arg-type]

@@ -20,14 +20,15 @@ from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.grid import grid
+from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.reporting.facts import fit_facts, left_out
+from bayeslaw.reporting.facts import commands, fit_facts, left_out
 from bayeslaw.reporting.latex import files as latex_files
 from bayeslaw.reporting.methods import methods
 from bayeslaw.reporting.report import Report, measured_transforms, report
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import line_fit, measured
+from tests.fixed import fixed_fit, line_fit, measured
 from tests.pages import HOSTILE, PICKS, Page
 
 LEVELS = pd.DataFrame(
@@ -252,6 +253,17 @@ def test_the_command_that_made_a_fit(made: Report) -> None:
     options = "--noise normal --draws 1500 --tune 500 --chains 2 --seed 1"
     assert one["made"]["command"] == f"bayeslaw fit chinchilla TABLE.csv -o s.nc {options}"
     assert one["made"]["in_memory"]
+
+
+def test_the_command_names_the_shares_of_a_mixture_and_an_exact_law() -> None:
+    law = load_law("data-mixing", shares=["wiki", "code"], reference="code")
+    table = pd.DataFrame({"wiki": [0.2, 0.5, 0.8], "code": [0.8, 0.5, 0.2], "run": [*"abc"], "loss": [3.0, 2.9, 2.8]})
+    draws = {name: np.full(8, 0.1) for name in (*law.parameters, "sigma_point", "sigma_run")}
+    fit = fixed_fit(law, table, draws, noise="normal")
+    fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "none", "learned": False, "reason": ""}})
+    command = commands(fit, "m.nc")
+    assert command.startswith("bayeslaw fit data-mixing old.csv -o m.nc --shares wiki,code --reference code --noise normal ")
+    assert command.endswith(" --discrepancy none --seed 3")
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
