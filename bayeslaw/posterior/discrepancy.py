@@ -45,6 +45,10 @@ class DrawnErrors:
     walk: Walk
     coefficients: Array
 
+    def of(self, draws: Index) -> DrawnErrors:
+        """Return those of some of the draws."""
+        return DrawnErrors(self.walk, self.coefficients[:, draws])
+
     def at(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (n, s) at settings (n,), which are added to the log loss."""
         features = self.walk.features(covariates)
