@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -55,7 +56,7 @@ class Transfer:
     Examples
     --------
     >>> fit = bayeslaw.load_fit("fit.nc")
-    >>> result = bayeslaw.transfer(fit, {"N": 1e9, "D": 1e10}, continued=fit)
+    >>> result = bayeslaw.transfer(fit, {"N": 1e9, "D": 1e10}, continued=fit, discrepancy="none")
     >>> bool(np.allclose(result.saved, 0.0, atol=1e-6))
     True
     """
@@ -145,26 +146,7 @@ def transfer(
         check_passed(posterior, force)
     others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
     table = _table(fit, {k: v for k, v in settings.items() if k not in others})
-    if continued is None:
-        names = stage_names(fit.law) if not isinstance(fit, Stack) else []
-        if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
-            shown = f"stages {', '.join(names)}" if names else "one stage"
-            raise BayeslawError(
-                f"The law of this fit has {shown}: give a fit of a law that serves both training from scratch and continual "
-                "pre-training, the fit of the other stage beside it, or the stage's name (--stage, stage=).",
-                code="one-stage-only",
-            )
-        if (continues := stage or names[0]) in others:
-            problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
-            raise BayeslawError(problem, code="contradicting-stage")
-        sides = ((fit, others, SCRATCH, 0), (fit, others, continues, 0))
-    else:
-        if unknown := [name for name in others if name not in _known(fit, others) | _known(continued, others)]:
-            problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
-            raise BayeslawError(problem, code="unknown-setting")
-        own = (continued, _known(continued, others), _continual(continued, others, stage))
-        sides = ((fit, _known(fit, others), SCRATCH, 0), (*own, 0 if continued is fit else 1))
-    before, after = (_Start.of(*side, discrepancy == "learned", seed) for side in sides)
+    before, after = _starts(fit, continued, others, stage, discrepancy == "learned", seed)
     for start, given in ((before, ["N"]), (after, ["N", "D"])):
         _check_supports(table[given], start.laws)
     size, other = (JoinedDraws(start.laws).size for start in (before, after))
@@ -191,6 +173,37 @@ def transfer(
     return Transfer(table, loss, scratch, failed, extrapolated, tuple(dict.fromkeys(notes)))
 
 
+def _starts(
+    fit: Posterior | PointFit,
+    continued: Posterior | PointFit | None,
+    settings: Mapping[str, Any],
+    stage: str | None,
+    learned: bool,
+    seed: int,
+) -> tuple[_Start, _Start]:
+    """Return training from scratch and continual pre-training, by one fit of both or by a fit of each."""
+    start = partial(_Start.of, learned=learned, seed=seed)
+    if continued is not None:
+        if unknown := [name for name in settings if name not in _known(fit, settings) | _known(continued, settings)]:
+            problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
+            raise BayeslawError(problem, code="unknown-setting")
+        before = start(fit, _known(fit, settings), SCRATCH, side=0)
+        own, continues = _known(continued, settings), _continual(continued, settings, stage)
+        return before, start(continued, own, continues, side=0 if continued is fit else 1)
+    names = stage_names(fit.law) if not isinstance(fit, Stack) else []
+    if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
+        shown = f"stages {', '.join(names)}" if names else "one stage"
+        raise BayeslawError(
+            f"The law of this fit has {shown}: give a fit of a law that serves both training from scratch and continual "
+            "pre-training, the fit of the other stage beside it, or the stage's name (--stage, stage=).",
+            code="one-stage-only",
+        )
+    if (continues := stage or names[0]) in settings:
+        problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
+        raise BayeslawError(problem, code="contradicting-stage")
+    return start(fit, settings, SCRATCH, side=0), start(fit, settings, continues, side=0)
+
+
 @dataclass(frozen=True)
 class _Start:
     """The losses of one start as functions of N and D, by the laws that give draws and their errors."""
@@ -200,7 +213,7 @@ class _Start:
 
     @classmethod
     def of(
-        cls, posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None, side: int, learned: bool, seed: int
+        cls, posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None, *, side: int, learned: bool, seed: int
     ) -> _Start:
         """Return the start in a stage; sides with the same number have the same random numbers."""
         fits = with_errors(posterior.selections) if learned and not isinstance(posterior, PointFit) else posterior.selections
