@@ -57,8 +57,6 @@ def register(
     if fit is None or output is None:
         raise BayeslawError("Give a fit and the file to write: bayeslaw register FIT.nc --at … -o NAME.json.", code="nothing-to-do")
     options.check_outputs("A prediction", output, inputs=[fit, at], ending=".json")
-    if output.name.endswith(".settled.json"):
-        raise BayeslawError(f"{output.name} would be the name of a result: choose one without .settled.", code="wrong-ending")
     check_new(output)  # before the forecast is made
     loaded = bayeslaw.load_fit(fit)
     settings = settings_of(loaded, at, set_, options.columns_of(column))
@@ -96,9 +94,8 @@ def settle(
 ) -> Answer:
     """Score a registered forecast on measured losses without the fit: the numbers of `score`, from the registered draws."""
     from bayeslaw.core.text import counted
-    from bayeslaw.evaluation.prediction import read_prediction
+    from bayeslaw.evaluation.prediction import RESULT_ENDING, read_prediction
     from bayeslaw.evaluation.scores import sample_note
-    from bayeslaw.evaluation.settlement import ENDING
     from bayeslaw.evaluation.settlement import settle as settled
 
     options.check_outputs("A result", output, inputs=[prediction, runs], ending=".json")
@@ -115,7 +112,7 @@ def settle(
             answer.last.append(f"the earlier result in {output} is replaced")
         result.save(output, key)
         answer.last.append(f"result written to {output}")
-        if output.resolve() != (expected := prediction.with_name(f"{prediction.stem}{ENDING}")).resolve():
+        if output.resolve() != (expected := prediction.with_name(f"{prediction.stem}{RESULT_ENDING}")).resolve():
             answer.last.append(f"`bayeslaw record` looks for it in {expected}.")
     if csv:
         answer.csv = table.to_csv(index=False)

@@ -87,7 +87,7 @@ def watch(
     from bayeslaw.data.logs.mapping import constants
     from bayeslaw.data.schedule_text import assumptions
     from bayeslaw.dynamics.memory import memory_of, require_batch
-    from bayeslaw.dynamics.monitor import require_areas
+    from bayeslaw.dynamics.monitor import check_arguments
     from bayeslaw.posterior.fit import require_single_fit
 
     options.check_outputs("A table", output, plot, [fit, log, curves, *rate_files(schedule, pretrain)])
@@ -96,7 +96,7 @@ def watch(
         raise BayeslawError(f"--every {every:g}: give seconds, at least {LEAST_WAIT:g}.", code="out-of-range")
     rates, start = bayeslaw.data.parse_schedule(schedule), None
     posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
-    require_areas(posterior)
+    check_arguments(posterior, rates, seed, discrepancy, target)
     memory = memory_of([posterior], memory)
     require_batch([posterior], 0.0)  # before a log is waited for, of whose steps each counts 1
     notes = [note for text in (schedule, pretrain) if text is not None for note in assumptions(text)]

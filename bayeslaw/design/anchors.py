@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -368,7 +369,7 @@ def anchors(
     whole_number("rounds", rounds, 1)
     whole_number("replicates", replicates, 1, MOST_REPLICATES)
     whole_number("seed", seed, 0)
-    if isinstance(budget, str) or not (math.isfinite(budget) and budget > 0):
+    if not (isinstance(budget, Real) and 0 < budget < math.inf):
         raise BayeslawError(f"The budget must be a positive number, not {budget!r}.", code="bad-budget")
     sd, learned = read_choice(discrepancy)
     sizes = [member.size for member in members]
@@ -384,9 +385,6 @@ def anchors(
         ).with_errors
         for i, member in enumerate(members)
     ]
-    if (size := forecasts[0].size) != len(goal.draws):
-        problem = f"{size} draws of {forecasts[0].law} and {len(goal.draws)} draws of the targets can't be paired."
-        raise BayeslawError(problem, code="unpaired-draws")
     with threadpool_limits(1, "blas"):  # threads only slow down many small products
         ensemble, projected = build(forecasts, pool, goal.draws, (seed, 1), parameters_of(members, learned))
         market = Market(pool, ensemble, goal.weights, float(budget), replicates)

@@ -23,6 +23,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.law import Law
 
 FLOPS = "flops"
+PRICE_OF_CHECKPOINTS = "the price of checkpoints"
 SAME = ("N", "ptpp", "r")  # covariates that are constant within a run
 TRUE, FALSE = {"true", "yes", "1", "1.0"}, {"false", "no", "0", "0.0", ""}
 
@@ -170,16 +171,16 @@ def read_candidates(
     if stages is not None and (cost != FLOPS or cost in frame):
         problem = f"Stages count FLOPs, but the prices of {runs.name} are in its column {cost!r}: give stages or prices, not both."
         raise BayeslawError(problem, code="stages-and-prices")
-    nested = Nesting.of(frame, law)
+    nested, heads = Nesting.of(frame, law), frame.iloc[first]
     prices = _costs(frame, run, first, cost, per_token(stages), runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
-    price, assumed = _checkpoints(frame.iloc[first], checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
+    price, assumed = _checkpoints(heads, checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
     if "active" in columns and cost == FLOPS and cost not in frame:
         assumed.append("runs cost 6 N D with all N parameters, and a token uses the share `active` of them: give a column of costs")
     return Candidates(
-        replace(runs, frame=frame), run, run_names, prices, checkpoint, price, _trunks(frame.iloc[first], checkpoint), names,
+        replace(runs, frame=frame), run, run_names, prices, checkpoint, price, _trunks(heads, checkpoint, runs.name), names,
         _fixed(frame, run, first, runs.name), columns, "FLOPs" if cost == FLOPS else cost, (*notes, *assumed),
     )  # fmt: skip
 
@@ -224,7 +225,7 @@ def _faults(
         suggestion = "keep one row; a replicate is a run with an id of its own"
         yield Fault(int(numbers[i]), "run", names[run[i]], problem, suggestion, "logged-twice")
     if "D_end" in frame and "D" in frame:
-        ends, tokens = frame["D_end"].to_numpy(dtype=np.float64), frame["D"].to_numpy(dtype=np.float64)
+        ends, tokens = _column(frame, "D_end", "the tokens at the end of runs"), frame["D"].to_numpy(dtype=np.float64)
         for i in np.flatnonzero(ends < tokens):
             problem = f"run {names[run[i]]!r} ends at {ends[i]:g} tokens, before its evaluation at {tokens[i]:g}"
             suggestion = "let it run longer or log it earlier"
@@ -249,13 +250,13 @@ def _costs(
             raise BayeslawError(problem, code="missing-column")
         tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
         values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
-    else:
+    elif cost == FLOPS:  # in a log they grow from row to row
+        values = np.fmax.reduceat(_column(frame, cost, "costs"), first)
+    else:  # any other price is that of the whole run, the same in all its rows
         column = _column(frame, cost, "costs")
-        # FLOPs in a log grow from row to row; any other price is that of the whole run, the same in all its rows.
-        values = np.maximum.reduceat(np.nan_to_num(column, nan=-np.inf), first) if cost == FLOPS else column[first]
+        values = column[first]
         price = values[run]
-        differs = np.flatnonzero((column != price) & ~(np.isnan(column) & np.isnan(price)))
-        if cost != FLOPS and differs.size:
+        if (differs := np.flatnonzero((column != price) & ~(np.isnan(column) & np.isnan(price)))).size:
             row, given, other = int(frame.index[differs[0]]), f"{column[differs[0]]:g}", f"{price[differs[0]]:g}"
             problem = f"a run has one price, here {given} and {other}"
             raise TableError([Fault(row, cost, given, problem, "give all rows of a run its price", "two-prices")], name)
@@ -274,6 +275,8 @@ def _checkpoints(
 ) -> tuple[NDArray[np.float64], list[str]]:  # fmt: skip
     """Price of training each checkpoint, and notes on assumptions; `frame` has one row per run."""
     count = int(checkpoint.max()) + 1
+    if checkpoint_cost not in (None, FLOPS, "0"):
+        _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS)  # which is refused if it is missing, also where nothing is trained
     if not names or checkpoint_cost == "0":
         return np.zeros(count), (["all checkpoints are assumed to exist"] if names else [])
     heads, named = frame.iloc[np.unique(checkpoint, return_index=True)[1]], "checkpoint" in frame
@@ -292,7 +295,7 @@ def _checkpoints(
     if checkpoint_cost == FLOPS:
         each = (6 * frame["N"] ** 2 * frame["ptpp"]).to_numpy(dtype=np.float64)
     else:
-        each = _column(frame, checkpoint_cost, "the price of checkpoints")
+        each = _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS)
     price = np.zeros(count)
     for row, code, value in zip(frame.index, checkpoint, each, strict=True):
         if exists[code]:
@@ -308,18 +311,18 @@ def _checkpoints(
     return price, [note] if trained else []
 
 
-def _trunks(frame: pd.DataFrame, checkpoint: NDArray[np.int64]) -> NDArray[np.int64]:
+def _trunks(frame: pd.DataFrame, checkpoint: NDArray[np.int64], name: str) -> NDArray[np.int64]:
     """Return the code of each checkpoint's trunk: its own unless the column `trunk` names one; `frame` has one row per run."""
     codes = np.arange(int(checkpoint.max()) + 1)
     if "trunk" not in frame:
         return codes
-    names = dict[int, str]()
+    trunks = dict[int, str]()
     for row, code, cell in zip(frame.index, checkpoint.tolist(), frame["trunk"], strict=True):
-        name = f"checkpoint {code}" if pd.isna(cell) else f"trunk {cell}"
-        if names.setdefault(code, name) != name:
+        trunk = f"checkpoint {code}" if pd.isna(cell) else f"trunk {cell}"
+        if trunks.setdefault(code, trunk) != trunk:
             problem = "a checkpoint belongs to one trunk, and an earlier run of this one names another"
-            raise TableError([Fault(int(row), "trunk", str(cell), problem, "name one trunk in all its rows", "two-trunks")])
-    return pd.factorize(pd.Series([names[code] for code in range(codes.size)]))[0].astype(np.int64)
+            raise TableError([Fault(int(row), "trunk", str(cell), problem, "name one trunk in all its rows", "two-trunks")], name)
+    return pd.factorize(pd.Series([trunks[code] for code in range(codes.size)]))[0].astype(np.int64)
 
 
 def _known(row: pd.Series, name: str, fitted: Sequence[Observations], named: bool) -> bool:

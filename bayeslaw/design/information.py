@@ -189,11 +189,13 @@ def _probes(forecast: Forecast, candidates: Candidates) -> NDArray[np.int64]:
     return np.union1d(spread, candidates.starts[np.unique(candidates.checkpoint, return_index=True)[1]])
 
 
+@dataclass(frozen=True)
 class Source:
     """Draws of candidates' log losses under one fit or stack, and their noise."""
 
-    def __init__(self, forecast: Forecast, candidates: Candidates, entropy: tuple[int, ...]) -> None:
-        self.forecast, self.candidates, self.entropy = forecast, candidates, entropy
+    forecast: Forecast
+    candidates: Candidates
+    entropy: tuple[int, ...]
 
     @cached_property
     def checkpoint_effects(self) -> Array | None:

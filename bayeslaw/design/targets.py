@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, Fault, TableError
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.table import Runs, read_runs
@@ -67,7 +67,7 @@ def targets_of(
     if isinstance(targets, Mapping):
         if not force and (failed := [m for m in members if not m.passed]):
             raise distrusted(f"Sampling of {failed[0].name}", failed[0].checks)
-        draws = np.stack([np.asarray(values, dtype=np.float64).reshape(-1) for values in targets.values()], axis=1)
+        draws = np.stack([_draws(name, values, members[0]) for name, values in targets.items()], axis=1)
         widths = np.diff(quantiles(draws, ci_prob, axis=0)[1:], axis=0)[0]
         forced = not all(m.passed for m in members)
         return Targets(draws, tuple(targets), np.full(len(targets), 1 / len(targets)), widths, "target", "", forced)
@@ -88,6 +88,19 @@ def targets_of(
     weights = np.tile(weights, len(forecasts))
     unit = " and ".join(dict.fromkeys(f.unit for f in forecasts))
     return Targets(np.log(losses), tuple(names), weights / weights.sum(), widths, kind, unit, forced)
+
+
+def _draws(name: str, values: ArrayLike, posterior: Posterior) -> Array:
+    """Draws (S,) of a quantity, one for each draw of the posterior."""
+    what = f"The target {name!r} is neither a covariate nor draws of a quantity"
+    try:
+        draws = np.asarray(values, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise BayeslawError(f"{what}: {shortened(repr(values))} holds no numbers.", code="not-numbers") from None
+    if draws.size != posterior.size:
+        problem = f"{posterior.name} has {posterior.size} draws, and {name!r} {draws.size}; they can't be paired"
+        raise BayeslawError(f"{what}: {problem}.", code="unpaired-draws")
+    return draws
 
 
 def _weights(runs: Runs) -> Array:

@@ -212,6 +212,7 @@ def compare_with_predictions(fit: Posterior, new: Runs, *, seed: int = 0, force:
     >>> bayeslaw.design.compare_with_predictions(bayeslaw.load_fit("fit.nc"), bayeslaw.read_runs(new))["run"].tolist()
     ['new']
     """
+    require_fits(fit)
     for member in fits_of(fit).values():
         require_draws(member, "A comparison with predictions")
     new = _compared(fit, new)

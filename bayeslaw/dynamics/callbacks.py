@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import warnings
 from importlib import import_module
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.intervals import interval_names, quantiles
+from bayeslaw.core.intervals import check_probability, interval_names, quantiles
 from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.follow import Follower, Refit
@@ -82,6 +83,10 @@ class RunForecasts:
     ) -> None:
         if target is None and (stop_reached is not None or stop_hopeless is not None):
             raise BayeslawError("Stopping is by the probability of a target: give the target loss too.", code="no-target")
+        check_probability(ci_prob)  # before the training, as all else: later there are warnings alone
+        for name, share in (("stop_reached", stop_reached), ("stop_hopeless", stop_hopeless)):
+            if share is not None and not (isinstance(share, Real) and 0 <= share <= 1):
+                raise BayeslawError(f"{name} is a probability from 0 to 1, such as .99, not {share!r}.", code="not-a-probability")
         self.follower = Follower(fit, run, schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
         self.memory, self.power = memory_of([fit], memory), power_of([fit])
         require_batch([fit], 0.0)  # before the training: areas of its losses count steps

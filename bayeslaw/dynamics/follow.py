@@ -17,7 +17,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.executors import Result
 from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs
-from bayeslaw.dynamics.monitor import Discrepancy, Watch, require_areas, rows_for, watch
+from bayeslaw.dynamics.monitor import Discrepancy, Watch, check_arguments, rows_for, watch
 from bayeslaw.inference.batch import fit_many
 from bayeslaw.inference.refit import join_runs, refit_task
 from bayeslaw.posterior.fit import Fit
@@ -71,7 +71,7 @@ class Follower:
     ) -> None:
         if refit not in get_args(Refit):
             raise BayeslawError(f"refit is {refit!r}; it must be {', '.join(get_args(Refit))}.", code="unknown-option")
-        require_areas(fit)  # before a log is waited for
+        check_arguments(fit, schedule, seed, discrepancy, target)  # before a log is waited for
         self.fit, self.run, self.schedule, self.domain, self.target = fit, run, schedule, domain, target
         self.discrepancy, self.refit, self.every, self.seed, self.force = discrepancy, refit, every, seed, force
         self.refits = 0
@@ -107,7 +107,7 @@ class Follower:
         watched = self._watch(curves)
         self._keep(watched)
         if not watched.reliable and self._may_refit(curves):
-            self._task = _Background(self.fit, self._rows(curves))
+            self._task = _Background(self.fit, rows_for(self.fit, curves, self.run, self.schedule, self.domain))
             if self.refit == "wait":
                 self._task.thread.join()
                 self._adopt()
@@ -146,9 +146,6 @@ class Follower:
             return False
         self._refitted = rows
         return True
-
-    def _rows(self, curves: Curves) -> Runs:
-        return rows_for(self.fit, curves, self.run, self.schedule, self.domain)
 
     def _adopt(self) -> None:
         """Go on with the fit that has been made again, if it has and passed its checks."""

@@ -20,7 +20,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.planning.arguments import check_passed
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits, require_single_fit
 
 COVARIATES = ("L_source", "L_target")
 KEYS = ("run", "step", "D", "r", "N", "ptpp", "phase", "parent", "checkpoint", "seed")
@@ -54,28 +54,10 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     if not isinstance(runs, Runs):  # not read as tables of runs are, since other domains may have losses in other units
         runs = Runs(runs.set_axis(pd.RangeIndex(1, len(runs) + 1, name="row"), axis=0), "the table")
     frame, names, domains = runs.frame, runs.name, (of, source, target)
-    if "domain" not in frame:
-        raise BayeslawError(f"{names} has no column domain: add the domain of each loss.", code="missing-columns")
-    known = [str(d) for d in frame["domain"].dropna().unique()]
-    for domain in domains:
-        if domain not in known:
-            raise BayeslawError(
-                f"{names} has no domain {domain!r}; it has {', '.join(known[:8])}.{nearest(domain, known)}", code="unknown-domain"
-            )
-    if len(set(domains)) < 3:
-        raise BayeslawError(f"Give three different domains, not {', '.join(domains)}.", code="same-domain")
-    keys = [c for c in KEYS if c in frame]
-    if not keys:
-        raise BayeslawError(f"{names} has neither run nor step: add them to match losses of a model.", code="missing-columns")
-    unit = {"unit": unit_of(frame[frame["domain"].isin(domains)], names)} if "unit" in frame else {}
-    by_domain = {}
-    for domain in domains:
-        rows = frame[(frame["domain"].astype(str) == domain) & frame["loss"].notna()]
-        if (duplicated := rows.duplicated(keys)).any():
-            row = rows.index[duplicated][0]
-            place = ", ".join(f"{c} = {rows.at[row, c]!s}" for c in keys)
-            raise BayeslawError(f"{names}, row {row}: {domain} has a second loss at {place}. Keep one.", code="duplicate-loss")
-        by_domain[domain] = rows.set_index(keys)[[c for c in ("loss", "loss_se") if c in frame]]
+    _check_domains(frame, names, domains)
+    of_row = frame["domain"].astype(str)  # which may be numbers
+    unit = {"unit": unit_of(frame[of_row.isin(domains)], names)} if "unit" in frame else {}
+    by_domain = {domain: _losses(frame[of_row == domain], names, domain) for domain in domains}
     covariates = [by_domain[domain]["loss"].rename(name) for domain, name in zip((source, target), COVARIATES, strict=True)]
     table = pd.concat([by_domain[of], *covariates], axis=1, join="inner").reset_index()
     if not len(table):
@@ -89,6 +71,34 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     if "loss_se" in frame and any((by_domain[domain]["loss_se"] > 0).any() for domain in (source, target)):
         notes.append(f"losses of {source} and {target} are taken as exact: their loss_se is left out")
     return Runs(table.assign(domain=of, **unit), names, (*runs.conversions, *notes))
+
+
+def _check_domains(frame: pd.DataFrame, names: str, domains: tuple[str, str, str]) -> None:
+    """Refuse a table without losses, domains or what tells rows apart, and domains that it does not have or that are the same."""
+    if "domain" not in frame:
+        raise BayeslawError(f"{names} has no column domain: add the domain of each loss.", code="missing-columns")
+    known = [str(d) for d in frame["domain"].dropna().unique()]
+    for domain in domains:
+        if domain not in known:
+            raise BayeslawError(
+                f"{names} has no domain {domain!r}; it has {', '.join(known[:8])}.{nearest(domain, known)}", code="unknown-domain"
+            )
+    if len(set(domains)) < 3:
+        raise BayeslawError(f"Give three different domains, not {', '.join(domains)}.", code="same-domain")
+    if "loss" not in frame or frame["loss"].dtype.kind not in "fiu":
+        raise BayeslawError(f"{names} has no column loss with numbers: name it loss, and give numbers.", code="missing-columns")
+    if not any(c in frame for c in KEYS):
+        raise BayeslawError(f"{names} has neither run nor step: add them to match losses of a model.", code="missing-columns")
+
+
+def _losses(frame: pd.DataFrame, names: str, domain: str) -> pd.DataFrame:
+    """Return the losses of a domain, and their known errors, by what tells rows apart; two at one place are refused."""
+    keys, rows = [c for c in KEYS if c in frame], frame[frame["loss"].notna()]
+    if (duplicated := rows.duplicated(keys)).any():
+        row = rows.index[duplicated][0]
+        place = ", ".join(f"{c} = {rows.at[row, c]!s}" for c in keys)
+        raise BayeslawError(f"{names}, row {row}: {domain} has a second loss at {place}. Keep one.", code="duplicate-loss")
+    return rows.set_index(keys)[[c for c in ("loss", "loss_se") if c in frame]]
 
 
 def combination_draws(
@@ -124,7 +134,8 @@ def combination_draws(
     >>> bayeslaw.dynamics.combination_draws(weights, source, target, recipe.rows([500, 1000, 2000])).shape
     (1200, 3)
     """
-    if set(weights.law.measured) != set(COVARIATES):
+    require_fits(weights)
+    if set(require_single_fit(weights, "A combination of losses").law.measured) != set(COVARIATES):
         message = f"{weights.law.name} does not combine two losses: give a fit of the law combination."
         raise BayeslawError(message, code="not-a-combination")
     check_passed(weights, force)

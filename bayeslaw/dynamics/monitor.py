@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,9 +19,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, Index, evenly
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curve_checks import Curve
 from bayeslaw.data.curves import Curves
@@ -37,7 +39,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_single_fit
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.changes import nodes, number_of_nodes
 from bayeslaw.schedules.schedule import Schedule, joined
@@ -96,6 +98,9 @@ class Watch:
     stated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"step": [], "loss": [], "pit": []}))
     pareto_k: float = -np.inf
     reliable: bool = True
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Watch of {self.summary().splitlines()[0]}>")
 
     @property
     def final(self) -> Array:
@@ -213,7 +218,7 @@ def watch(
     >>> watch.steps[[0, -1]].tolist()
     [2000, 4000]
     """
-    _check_arguments(fit, seed, discrepancy, target)
+    check_arguments(fit, schedule, seed, discrepancy, target)
     require_same_areas([fit], curves)
     rows = _logged(fit, curves, run, domain)
     last = int(rows["step"].max())
@@ -257,13 +262,24 @@ def watch(
     )
 
 
-def _check_arguments(fit: Fit, seed: int, discrepancy: str, target: float | None) -> None:
-    require_areas(fit)
+def check_arguments(fit: Fit, schedule: Schedule, seed: int, discrepancy: str, target: float | None) -> None:
+    """Refuse arguments of `watch` that can be judged before there is a log.
+
+    Parameters
+    ----------
+    fit, schedule, seed, discrepancy, target
+        As for `watch`.
+    """
+    _require_areas(fit)
+    if not isinstance(schedule, Schedule):
+        raise BayeslawError(
+            f"A schedule is what bayeslaw.data.parse_schedule returns, not {shortened(repr(schedule))}.", code="not-a-schedule"
+        )
     whole_number("seed", seed, 0)
     if discrepancy not in get_args(Discrepancy):
         raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
-    if target is not None and not (np.isfinite(target) and target > 0):
-        raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target:g}.", code="bad-target")
+    if target is not None and not (isinstance(target, Real) and 0 < target < np.inf):
+        raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target!r}.", code="bad-target")
 
 
 def _conditioned(
@@ -291,7 +307,11 @@ def _conditioned(
         errors = (rows["loss_se"] / rows["loss"]).fillna(0.0).to_numpy(np.float64) if "loss_se" in rows else np.zeros(count)
         return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD), errors**2)
     if new.any():
-        raise _not_weighted(fit, rows["run"].iloc[0])
+        raise BayeslawError(
+            f"{rows['run'].iloc[0]} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
+            f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
+            code="not-weighted",
+        )
     effect = member.learnt.at(np.arange(count, count + steps)).T
     return Conditioned(np.arange(len(effect)), effect, np.empty(0), 1.0, -np.inf, 0.0)
 
@@ -317,14 +337,6 @@ def _generator(fit: Fit, seed: int, kind: Stream) -> np.random.Generator:
     return np.random.default_rng([int(fit.info["seed"]), seed, kind])
 
 
-def _not_weighted(fit: Fit, run: str) -> BayeslawError:
-    return BayeslawError(
-        f"{run} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
-        f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
-        code="not-weighted",
-    )
-
-
 def kept(schedule: Schedule, step: int) -> Schedule:
     """Return a schedule whose rate stays as it is at a step, and before the first step as it is there."""
     rates = schedule.rates.copy()
@@ -347,7 +359,8 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
     """
     rows, _ = _usable(fit, _logged(fit, curves, run, domain))
     rows = rows[~_fitted(fit, run, rows)]
-    wanted = [c for c in (*_columns(fit, curves, run, schedule), "loss", "loss_se") if c in rows]
+    ahead = settings_ahead(fit, curves, run, schedule, np.array([len(schedule)]))
+    wanted = [c for c in (*map(str, ahead), "loss", "loss_se") if c in rows]
     unit = {} if fit.unit == NATS else {"unit": fit.unit}
     return Runs(rows[wanted].assign(**unit).set_axis(pd.RangeIndex(1, len(rows) + 1, name="row")), run)
 
@@ -382,11 +395,6 @@ def require_one_domain(rows: pd.DataFrame, run: str, law: Law) -> None:
         domains = sorted(map(str, rows["domain"].dropna().unique()))
         problem = f"{run} has losses of {len(domains)} domains ({', '.join(domains)})"
         raise BayeslawError(f"{problem}: name the one to follow (domain=…, --domain {domains[0]}).", code="several-domains")
-
-
-def _columns(fit: Fit, curves: Curves, run: str, schedule: Schedule) -> list[str]:
-    """Return the columns of settings."""
-    return list(map(str, settings_ahead(fit, curves, run, schedule, np.array([len(schedule)]))))
 
 
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -427,9 +435,10 @@ def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: N
     return areas.dropna(axis=1, how="all").assign(run=run, **others)
 
 
-def require_areas(fit: Fit) -> None:
+def _require_areas(fit: Fit) -> None:
     """Refuse a fit that can't forecast the rest of a curve: of another outcome than losses, or of a law without a learning rate."""
     require_losses([fit], "the rest of a curve of losses")
+    require_single_fit(fit, "A run under way")
     if not _area_names(fit.law):
         raise BayeslawError(
             f"{fit.law.name} has no area under the learning rate (S1 or S1_cpt), so it can't follow a schedule: give a fit of a "

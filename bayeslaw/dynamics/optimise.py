@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from scipy.stats import qmc
 from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
@@ -103,7 +105,7 @@ def balance_curve(
     whole_number("seed", seed, 0)
     if not weights:
         raise BayeslawError("Give at least one weight of the source loss.", code="no-weights")
-    objectives = [Objective(float(w), tail) for w in weights]
+    objectives = [Objective(weight, tail) for weight in weights]
     landscape = _landscape(source, target, recipe, Space(dict(ranges)), seed, force=force)
     return [_choose(landscape, objective, seed, force=force) for objective in objectives]
 
@@ -150,6 +152,9 @@ class Balance:
     plug_in_regret: float
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return short_lines(f"<Balance: {self.text.splitlines()[0]}>")
 
     @property
     def failed(self) -> bool:
@@ -205,8 +210,8 @@ class Objective:
 
     def __post_init__(self) -> None:
         check_weight(self.weight)
-        if self.tail is not None and not 0 < self.tail < 1:
-            raise BayeslawError(f"The tail of CVaR is a share of draws between 0 and 1, not {self.tail:g}.", code="bad-tail")
+        if self.tail is not None and not (isinstance(self.tail, Real) and 0 < self.tail < 1):
+            raise BayeslawError(f"The tail of CVaR is a share of draws between 0 and 1, not {self.tail!r}.", code="bad-tail")
 
     def combine(self, source: Array, target: Array) -> Array:
         """Return the weighted change for each draw."""
@@ -227,8 +232,8 @@ class Objective:
 
 def check_weight(weight: float) -> None:
     """Refuse a weight of the source outside [0, 1]."""
-    if not 0 <= weight <= 1:
-        raise BayeslawError(f"The weight of the source lies between 0 and 1, not at {weight:g}.", code="bad-weight")
+    if not (isinstance(weight, Real) and 0 <= weight <= 1):
+        raise BayeslawError(f"The weight of the source lies between 0 and 1, not at {weight!r}.", code="bad-weight")
 
 
 @dataclass(frozen=True)
@@ -240,11 +245,13 @@ class Space:
     def __post_init__(self) -> None:
         if not self.ranges:
             raise BayeslawError(f"Give a range of at least one of {', '.join(CHOICES)}, such as peak=1e-4:1e-3.", code="no-ranges")
-        for name, (low, high) in self.ranges.items():
+        for name, ends in self.ranges.items():
             check_choice(name)
             least, most = LIMITS[name]
-            if not (least <= low < high <= most):
-                raise BayeslawError(f"{name}={low:g}:{high:g}: give a rising range in {least:g} to {most:g}.", code="bad-range")
+            numbers = isinstance(ends, tuple | list) and len(ends) == 2 and all(isinstance(end, Real) for end in ends)
+            if not (numbers and least <= ends[0] < ends[1] <= most):
+                shown = f"{ends[0]:g}:{ends[1]:g}" if numbers else repr(ends)
+                raise BayeslawError(f"{name}={shown}: give a rising range in {least:g} to {most:g}.", code="bad-range")
 
     @property
     def size(self) -> int:
@@ -384,9 +391,9 @@ def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Poster
 
 def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Space, seed: int, *, force: bool) -> Landscape:
     """Return the changes of both losses at recipes that fill the ranges."""
+    (source, target), size = combinable(source, target, force=force)
     memory_of([source, target], recipe.memory)
     power_of([source, target], recipe.power)
-    (source, target), size = combinable(source, target, force=force)
     if "r" in space.ranges and not any("r" in posterior.measured for posterior in (source, target)):
         raise BayeslawError(
             "No law here has a replay share r to choose: fit laws that have one, such as cpt-dynamics-replay-*.", code="no-replay"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.schedule_text import parse_schedule
+from bayeslaw.data.schedule_text import logged_files, parse_schedule
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.posterior.draws import LawDraws, check_values
@@ -58,7 +58,10 @@ class Recipe:
     @cached_property
     def point(self) -> Point:
         """The point at which the adaptation begins."""
-        return self.start if isinstance(self.start, Point) else _end_of(self.start, self.memory, self.power)
+        if isinstance(self.start, Point):
+            return self.start
+        stats = [path.stat() for path in logged_files(self.start) if path.exists()]
+        return _end_of(self.start, self.memory, self.power, tuple((stat.st_mtime_ns, stat.st_size) for stat in stats))
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -197,6 +200,6 @@ def losses(posterior: Posterior, table: pd.DataFrame, draws: NDArray[np.int64] |
 
 
 @lru_cache(maxsize=64)
-def _end_of(text: str, memory: float, power: float) -> Point:
-    """Return the point at the end of a pre-training with a schedule."""
+def _end_of(text: str, memory: float, power: float, files: tuple[tuple[int, int], ...]) -> Point:
+    """Return the point at the end of a pre-training with a schedule; `files` are times and sizes of the logs that it names."""
     return trace(parse_schedule(text), np.zeros(0, dtype=np.int64), memory=memory, power=power)[1]

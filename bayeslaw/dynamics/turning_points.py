@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
@@ -79,6 +80,9 @@ class TurningPoint:
     outside: NDArray[np.bool_]
     failed: bool = False
     unit: str = NATS
+
+    def __repr__(self) -> str:
+        return short_lines(f"<TurningPoint: {self.text.splitlines()[0]}>")
 
     @property
     def rises(self) -> float:
@@ -173,11 +177,11 @@ def turning_point(
     check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")
-    terms = [(w, p) for w, p in ((weight, source), (1 - weight, target)) if w > 0 and p is not None]
-    memory_of([p for _, p in terms], recipe.memory)
-    power_of([p for _, p in terms], recipe.power)
-    posteriors, _ = combinable(*(p for _, p in terms), force=force)
-    terms = [(w, p) for (w, _), p in zip(terms, posteriors, strict=True)]
+    given = [(w, p) for w, p in ((weight, source), (1 - weight, target)) if w > 0 and p is not None]
+    posteriors, _ = combinable(*(p for _, p in given), force=force)
+    memory_of(posteriors, recipe.memory)
+    power_of(posteriors, recipe.power)
+    terms = [(w, p) for (w, _), p in zip(given, posteriors, strict=True)]
     steps = _lengths(recipe, longest)
     table = _ends(recipe, steps)
     predictions = [forecast(posterior, Runs(table, "the recipe"), discrepancy="none", force=force) for _, posterior in terms]
@@ -187,7 +191,7 @@ def turning_point(
     limit = _weighted(terms, _limit_setting(table.tail(1), terms)).T
     critical = None if isinstance(recipe.start, Point) else _critical(recipe, terms, int(steps[-1]))
     length = _turning_lengths(steps, base - loss)
-    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], length, critical, weight, outside, failed, source.unit)
+    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], length, critical, weight, outside, failed, posteriors[0].unit)
 
 
 def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:

@@ -203,6 +203,7 @@ def backtest(
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
     _, learned = read_choice(discrepancy)
     given = dict(options or {})
+    check_options(given)
     laws = laws_of_stack(law) if isinstance(law, Sequence) and not isinstance(law, str) else load_laws(law)
     if not learned:  # fits need not learn what no forecast uses
         given["discrepancy"] = "none"
@@ -227,6 +228,12 @@ def backtest(
         values_of(outcomes)
     name = laws[0].name if len(laws) == 1 else "stack of " + ", ".join(law.name for law in laws)
     return _result(name, laws[0].outcome, by, along, parts, outcomes, notes)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options of the fits that are arguments of their own, which would count in their place."""
+    if own := [name for name in ("noise", "seed") if name in options]:
+        raise BayeslawError(f"{own[0]} is an argument of its own: give {own[0]}=…, not among the options.", code="own-argument")
 
 
 def _seldom(law: Law, noise: str | Callable[..., Any], table: Runs, parts: Sequence[Runs]) -> str:
@@ -317,7 +324,7 @@ def _usable(runs: Runs, laws: Sequence[Law], options: Mapping[str, Any]) -> tupl
     for law in pooled:
         if (base := base_rows(runs.frame, law)).any():
             runs, rows = replace(runs, frame=runs.frame[~base]), counted(int(base.sum()), "base-checkpoint row")
-            notes = [*notes, f"Left out: {rows} (D = 0), which {law.name} can't describe."]
+            notes.append(f"Left out: {rows} (D = 0), which {law.name} can't describe.")
     return runs, notes
 
 

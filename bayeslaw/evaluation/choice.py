@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,12 @@ class Question:
 
     def along(self, runs: Runs) -> pd.Series:
         """Return the value of each row of a table in the direction, as `direction`."""
-        return direction(runs if self.flops else replace(runs, frame=runs.frame.drop(columns="flops", errors="ignore")), self.by)
+        return _along(runs, self.by, flops=self.flops)
+
+
+def _along(runs: Runs, by: str, *, flops: bool) -> pd.Series:
+    """Return the value of each row in a direction; with `flops` compute is as logged, else 6 N D."""
+    return direction(runs if flops else replace(runs, frame=runs.frame.drop(columns="flops", errors="ignore")), by)
 
 
 def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
@@ -130,14 +136,13 @@ def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:
     ranges = {name: _distances(runs, targets, name, axes[name], laws) for name in axes}
     above = {name: up for name, (up, _) in ranges.items() if name in DIRECTIONS and axes[name].logarithmic}
     if {"N", "D"} <= axes.keys():
-        product = Question("compute", np.zeros(0), 0, flops=flops)
         with np.errstate(divide="ignore"):
-            compute = np.log(product.along(targets).to_numpy()) - np.log(product.along(runs).max())
+            reached = np.log(_along(runs, "compute", flops=flops).max())
+            compute = np.log(_along(targets, "compute", flops=flops).to_numpy()) - reached
         if compute.max() > ROUNDING:
             above = {name: up for name, up in above.items() if name not in ("N", "D")} | {"compute": compute}
     outward = sorted((name for name in above if above[name].max() > ROUNDING), key=lambda name: -above[name].max())
-    seen = {name: Question(name, np.zeros(0), 0, flops=flops).along(runs).to_numpy() for name in outward}
-    possible = [name for name in outward if len(group_ends(seen[name])) >= LEAST_VALUES]
+    possible = [name for name in outward if len(group_ends(_along(runs, name, flops=flops).to_numpy())) >= LEAST_VALUES]
     by = next(iter([*possible, *outward]), "")
     covered = {"compute": ("N", "D")}.get(by, (by,))
     outside = {name: np.maximum(down, 0 if name in covered else up).max() for name, (up, down) in ranges.items()}
@@ -223,12 +228,12 @@ class HeldOut:
     quantiles: Mapping[str, Array]
     outcome: Outcome = LOSS
     exact: Mapping[str, Array] = field(default_factory=dict)
-    crps: tuple[Array, Array] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def crps(self) -> tuple[Array, Array]:
+        """The terms of the CRPS, as `crps_terms`."""
         loss = self.rows[self.outcome.name].to_numpy(dtype=np.float64)
-        terms = crps_terms(loss, list(self.quantiles.values()), None if self.outcome.relative else np.ones_like(loss))
-        object.__setattr__(self, "crps", terms)
+        return crps_terms(loss, list(self.quantiles.values()), None if self.outcome.relative else np.ones_like(loss))
 
     @property
     def counts(self) -> Array:

@@ -25,6 +25,7 @@ from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
+from bayeslaw.evaluation.backtest import check_options
 from bayeslaw.evaluation.beyond import compare_beyond
 from bayeslaw.evaluation.choice import Question, Settings, question, targets_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
@@ -103,7 +104,7 @@ def compare(
         in the direction in which these leave the runs; rows about as far beyond their cut count most. The stack is of fits to all
         rows. Where all settings lie inside the runs, one run is left out after the other.
     bootstrap : int
-        Resamples of whole runs for the intervals of the point fits; 0 for none.
+        Resamples of whole runs for the intervals of the point fits, with `holdout` and `by`; 0 for none.
     starts : int
         Starts of each point fit. Point fits are scored with `holdout` and `by`.
     seed : int
@@ -136,11 +137,18 @@ def compare(
     whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
+    check_options(options or {})
     noise = [noise] if isinstance(noise, str) else noise
     cards = load_laws(laws)
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
+    if bootstrap and holdout is None and by is None:
+        raise BayeslawError(
+            "A bootstrap is of point fits, which are scored where rows are held out: give such rows (--holdout or --by, holdout= "
+            "or by=), or no bootstrap (--bootstrap, bootstrap=).",
+            code="no-point-fits",
+        )
     whole, repeated = without_repeats(read_runs(runs), cards)
     candidates = _candidates(cards, list(noise))
     asked = None if at is None else _asked(whole, cards, targets_of(at, cards))

@@ -89,10 +89,6 @@ class Candidate(NamedTuple):
     noise: str
 
 
-def _itself(fit: Fit) -> Fit:
-    return fit
-
-
 @dataclass(frozen=True)
 class Work:
     """The problem of a comparison, with the scores and notes collected so far."""
@@ -108,15 +104,15 @@ class Work:
     scores: list[pd.DataFrame] = field(default_factory=list)
 
     def outcomes(self, pairs: Sequence[tuple[Candidate, Runs]], **others: object) -> list[Result[Fit]]:
-        return self.outcomes_of(pairs, _itself, **others)
+        """Return the fit of each candidate to each table; `others` are further options."""
+        return fit_many(self._tasks(pairs, others), executor=self.place, progress=self.progress)
 
-    def outcomes_of[T: (Fit, Beyond)](
-        self, pairs: Sequence[tuple[Candidate, Runs]], then: Callable[[Fit], T], **others: object
-    ) -> list[Result[T]]:
+    def outcomes_of(self, pairs: Sequence[tuple[Candidate, Runs]], then: Callable[[Fit], Beyond]) -> list[Result[Beyond]]:
         """Return what `then` makes of each fit."""
-        options: dict[str, Any] = {**self.options, "seed": self.seed, **others}
-        tasks = [Task(c.law, rows, {**options, "noise": c.noise}) for c, rows in pairs]
-        return fit_many(tasks, executor=self.place, then=then, progress=self.progress)
+        return fit_many(self._tasks(pairs, {}), executor=self.place, then=then, progress=self.progress)
+
+    def _tasks(self, pairs: Sequence[tuple[Candidate, Runs]], others: Mapping[str, object]) -> list[Task]:
+        return [Task(c.law, rows, {**self.options, "seed": self.seed, **others, "noise": c.noise}) for c, rows in pairs]
 
     def fits(self, tables: Sequence[Runs]) -> list[dict[str, Fit]]:
         """Return the fits to each table, by the candidates' names."""

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits, require_single_fit
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,11 @@ def leave_one_run_out(fit: Fit) -> Loo:
     Loo
         A row for each run: its expected log predictive density and the k of the Pareto tail.
 
+    Raises
+    ------
+    FitError
+        If it is not the fit of one law, as a stack is not.
+
     Examples
     --------
     >>> list(bayeslaw.evaluation.leave_one_run_out(bayeslaw.load_fit("fit.nc")).table)
@@ -100,7 +105,8 @@ def leave_one_run_out(fit: Fit) -> Loo:
     """
     import arviz_stats as az
 
-    likelihood = fit.log_likelihood()
+    require_fits(fit)
+    likelihood = require_single_fit(fit, "Leaving runs out").log_likelihood()
     tree = xr.DataTree.from_dict(
         {"posterior": fit.tree["posterior"].to_dataset(), "log_likelihood": xr.Dataset({fit.law.outcome.observed: likelihood})}
     )

@@ -18,10 +18,10 @@ from scipy.stats import binom
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted, short_lines
-from bayeslaw.evaluation.prediction import Prediction, read_prediction
+from bayeslaw.evaluation.prediction import RESULT_ENDING, Prediction, read_prediction
 from bayeslaw.evaluation.reach import ABSOLUTE, SCORES, by_reach, independent_runs, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import COVERED
-from bayeslaw.evaluation.settlement import ENDING, read_settled
+from bayeslaw.evaluation.settlement import read_settled
 from bayeslaw.laws.outcome import Outcome
 
 OPEN, PART, SETTLED = "open", "partly settled", "settled"
@@ -197,9 +197,9 @@ def record(folder: str | Path, *, key: str | Path | None = None) -> Record:
             code="no-predictions",
         )
     table, settled, faults, known = list[dict[str, Any]](), list[tuple[Prediction, pd.DataFrame]](), list[str](), dict[str, str]()
-    results = {path.name: path for path in files if path.name.endswith(ENDING)}
+    results = {path.name: path for path in files if path.name.endswith(RESULT_ENDING)}
     for path in [path for path in files if path.name not in results]:
-        result = results.pop(f"{path.stem}{ENDING}", None)
+        result = results.pop(f"{path.stem}{RESULT_ENDING}", None)
         try:
             prediction = read_prediction(path, key)
         except BayeslawError as error:
@@ -216,7 +216,7 @@ def record(folder: str | Path, *, key: str | Path | None = None) -> Record:
             except BayeslawError as error:
                 faults.append(f"{path.name} counts as open: its result can't be used. {error}")
         table.append(_line(prediction, rows))
-    faults += [f"{name} is a result without its prediction {name.removesuffix(ENDING)}.json." for name in results]
+    faults += [f"{name} is a result without its prediction {name.removesuffix(RESULT_ENDING)}.json." for name in results]
     predictions = pd.DataFrame(table, columns=list(COLUMNS)).sort_values(["registered", "file"], ignore_index=True)
     return Record(str(folder), predictions, _calibrations(settled), tuple(faults))
 

@@ -8,7 +8,7 @@ changed (`evaluation.sealed`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -32,12 +32,12 @@ from bayeslaw.evaluation.sealed import Unsealed, read_key, seal, unseal, write_s
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.member_draws import MemberDraws
-from bayeslaw.forecasting.stack import Posterior, Stack
+from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.laws.outcome import KINDS, Outcome
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failures
 from bayeslaw.posterior.effects import Reading
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.fit import Fit, require_fits
 
 KIND, FORMAT = "bayeslaw_prediction", "1.1"
 """The key that predictions have, and their format. The second number counts keys that were added, the first other changes."""
@@ -49,6 +49,7 @@ OF_ROWS = ("row", "settings", "spread", "as", "reach", "extrapolation", "outside
 PROBABILITIES = (0.001, 0.005, *(round(0.01 * i, 2) for i in range(1, 100)), 0.995, 0.999)
 MOST_NUMBERS = 5_000_000  # draws in one file, some 100 MB
 MOST_TEXT = 10_000  # characters of a note
+RESULT_ENDING = ".settled.json"  # how names of results end, beside their predictions
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ def register(
     >>> len(prediction.sha256), prediction.content["reach_by"]
     (64, 'compute')
     """
+    require_fits(fit)
     for name, text in (("who", who), ("why", why)):
         if len(text) > MOST_TEXT:
             raise BayeslawError(f"{name} has {len(text):,} characters, and may have {MOST_TEXT:,}.", code="too-long")
@@ -195,7 +197,7 @@ def register(
         "discrepancy": None if discrepancy is None else str(discrepancy), "checks": checks_label(predicted.forced),
         "failures": [str(check) for check in (*failures(fit.checks), *failures(predicted.checks))], "model": predicted.model_label,
         "match": _matching(fits, predicted.settings),
-        "base": bool(any(_infinite_at_base(f) for f in fits)), "reach_by": by, "probabilities": list(PROBABILITIES),
+        "base": any(_infinite_at_base(f) for f in fits), "reach_by": by, "probabilities": list(PROBABILITIES),
         "noise": _noise(predicted), "rows": _rows(predicted, reach),
     }  # fmt: skip
     return Prediction({key: content[key] for key in TOP})
@@ -229,7 +231,11 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
 
 
 def check_new(path: Path) -> None:
-    """Refuse the name of a file that exists for a prediction."""
+    """Refuse a name for a prediction that is of an existing file, or by which `record` would not find it."""
+    if path.suffix != ".json":
+        raise BayeslawError(f"A prediction is written to a file ending in .json, not {path.name}.", code="wrong-ending")
+    if path.name.endswith(RESULT_ENDING):
+        raise BayeslawError(f"{path.name} would be the name of a result: choose one without .settled.", code="wrong-ending")
     if path.exists():
         raise BayeslawError(
             f"{path} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
@@ -285,17 +291,15 @@ def _checked(name: str, unsealed: Unsealed) -> Prediction:
 
 def _facts(fit: Posterior) -> list[dict[str, Any]]:
     """Return what each fit was made from and its digests."""
-    named: Iterable[tuple[str, Fit, float]] = [(fit.name, fit, 1.0)] if isinstance(fit, Fit) else []
-    if isinstance(fit, Stack):
-        named = [(name, member, fit.weights[name]) for name, member in fit.members.items()]
     return [
         {
-            "name": name, "weight": weight, "law": f.law.name, "noise": f.noise.text, "rows": int(f.observed.response.size),
-            "runs": int(f.observed.runs), "data": str(f.info["data"]), "seed": int(f.info["seed"]),
-            "law_sha256": f.law.sha256, "data_sha256": f.info["data_sha256"], "draws_sha256": f.info["draws_sha256"],
-            "versions": {str(k): str(v) for k, v in f.info["versions"].items()}, "token_length": f.token_length,
+            "name": name, "weight": fit.weights[name] if isinstance(fit, Stack) else 1.0, "law": f.law.name, "noise": f.noise.text,
+            "rows": int(f.observed.response.size), "runs": int(f.observed.runs), "data": str(f.info["data"]),
+            "seed": int(f.info["seed"]), "law_sha256": f.law.sha256, "data_sha256": f.info["data_sha256"],
+            "draws_sha256": f.info["draws_sha256"], "versions": {str(k): str(v) for k, v in f.info["versions"].items()},
+            "token_length": f.token_length,
         }
-        for name, f, weight in named
+        for name, f in fits_of(fit).items()
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import shortened
+from bayeslaw.core.errors import shortened, whole_number
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import listed, short_lines
 from bayeslaw.evaluation.loo import leave_one_run_out, split_run
@@ -100,7 +100,7 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
     Raises
     ------
     FitError
-        If the law has no finite loss at a row for some draw.
+        If it is not the fit of one law, as a stack is not, or the law has no finite loss at a row for some draw.
 
     Examples
     --------
@@ -110,6 +110,7 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
     """
     import arviz_stats as az
 
+    whole_number("seed", seed, 0)
     loo, observed = leave_one_run_out(fit), fit.observed
     size = loo.log_weights.shape[1]
     chosen: Index = np.arange(0, size, max(1, min(size // FEWEST, size * observed.response.size // MOST)))

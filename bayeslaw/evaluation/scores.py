@@ -297,10 +297,7 @@ def scored(
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
     rows = held_rows(members, runs, in_sample)
     held, loss = rows.runs, rows.runs.frame[outcome.name].to_numpy(dtype=np.float64)
-    counts: dict[str, object] = {
-        "rows": len(held), "base_rows_left_out": rows.base, "seen_rows_left_out": 0 if in_sample else rows.seen,
-        "sample": f"in-sample ({rows.seen} of {len(held)} rows)" if in_sample and rows.seen else "held-out",
-    }  # fmt: skip
+    counts = counts_of(len(held), rows.base, rows.seen, in_sample)
     if isinstance(fit, PointFit):
         point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
         return Scored(pd.DataFrame([point]), pd.DataFrame(), rows.repeats)
@@ -310,6 +307,20 @@ def scored(
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
     result = scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)
     return result._replace(repeats=rows.repeats)
+
+
+def counts_of(rows: int, base: int, seen: int, in_sample: bool) -> dict[str, object]:
+    """Return what a table of scores says of its rows.
+
+    Parameters
+    ----------
+    rows, base, seen : int
+        How many are scored, how many base checkpoints are left out, and how many rows the fits had.
+    in_sample : bool
+        Whether these are scored too.
+    """
+    sample = f"in-sample ({seen} of {rows} rows)" if in_sample and seen else "held-out"
+    return {"rows": rows, "base_rows_left_out": base, "seen_rows_left_out": 0 if in_sample else seen, "sample": sample}
 
 
 def scored_draws(

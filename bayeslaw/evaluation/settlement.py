@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,11 @@ from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
-from bayeslaw.evaluation.scores import forecast_cells, scored_draws
+from bayeslaw.evaluation.scores import counts_of, forecast_cells, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.posterior.effects import WORDS
 
 KIND, FORMAT = "bayeslaw_settled", "1.0"
-ENDING = ".settled.json"
 MOST_TOLERANCE = 0.1
 
 
@@ -123,7 +123,7 @@ def settle(
         Score averages over the values of this column; see `Forecast.mean`. Where rows of one average lie inside the runs and others
         outside, their recorded draws are of two posteriors, and the average has another spread than `bayeslaw.score` gives it.
     key : path, optional
-        The key by which the file must be signed.
+        The key by which the file must be signed, where its path is given.
 
     Raises
     ------
@@ -141,9 +141,14 @@ def settle(
     >>> bayeslaw.evaluation.settle(prediction, "new.csv").rows["eti90_lb"].size == len(prediction.rows)
     True
     """
-    if not 0 <= tolerance <= MOST_TOLERANCE:
-        problem = f"The tolerance is a relative difference of 0 to {MOST_TOLERANCE:g}, not {tolerance:g}."
+    if not (isinstance(tolerance, Real) and 0 <= tolerance <= MOST_TOLERANCE):
+        problem = f"The tolerance is a relative difference of 0 to {MOST_TOLERANCE:g}, not {tolerance!r}."
         raise BayeslawError(problem, code="wrong-tolerance")
+    if isinstance(prediction, Prediction) and key is not None:
+        raise BayeslawError(
+            "A key verifies a file: give settle the path of the prediction with it, or read that by read_prediction(path, key).",
+            code="key-without-file",
+        )
     asked = prediction if isinstance(prediction, Prediction) else read_prediction(prediction, key)
     runs = read_runs(runs)
     outcome = asked.outcome
@@ -164,11 +169,8 @@ def settle(
         )
     if not in_sample:
         frame, place = frame[~seen], place[~seen]
-    count, had = len(frame), int(seen.sum())
-    counts = {
-        "rows": count, "base_rows_left_out": base, "seen_rows_left_out": 0 if in_sample else had,
-        "sample": f"in-sample ({had} of {count} rows)" if in_sample and had else "held-out",
-    }  # fmt: skip
+    count = len(frame)
+    counts = counts_of(count, base, int(seen.sum()), in_sample)
     error = frame[outcome.error].to_numpy(dtype=np.float64) if outcome.error in frame else np.zeros(count)
     loss = frame[outcome.name].to_numpy(dtype=np.float64)
     draws, rows = widened(asked, place, loss, error), asked.rows
@@ -187,7 +189,7 @@ def settle(
 
 
 def settled_rows(
-    prediction: Prediction, place: NDArray[np.int64], loss: Array, error: Array, runs: list[str], draws: Array | None = None
+    prediction: Prediction, place: NDArray[np.int64], loss: Array, error: Array, runs: list[str], draws: Array
 ) -> pd.DataFrame:
     """Return the forecasts of measured outcomes beside these, as in `Settled.rows`.
 
@@ -200,10 +202,9 @@ def settled_rows(
         Outcomes and their known errors.
     runs : list of str
         Names of their runs, '' where they have none.
-    draws : array (S, n), optional
+    draws : array (S, n)
         Those of `widened`.
     """
-    draws = widened(prediction, place, loss, error) if draws is None else draws
     rows, outcome = [prediction.rows[i] for i in place], prediction.outcome
     cells: dict[str, Any] = {"row": place + 1, "run": np.array(runs, dtype=object), "reach": prediction.reach[place]}
     cells |= {key: [row[key] for row in rows] for key in ("as", "spread")} | {outcome.name: loss, outcome.error: error}
@@ -248,7 +249,7 @@ def read_settled(prediction: Prediction, path: Path, key: str | Path | None = No
         sound = False
     if not sound:
         raise BayeslawError(f"{path.name} is whole, but holds no outcomes that could be scored.", code="not-a-result")
-    return settled_rows(prediction, place, loss, error, runs)
+    return settled_rows(prediction, place, loss, error, runs, widened(prediction, place, loss, error))
 
 
 def widened(prediction: Prediction, place: NDArray[np.int64], loss: Array, error: Array) -> Array:

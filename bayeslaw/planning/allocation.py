@@ -28,6 +28,15 @@ from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
+WITH_ERROR = (
+    "some compute, or its best N, D or D / N, lies outside the runs, so losses include the law's error (extrapolated), and the "
+    "best N and D are those of the law fitted with it. Compute inside the runs has narrower intervals if asked for by itself"
+)
+HALF = (
+    "half of the draws are of the law with its learnt error, since the best N moves far by errors that losses hardly show "
+    "(--discrepancy none, discrepancy='none' takes the law for exact)"
+)
+
 
 @dataclass(frozen=True)
 class Allocation:
@@ -177,30 +186,20 @@ def allocate(
     lacking = listed([*dict.fromkeys(law.law.name for law, has in zip(laws, powers_of, strict=True) if not has)])
     if lacking:  # the power laws of the others would not be the stack's
         exponents = {k: np.full_like(v, np.nan) for k, v in exponents.items()}
-    methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
-    notes = [note for o in optima for note in o["notes"]]
-    if lacking and any(powers_of):
-        notes.append(f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute")
-    notes += stage_notes([law.law for law in laws], stage, settings or {})
     if not np.isfinite(loss).all():
         raise BayeslawError(
             f"{fit.name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss"
         )
+    notes = [note for o in optima for note in o["notes"]]
+    if lacking and any(powers_of):
+        notes.append(f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute")
+    notes += stage_notes([law.law for law in laws], stage, settings or {})
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for covariate, values in (("N", n), ("D", d)):
         notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
-    if extrapolated:
-        notes.append(
-            "some compute, or its best N, D or D / N, lies outside the runs, so losses include the law's error (extrapolated), and "
-            "the best N and D are those of the law fitted with it. Compute inside the runs has narrower intervals if asked for by "
-            "itself"
-        )
-    elif half:
-        notes.append(
-            "half of the draws are of the law with its learnt error, since the best N moves far by errors that losses hardly show "
-            "(--discrepancy none, discrepancy='none' takes the law for exact)"
-        )
+    notes += [WITH_ERROR] if extrapolated else [HALF] if half else []
+    methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
         flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(pictured),

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.errors import BayeslawError, FitError, nearest, shortened
 from bayeslaw.core.text import number
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
@@ -66,12 +66,21 @@ def check_choice(name: str, value: object, code: str) -> None:
         raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.{nearest(str(value), known)}", code=code)
 
 
-def check_mapping(settings: object) -> None:
-    """Refuse tables where a mapping is asked for, whose values would be crossed."""
-    if not isinstance(settings, Mapping):
-        given = type(settings).__name__
-        problem = f"Settings are a mapping, such as {{'N': 1e9, 'D': '1e9:1e11:3'}}, whose values are crossed, not a {given}."
-        raise BayeslawError(problem, code="not-a-mapping")
+CROSSED = "{'N': 1e9, 'D': '1e9:1e11:3'}, whose values are crossed"
+
+
+def check_mapping(given: object, example: str = CROSSED, what: str = "Settings") -> None:
+    """Refuse tables and lists where a mapping is asked for.
+
+    Parameters
+    ----------
+    given : object
+    example, what : str
+        A mapping, and what is given by it, for the error.
+    """
+    if not isinstance(given, Mapping):
+        shown = "a DataFrame" if isinstance(given, pd.DataFrame) else shortened(repr(given))
+        raise BayeslawError(f"{what} are a mapping, such as {example}, not {shown}.", code="not-a-mapping")
 
 
 def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataFrame, free: tuple[str, ...]) -> LawDraws:

@@ -122,33 +122,24 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
     BayeslawError
         If the base loss is neither stated nor measured, and the law is infinite at D = 0.
     """
-    model = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in domain.settings.items())
-    normal = np.random.default_rng((seed, Stream.PLANNED, 1)).standard_normal(domain.size)
     text = "" if given is None else str(given).strip()
+    normal = np.random.default_rng((seed, Stream.PLANNED, 1)).standard_normal(domain.size)
     if text not in ("", "measured", "law"):
         value, error = _stated(text, domain.unit)
         shown = f"{value:g}" + (f" ± {error:g}" if error else "")
         stated = f"base loss of {domain.name} {shown} {domain.unit}, as stated{_contradiction(domain, value, error)}"
         return BaseLoss(math.log(value) + error / value * normal, "stated", stated)
-    if text != "law":
-        logs, variances = _measured(domain)
-        if logs.size:
-            variance = variances.mean(axis=0)[np.arange(domain.size) % variances.shape[1]]
-            if logs.size > 1:
-                variance = np.maximum(variance, logs.var(ddof=1))
-            errors = np.sqrt(variance / logs.size)
-            mean = float(np.exp(logs.mean()))
-            shown = f"{mean:.4g} ± {mean * float(np.median(errors)):.2g} {domain.unit}, measured at D = 0"
-            shown += f" ({model})" if model else ""
-            return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
-        if text == "measured" or not domain.finite_at_base:
-            why = f", and {domain.posterior.name} is infinite at D = 0" if not domain.finite_at_base else ""
-            this = f"this model ({model})" if model else "this model"
-            raise BayeslawError(
-                f"The base loss of {domain.name} is not known: no row with D = 0 is of {this}{why}. "
-                f"State it, with its standard error if that is known ({EXAMPLE}).{_models_with_base(domain)}",
-                code="unknown-base-loss",
-            )
+    model = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in domain.settings.items())
+    where = f" ({model})" if model else ""
+    if text != "law" and (measured := _of_rows(domain, normal, where)) is not None:
+        return measured
+    if text == "measured" or (text != "law" and not domain.finite_at_base):
+        why = f", and {domain.posterior.name} is infinite at D = 0" if not domain.finite_at_base else ""
+        raise BayeslawError(
+            f"The base loss of {domain.name} is not known: no row with D = 0 is of this model{where}{why}. "
+            f"State it, with its standard error if that is known ({EXAMPLE}).{_models_with_base(domain)}",
+            code="unknown-base-loss",
+        )
     if not domain.finite_at_base:
         raise BayeslawError(
             f"{domain.posterior.name} is infinite at D = 0, so the base loss of {domain.name} can't be the law's: state it "
@@ -156,10 +147,21 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
             code="infinite-base-loss",
         )
     log = domain.at_base(np.arange(domain.size))
-    median = float(np.exp(np.median(log)))
-    shown = f"{median:.4g} {domain.unit}, by {domain.posterior.name} at D = 0, draw by draw"
-    shown += f" ({model})" if model else ""
+    shown = f"{float(np.exp(np.median(log))):.4g} {domain.unit}, by {domain.posterior.name} at D = 0, draw by draw{where}"
     return BaseLoss(log, "law", f"base loss of {domain.name} {shown}{domain.shared}")
+
+
+def _of_rows(domain: DomainLoss, normal: Array, where: str) -> BaseLoss | None:
+    """The base loss by rows with D = 0 of the planned model, with errors from standard normal numbers (S,); None without rows."""
+    logs, variances = _measured(domain)
+    if not logs.size:
+        return None
+    variance = variances.mean(axis=0)[np.arange(domain.size) % variances.shape[1]]
+    if logs.size > 1:
+        variance = np.maximum(variance, logs.var(ddof=1))
+    errors, mean = np.sqrt(variance / logs.size), float(np.exp(logs.mean()))
+    shown = f"{mean:.4g} ± {mean * float(np.median(errors)):.2g} {domain.unit}, measured at D = 0{where}"
+    return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
 
 
 def _stated(text: str, unit: str) -> tuple[float, float]:

@@ -271,22 +271,17 @@ def whole_life(
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
-    searches = tuple(LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist())
+    searches = [LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist()]
     every = sorted({*levels, confidence})
     chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
     erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
     if any(drawn is not None for drawn in errors):
         beyond = [_leaves(fit, search, row, confidence) for search, row in zip(searches, chosen, strict=True)]
-        rows = list(zip(searches, beyond, chosen, strict=True))
-        away = [
-            _erring(replace(search, losses=erring), errors, every, confidence) if far else (search, row)
-            for search, far, row in rows
-        ]
-        searches, chosen = tuple(search for search, _ in away), [row for _, row in away]
+    for i in np.flatnonzero(beyond).tolist():
+        searches[i], chosen[i] = _erring(replace(searches[i], losses=erring), errors, every, confidence)
     best = tuple(row[every.index(confidence)] for row in chosen)
     alone = tuple(None if budgeted else search.training_only(confidence) for search in searches)
-    optima = [search.each_draw() for search in searches]
-    n, d, loss, total = (np.stack([np.asarray(o[k]) for o in optima], axis=1) for k in range(4))
+    n, d, loss, total = (np.stack(of_each, axis=1) for of_each in zip(*(s.each_draw() for s in searches), strict=True))
     failed, label = not fit.passed, checks_label(not fit.passed)
     notes = (*of_stage, *_notes(fit, best, searches, any(beyond), confidence), *_unreached(searches, loss))
     plain = [replace(search, losses=erring) if far and not budgeted else None for search, far in zip(searches, beyond, strict=True)]
@@ -294,8 +289,8 @@ def whole_life(
     sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
     return WholeLife(
         values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
-        _frontier(values, every, chosen).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
-        notes, fit.name, failed, fit.unit, searches, tuple(beyond),
+        _frontier(values, every, chosen, costs).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
+        notes, fit.name, failed, fit.unit, tuple(searches), tuple(beyond),
     )  # fmt: skip
 
 
@@ -415,7 +410,7 @@ def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | N
         wrong = low if low <= 0 or math.log(low) < support[0] else high
         hint = f": did you mean {wrong:g}B?" if 0 < wrong < 1e4 else ""
         raise BayeslawError(
-            f"A size of {wrong:g} parameters lies outside those of the law, {least:.3g} to {most:.3g}{hint}",
+            f"A size of {wrong:g} parameters lies outside those of the law, {least:.3g} to {most:.3g}{hint or '.'}",
             code="size-out-of-range",
         )
     return (math.log(low), math.log(high)), None if listed is None else np.unique(listed)
@@ -456,12 +451,14 @@ def _row(value: float, confidence: float, choice: LifeChoice | None) -> dict[str
     )
 
 
-def _frontier(values: Array, levels: Sequence[float], chosen: Sequence[Sequence[LifeChoice | None]]) -> pd.DataFrame:
+def _frontier(
+    values: Array, levels: Sequence[float], chosen: Sequence[Sequence[LifeChoice | None]], costs: LifeCosts
+) -> pd.DataFrame:
     """One row for each value and confidence."""
     pairs = zip(values.tolist(), chosen, strict=True)
     rows = [_row(value, level, choice) for value, row in pairs for level, choice in zip(levels, row, strict=True)]
     table = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
-    return table.drop(columns=[c for c in ("hours", "cost") if table[c].isna().all()])
+    return table.drop(columns=[c for c in UNITS if c not in costs.rates])
 
 
 def _notes(

@@ -191,14 +191,16 @@ class LifeCosts:
             )
         if known:
             flop, hour = known.get("flop", zero), known.get("hour", zero)
-            hours = rates.get("hours", (zero, zero))
-            both = (flop, known.get("served-flop", flop)), (hour, known.get("served-hour", hour))
+            training, serving = rates.get("hours", (zero, zero))
             if not (flop.any() or hour.any()):
                 raise BayeslawError(
                     f"Training has no price above 0: give one, {EXAMPLE_RATE} (served-flop and served-hour are of serving alone).",
                     code="missing-price",
                 )
-            rates["cost"] = both[0][0] + both[1][0] * hours[0], both[0][1] + both[1][1] * hours[1]
+            rates["cost"] = (
+                flop + hour * training,
+                known.get("served-flop", flop) + known.get("served-hour", hour) * serving,
+            )
         return cls(draws_of("served tokens", served, size, seed, code="unusable-served"), rates, per_token)
 
     @property

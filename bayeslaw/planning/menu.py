@@ -167,10 +167,7 @@ def plan_menu(
             f"Checkpoints can't be compared by {compared!r}; choose one of {', '.join(COMPARED)}.{nearest(compared, COMPARED)}",
             code="unknown-objective",
         )
-    models = [{name: setting(name, value) for name, value in model.items()} for model in models]
-    if len(models) < 2 or any("N" not in m for m in models) or any(m in models[:i] for i, m in enumerate(models)):
-        example = "--sizes 1e9,3e9, in Python [{'N': 1e9}, {'N': 3e9}]"
-        raise BayeslawError(f"A menu has two or more checkpoints that differ, each with its N ({example}).", code="no-menu")
+    models = _models(models)
     bases = list(base_loss) if isinstance(base_loss, list) else [base_loss] * len(models)
     if len(bases) != len(models):
         raise BayeslawError(f"base_loss has {len(bases)} values for {len(models)} checkpoints.", code="values-of-menu")
@@ -196,6 +193,16 @@ def plan_menu(
     best = _least([_value(own, own.best, compared) if own is not None else math.inf for own in plans])
     plug_in = _least([_value(own, own.deterministic, compared) if own is not None else math.inf for own in plans])
     return PlanMenu(tuple(models), tuple(plans), compared, table, best, plug_in)
+
+
+def _models(given: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """The checkpoints of a menu with numbers as settings; fewer than two different ones are refused, and those without N."""
+    sound = all(isinstance(model, Mapping) and "N" in model for model in given)
+    models = [{name: setting(name, value) for name, value in model.items()} for model in given] if sound else []
+    if len(models) < 2 or any(model in models[:i] for i, model in enumerate(models)):
+        example = "--sizes 1e9,3e9, in Python [{'N': 1e9}, {'N': 3e9}]"
+        raise BayeslawError(f"A menu has two or more checkpoints that differ, each with its N ({example}).", code="no-menu")
+    return models
 
 
 def _row(own: Plan | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import Posterior, fits_of, paired, require_losses, with_error
-from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
+from bayeslaw.planning.arguments import at_settings, check_choice, check_mapping, check_paired, check_passed, setting
 from bayeslaw.planning.mix_search import ATTAINABLE, RECOMMENDED, TODAY, Domain, Search
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import require_fits
@@ -209,6 +209,11 @@ def mix(
     """
     _check_choices(on, discrepancy, tail, confidence)
     whole_number("seed", seed, 0)
+    for what, given, example in (
+        ("Settings", at, "{'N': 1e9}"), ("Limits", limits, "{'code': 1.2}"), ("Bounds", bounds, "{'web': (0.1, 0.5)}"),
+        ("Today's shares", today, "{'web': 0.4, 'code': 0.6}"), ("Weights", weights, "{'web': 2, 'code': 1}"),
+    ):  # fmt: skip
+        check_mapping({} if given is None else given, example, what)
     named = _by_domain(fits)
     require_losses([fit for fit, _ in named.values()], "a mixture", positive=True)
     for fit in {id(fit): fit for fit, _ in named.values()}.values():
@@ -331,8 +336,6 @@ def _shares_of(posteriors: Sequence[Posterior]) -> tuple[str, ...]:
 
 
 def _weights(weights: Mapping[str, float] | None, named: Mapping[str, Any]) -> dict[str, float]:
-    if not isinstance(weights, Mapping | None):
-        raise BayeslawError(f"Weights are a mapping of domains to numbers, not {weights!r}.", code="not-a-mapping")
     given = dict.fromkeys(named, 1.0) if weights is None else {k: setting(f"weight of {k}", v) for k, v in weights.items()}
     for name, value in given.items():
         if name not in named:
@@ -408,7 +411,8 @@ def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> 
     runs = read_runs(among)
     if missing := [s for s in shares if s not in runs.frame]:
         raise BayeslawError(f"{runs.name} has no column {missing[0]}; a mixture has {', '.join(shares)}.", code="missing-column")
-    mixtures = _checked(runs.frame[list(shares)].to_numpy(dtype=np.float64), runs.name)
+    numbers = runs.frame[list(shares)].apply(pd.to_numeric, errors="coerce")  # others are refused as shares that are nan
+    mixtures = _checked(numbers.to_numpy(dtype=np.float64), runs.name)
     _, first = np.unique(mixtures.round(9), axis=0, return_index=True)
     if first.size > MOST_MIXTURES:
         message = f"{runs.name} has {first.size:,} mixtures; at most {MOST_MIXTURES:,} are compared."

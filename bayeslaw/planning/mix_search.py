@@ -157,14 +157,12 @@ class Search:
         total, holds = np.hstack([t for t, _ in blocks]), np.hstack([h for _, h in blocks])
         chance = holds.mean(axis=0)
         feasible = chance >= self.confidence if self.limits else np.ones(len(points), dtype=bool)
-        rivals = np.where(feasible[None], total, np.inf) if feasible.any() else total
-        first = rivals.argmin(axis=1)
+        best = np.bincount(np.where(feasible, total, np.inf).argmin(axis=1), minlength=len(points)) / len(total)
         middle, low, high = quantiles(total, 0.9, axis=0)
         table = pd.DataFrame({"mixture": list(mixtures), **{s: points[:, i] for i, s in enumerate(self.shares)}})
         table = table.assign(
             loss_mean=total.mean(axis=0), loss_median=middle, loss_eti90_lb=low, loss_eti90_ub=high,
-            best_prob=np.bincount(first, minlength=len(points)) / len(total) if feasible.any() else np.nan, regret=np.nan,
-            limits_prob=chance, feasible=feasible,
+            best_prob=best if feasible.any() else np.nan, regret=np.nan, limits_prob=chance, feasible=feasible,
         )  # fmt: skip
         return table, pd.DataFrame(total, columns=list(mixtures))
 

@@ -52,9 +52,9 @@ def with_next_run(
     shifted = []
     for number, loss in enumerate(losses):
         place, shared = order.index(id(loss.posterior)), dict[str, None]()
-        selections = () if isinstance(loss.posterior, PointFit) else loss.posterior.selections
-        shifts, erring = [np.zeros((2, 0 if selections else loss.size))], False
-        for i, ((fit, chosen), member) in enumerate(zip(selections, loss.member_draws, strict=False)):
+        assert not isinstance(loss.posterior, PointFit)  # which plans refuse
+        shifts, erring, selections = list[Array](), False, loss.posterior.selections
+        for i, ((fit, chosen), member) in enumerate(zip(selections, loss.member_draws, strict=True)):
             # A fit of a stack may be selected in several parts, whose draws have noise of their own.
             own, shift = (int(fit.info["seed"]), seed, Stream.PLANNED, place + i * len(order)), np.zeros((2, member.size))
             if run:

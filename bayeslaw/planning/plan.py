@@ -47,6 +47,7 @@ from bayeslaw.planning.problem import (
     box_of,
     by_name,
     check_confidence,
+    check_domains,
     check_objective,
     check_settings,
     checked_posteriors,
@@ -177,6 +178,7 @@ def plan(
     whole_number("seed", seed, 0)
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
+    check_domains(bool(fits), target is not None, base_loss, source_levels, target_levels)
     model = check_settings(settings, posteriors)
     price = Prices.of(prices or {}, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
@@ -471,7 +473,11 @@ class _Solver:
         else:
             plug_in = _by_point_fits(problem, *points)
             search, objective = plug_in.search, plug_in.objective
-        return self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
+        point = self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
+        if point is None:
+            return None
+        satisfied = problem.search.satisfied(self.draws, math.log(point.tokens), point.replay).all(axis=0)
+        return replace(point, searched=float(satisfied.mean()))  # by all draws, where the search knew one
 
 
 def halves(size: int) -> tuple[Index, Index]:
@@ -486,7 +492,7 @@ def enough(confidence: float, size: int) -> int:
     return math.ceil(confidence * size - 1e-9)
 
 
-def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index | None = None) -> tuple[float, float]:
+def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index) -> tuple[float, float]:
     """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws.
 
     Draws of a stack come from its fits (`of_fit`, codes) in fixed numbers, so that what these differ by is no such error.
@@ -494,9 +500,8 @@ def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index | None = None) 
     share = float(satisfied.mean())
     smooth = (satisfied.sum() + 1) / (satisfied.size + 2)
     error = math.sqrt(smooth * (1 - smooth) / satisfied.size)
-    code = np.zeros(satisfied.size, dtype=np.int64) if of_fit is None else of_fit
-    own = np.bincount(code, satisfied) / np.maximum(np.bincount(code), 1)
-    blocks = [block.mean() for block in np.array_split(satisfied - own[code], max(2, satisfied.size // BLOCK))]
+    own = np.bincount(of_fit, satisfied) / np.maximum(np.bincount(of_fit), 1)
+    blocks = [block.mean() for block in np.array_split(satisfied - own[of_fit], max(2, satisfied.size // BLOCK))]
     return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
 
 

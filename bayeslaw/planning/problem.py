@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import compact
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_once, read_range, setting
+from bayeslaw.planning.arguments import Range, as_number, check_mapping, check_passed, positive, read_once, read_range, setting
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.life_costs import RATES, UNITS, Amount, LifeCosts, price_of
@@ -267,9 +268,8 @@ class Prices:
     @property
     def given(self) -> bool:
         """Whether anything has a price."""
-        return "cost" in self.life.rates and bool(
-            any(values.any() for values in (*self.life.rates["cost"], self.new, self.replayed))
-        )
+        rates = self.life.rates
+        return "cost" in rates and any(values.any() for values in (*rates["cost"], self.new, self.replayed))
 
     @property
     def needs_size(self) -> bool:
@@ -421,8 +421,25 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
     return paired(read_once(posteriors))
 
 
+def check_domains(source: bool, target: bool, base_loss: Any, source_levels: Any, target_levels: Any) -> None:
+    """Refuse what is said of a domain whose fit is missing, so that it would count for nothing.
+
+    Parameters
+    ----------
+    source, target : bool
+        Whether there are source fits and a target fit.
+    base_loss, source_levels, target_levels
+        As in `plan`.
+    """
+    given = (("base_loss", base_loss, "source", source), ("source_levels", source_levels, "source", source))
+    for name, value, role, there in (*given, ("target_levels", target_levels, "target", target)):
+        if value not in (None, "", {}) and not there:
+            raise BayeslawError(f"{name} is about the {role} domain: give its fit (--{role}, {role}=).", code="missing-fit")
+
+
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
     """Settings of the plan as numbers; those that are unknown, or chosen by the plan itself, are refused."""
+    check_mapping(settings, "{'N': 1e9}")
     known = {name for p in posteriors for fit, _ in p.selections for name in (*fit.law.measured, *fit.law.levels)}
     model = dict[str, float]()
     for name, value in settings.items():
@@ -607,8 +624,8 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
 
 def check_confidence(confidence: float, draws: int) -> None:
     """Refuse a confidence outside (0, 1) or beyond what so many searched draws resolve."""
-    if isinstance(confidence, str):
-        raise BayeslawError(f"A confidence is a number such as 0.9, not the text {confidence!r}.", code="not-a-number")
+    if not isinstance(confidence, Real):
+        raise BayeslawError(f"A confidence is a number such as 0.9, not {confidence!r}.", code="not-a-number")
     if not 0 < confidence < 1:
         hint = f": write {confidence / 100:g} for {confidence:g}%" if 1 < confidence < 100 else ""
         raise BayeslawError(f"A confidence must lie between 0 and 1, not at {confidence:g}{hint}.", code="no-probability")

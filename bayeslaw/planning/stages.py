@@ -11,7 +11,7 @@ from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.arguments import at_settings, setting
+from bayeslaw.planning.arguments import at_settings, check_mapping, setting
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
@@ -31,6 +31,7 @@ def stages(
     settings, stage
         As in `allocate`; settings may also be values of columns by which parameters are pooled or noise differs.
     """
+    check_mapping(settings, "{'ptpp': 279}")
     free, laws = ("N", "D"), []
     noise_by = {fit.observed.group_column for fit, _ in selections if fit.observed.group_names}
     for fit, chosen in selections:

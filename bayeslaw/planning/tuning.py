@@ -30,6 +30,7 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.planning.arguments import check_mapping, check_passed, outside_note
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
@@ -109,7 +110,7 @@ class Tuning:
         `lr_times_best_median` and its interval say how many times the best value a row's value is, for each tuned covariate.
         """
         runs = self._runs()
-        kept = [c for c in ("run", *self.settings.columns, *self.best, "loss") if c in runs.frame]
+        kept = [c for c in ("run", *self.settings.columns, *self.best, self.outcome.name) if c in runs.frame]
         table = runs.frame[kept].reset_index(drop=True)
         table = table.assign(**columns(self.excess, ci_prob, "undertuned"))
         for name, best in self.best.items():
@@ -124,24 +125,29 @@ class Tuning:
         DataFrame
             All columns of the runs. `loss` is the measured loss times the mean of 1/(1 + x), x the share by which its row is
             undertuned; `loss_se` has the standard deviation of that product and, where it was known, the error of the measured
-            loss; `loss_as_run` is the measured loss. Errors of the corrections are shared by rows, since they come from the same
-            parameters of the law; `loss_se` takes them for independent. A point fit knows no errors and adds none.
+            loss; `loss_as_run` is the measured loss. The columns of another outcome have its name. Errors of the corrections are
+            shared by rows, since they come from the same parameters of the law; `loss_se` takes them for independent. A point fit
+            knows no errors and adds none.
 
         Raises
         ------
         BayeslawError
             If no runs were given ('no-runs'), or their losses were corrected before ('corrected-twice').
         """
-        runs, ratio = self._runs(), 1 / (1 + self.excess)
-        frame = runs.frame.reset_index(drop=True)
-        if "loss_as_run" in frame:
-            message = f"The losses of {runs.name} were corrected before: it has the measured ones in loss_as_run."
+        runs, ratio, outcome = self._runs(), 1 / (1 + self.excess), self.outcome
+        frame, as_run = runs.frame.reset_index(drop=True), f"{outcome.name}_as_run"
+        if as_run in frame:
+            message = f"The {outcome.plural} of {runs.name} were corrected before: it has the measured ones in {as_run}."
             raise BayeslawError(f"{message} Correct the table of the runs as they were.", code="corrected-twice")
-        measured, mean = frame["loss"].to_numpy(dtype=np.float64), ratio.mean(axis=0)
-        known = frame["loss_se"].fillna(0.0).to_numpy(dtype=np.float64) if "loss_se" in frame else np.zeros(len(frame))
+        measured, mean = frame[outcome.name].to_numpy(dtype=np.float64), ratio.mean(axis=0)
+        known = frame[outcome.error].fillna(0.0).to_numpy(dtype=np.float64) if outcome.error in frame else np.zeros(len(frame))
         se = np.hypot(measured * ratio.std(axis=0), known * mean)
-        errors = {"loss_se": se} if se.any() else {}
-        return frame.assign(loss=measured * mean, loss_as_run=measured, **errors)
+        return frame.assign(**{outcome.name: measured * mean, as_run: measured}, **({outcome.error: se} if se.any() else {}))
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the law predicts; the columns of tables with measured outcomes have its name, `loss` for losses."""
+        return self.laws[0].law.outcome
 
     def _runs(self) -> Runs:
         if self.runs is None:
@@ -204,7 +210,8 @@ def tuning(
     excess = _joined(draws, above)
     optimum = {n: _joined(draws, [best[n] for best, _ in at]) for n in tuned}
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
-    ranges = {c: (min(o[c].min() for o in observed), max(o[c].max() for o in observed)) for c in axes if c in observed[0]}
+    seen = {c: [o[c] for o in observed if c in o] for c in axes}
+    ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -250,7 +257,8 @@ def _table(posterior: Posterior | PointFit, settings: Mapping[str, Any], tuned: 
 
 def _checked(runs: Runs, law: Law, purpose: Purpose = "fit") -> pd.DataFrame:
     """The table of runs, or of settings, with the faults that it has for a law raised."""
-    if faults := check(runs, law, purpose=purpose):
+    # Runs at one rate or batch can be compared with the optimum, though no law be fitted to them.
+    if faults := [fault for fault in check(runs, law, purpose=purpose) if fault.code != "too-few-values"]:
         raise TableError(faults, runs.name)
     return runs.frame
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -267,6 +268,8 @@ class Versus:
         -------
         dict of name to Anchors
         """
+        if not -len(self.settings) <= row < len(self.settings):
+            raise BayeslawError(f"There is no row {row}: the table has {counted(len(self.settings), 'row')}.", code="no-such-row")
         at, losses = self.settings.iloc[row], list[Array]()
         for side, (name, fit, known) in enumerate(zip("AB", self.posteriors, (r.settings for r in self.recipes), strict=True)):
             others = {c: float(at[c]) for c in fit.measured if c in at and c not in ("N", "D", *known)}
@@ -346,7 +349,7 @@ def versus(
     (2, 0)
     """
     whole_number("seed", seed, 0)
-    if not 0 <= shared_error <= 1:
+    if not (isinstance(shared_error, Real) and 0 <= shared_error <= 1):
         raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     check_choice("on", on, "unknown-spread")
@@ -364,26 +367,25 @@ def versus(
     own = _own_settings(first, second, b is None, levels, settings or {}, settings_a or {}, settings_b or {})
     names = _names(names, levels, first, second)
     frame = None if at is None else _rows(at, first, own[0])
-    flops = (
-        read_values(0.0 if compute is None else compute)
-        if frame is None
-        else FLOPS * (frame["N"] * frame["D"]).to_numpy(dtype=np.float64)
-    )
-    groups = [(np.arange(flops.size), {})] if frame is None else _groups(frame)
+    if frame is None:
+        flops = read_values(0.0 if compute is None else compute)
+        groups = [_Group(np.arange(flops.size), {}, ratio)]
+    else:
+        flops, groups = FLOPS * (frame["N"] * frame["D"]).to_numpy(dtype=np.float64), _groups(frame)
     if flops.size > MOST:
         raise BayeslawError(f"These are {flops.size:,} settings; give at most {MOST:,}.", code="too-many-settings")
     pairs = dict[str, tuple[Recipe, Recipe]]()
-    for _, extra in groups:
-        if repr(extra) not in pairs:
-            pairs[repr(extra)] = _recipes(names, (first, second), own, extra, shared_error, discrepancy == "learned", seed)
+    for group in groups:
+        if group.key not in pairs:
+            learned = discrepancy == "learned"
+            pairs[group.key] = _recipes(names, (first, second), own, group.settings, shared_error, learned, seed)
     size = next(iter(pairs.values()))[0].size
     losses, times = np.empty((2, size, flops.size)), np.empty((2, size, flops.size))
     followed = list[Followed]()
-    for chosen, extra in groups:
-        recipes = pairs[repr(extra)]
-        own_ratio = ratio if frame is None else float((frame["D"] / frame["N"]).iloc[chosen[0]])
-        paths, losses[:, :, chosen], times[:, :, chosen] = _compared(recipes, flops[chosen], own_ratio)
-        followed.append((paths, flops[chosen]))
+    for group in groups:
+        recipes, here = pairs[group.key], group.rows
+        paths, losses[:, :, here], times[:, :, here] = _compared(recipes, flops[here], group.tokens_per_parameter)
+        followed.append((paths, flops[here]))
     noisy = losses * np.exp([r.noise(flops.size, seed, side) for side, r in enumerate(recipes)]) if on == "run" else losses
     table = pd.DataFrame({"compute": flops})
     if frame is None:
@@ -527,13 +529,26 @@ def _rows(at: pd.DataFrame | Runs | str | Path | Mapping[str, Any], fit: Posteri
     return values.astype(np.float64)
 
 
-def _groups(frame: pd.DataFrame) -> list[tuple[NDArray[np.int64], dict[str, Any]]]:
-    """Return rows with the same tokens per parameter and other covariates, and these."""
+class _Group(NamedTuple):
+    """Rows whose recipes follow one path: other covariates than N and D, and the tokens per parameter; None for the best."""
+
+    rows: NDArray[np.int64]
+    settings: dict[str, float]
+    tokens_per_parameter: float | None
+
+    @property
+    def key(self) -> str:
+        """The same for groups of the same settings."""
+        return repr(self.settings)
+
+
+def _groups(frame: pd.DataFrame) -> list[_Group]:
+    """Return the groups of rows with the same tokens per parameter and other covariates."""
     others = [str(c) for c in frame if c not in ("N", "D")]
-    ratio = (frame["D"] / frame["N"]).map("{:.12g}".format).to_numpy()
-    keys = frame[others].assign(_=ratio).reset_index(drop=True)
+    ratio = (frame["D"] / frame["N"]).to_numpy()
+    keys = frame[others].assign(_=[f"{value:.12g}" for value in ratio]).reset_index(drop=True)
     groups = keys.groupby([*others, "_"], sort=False).indices.values()
-    return [(np.asarray(rows), {c: float(frame[c].iloc[rows[0]]) for c in others}) for rows in groups]
+    return [_Group(np.asarray(rows), {c: float(frame[c].iloc[rows[0]]) for c in others}, float(ratio[rows[0]])) for rows in groups]
 
 
 def _recipes(

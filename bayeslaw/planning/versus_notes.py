@@ -79,6 +79,8 @@ def _of_fits(first: Posterior, second: Posterior, shared: float, erring: bool) -
             notes.append("both fits have the same rows, whose noise they share; it is counted as if they had rows of their own")
     elif not erring:
         notes.append("both recipes are of one fit: their draws are joint, so that what they share cancels")
+    if shared and not erring:
+        notes.append(f"no law here has an error beyond its runs, so that the shared error of {shared:g} counts for nothing")
     if erring:
         part = "independent, which makes the widest intervals" if not shared else f"correlated by {shared:g}"
         notes.append(f"what the two laws err beyond their runs is {part} (shared error)")

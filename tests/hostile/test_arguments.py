@@ -17,6 +17,7 @@ from tests.fixed import typical_fit
 RUNS = oracles.table(bayeslaw.load_law("chinchilla"))
 AT = pd.DataFrame({"N": [1e9], "D": [2e10]})
 api: Any = bayeslaw  # types are checked elsewhere
+RECIPE = bayeslaw.dynamics.Recipe("constant:steps=2000,peak=2e-4", "constant:steps=1000,peak=2e-4")
 FITS: dict[str, Callable[[Any], object]] = {
     "forecast": lambda fit: api.forecast(fit, AT),
     "score": lambda fit: api.score(fit, AT),
@@ -30,6 +31,15 @@ FITS: dict[str, Callable[[Any], object]] = {
     "update": lambda fit: api.update(fit, AT),
     "report": lambda fit: api.report(fit),
     "explore": lambda fit: api.explore({"label": fit}),
+    "register": lambda fit: api.evaluation.register(fit, AT),
+    "leave_one_run_out": lambda fit: api.evaluation.leave_one_run_out(fit),
+    "predictive_check": lambda fit: api.evaluation.predictive_check(fit),
+    "compare_with_predictions": lambda fit: api.design.compare_with_predictions(fit, api.read_runs(AT)),
+    "watch": lambda fit: api.dynamics.watch(fit, None, "run", None),
+    "Follower": lambda fit: api.dynamics.Follower(fit, "run", None),
+    "combination_draws": lambda fit: api.dynamics.combination_draws(fit, fit, fit, AT),
+    "balance": lambda fit: api.dynamics.balance(fit, fit, RECIPE, {"peak": (1e-4, 1e-3)}, weight=0.5),
+    "turning_point": lambda fit: api.dynamics.turning_point(fit, RECIPE),
 }
 
 
@@ -39,6 +49,23 @@ def test_the_path_of_a_fit_is_no_fit(function: str) -> None:
         FITS[function]("fit.nc")
     with fails("not-a-fit", "not 3"):
         FITS[function](3)
+
+
+SINGLE: dict[str, Callable[[Any], object]] = {
+    "leave_one_run_out": lambda fit: api.evaluation.leave_one_run_out(fit),
+    "predictive_check": lambda fit: api.evaluation.predictive_check(fit),
+    "nested": lambda fit: api.design.nested(fit, AT, AT),
+    "watch": lambda fit: api.dynamics.watch(fit, None, "run", None),
+    "Follower": lambda fit: api.dynamics.Follower(fit, "run", None),
+    "combination_draws": lambda fit: api.dynamics.combination_draws(fit, fit, fit, AT),
+}
+
+
+@pytest.mark.parametrize("function", SINGLE)
+def test_a_stack_is_not_the_fit_of_one_law(function: str) -> None:
+    fit = typical_fit("chinchilla", size=400)
+    with fails("not-a-single-fit", "not a stack"):
+        SINGLE[function](api.Stack({"a": fit, "b": fit}, {"a": 0.5, "b": 0.5}))
 
 
 def test_a_grid_is_of_a_fit_or_of_a_law_by_its_name() -> None:

@@ -57,6 +57,21 @@ def test_a_training_is_stopped_only_if_asked() -> None:
         RunForecasts(fit, WHOLE, stop_hopeless=0.01)
 
 
+@pytest.mark.parametrize(
+    ("given", "code", "named"),
+    [
+        ({"ci_prob": 90}, "not-a-probability", "write 0.9"),
+        ({"stop_reached": 99}, "not-a-probability", "stop_reached"),
+        ({"stop_hopeless": -0.1}, "not-a-probability", "stop_hopeless"),
+        ({"target": -1.0}, "bad-target", "-1"),
+        ({"seed": -1}, "not-a-whole-number", "seed"),
+    ],
+)
+def test_arguments_are_refused_before_the_training(given: dict[str, Any], code: str, named: str) -> None:
+    with fails(code, named):
+        RunForecasts(without()[0], WHOLE, **{"target": 3.8, **given})
+
+
 def test_a_training_goes_on_without_a_forecast() -> None:
     forecasts = RunForecasts(without()[0], WHOLE)
     with pytest.warns(RuntimeWarning, match="No forecast"):

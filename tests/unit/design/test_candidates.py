@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import FitError
+from bayeslaw.data.table import read_runs
 from bayeslaw.design.anchors import anchors
 from bayeslaw.design.candidates import read_candidates
 from bayeslaw.forecasting.stack import Stack
@@ -29,11 +30,13 @@ def fit() -> Fit:
 # A change of a sound table, options, the code of the refusal and values that its message names
 FAULTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], str, tuple[object, ...]]] = {
     "no-budget": (lambda t: t, {"budget": 0.0}, "bad-budget", (0.0,)),
+    "budget-none": (lambda t: t, {"budget": None}, "bad-budget", (None,)),
     "budget-nan": (lambda t: t, {"budget": float("nan")}, "bad-budget", ("nan",)),
     "budget-too-small": (lambda t: t, {"budget": 0.1}, "budget-too-small", (0.1,)),
     "cost-zero": (lambda t: t.assign(cost=t["cost"].where(t["run"] != "c1", 0)), {}, "bad-cost", ("cost 0", "row 4")),
     "cost-negative": (lambda t: t.assign(cost=-t["cost"]), {}, "bad-cost", ()),
     "cost-missing": (lambda t: t.assign(cost=t["cost"].where(t["run"] != "c1")), {}, "bad-cost", ("cost nan",)),
+    "no-checkpoint-cost-column": (lambda t: t, {"checkpoint_cost": "price"}, "missing-column", ("'price'",)),
     "no-cost-column": (lambda t: t.drop(columns="cost"), {}, "missing-column", ("'cost'",)),
     "cost-words": (lambda t: t.assign(cost="cheap"), {}, "not-numbers", ("'cost'",)),
     "two-prices": (lambda t: t.assign(cost=t["cost"].where(t.index != 1, 99)), {}, "two-prices", (99,)),
@@ -134,8 +137,8 @@ def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
     assert one.market.prices([2]).tolist()[:2] == [run, run]
     assert one.picks["checkpoint_cost"].sum() == long
     assert one.picks["spent"].iloc[-1] == one.market.bill(one.bought)
-    with fails("two-trunks", "row 3"):
-        anchors(tokens, runs.assign(trunk=["a", "b", "c"]), AT, budget=1e22)
+    with fails("two-trunks", "pool.csv", "row 3"):
+        anchors(tokens, replace(read_runs(runs.assign(trunk=["a", "b", "c"])), name="pool.csv"), AT, budget=1e22)
 
 
 @pytest.mark.slow
@@ -164,8 +167,11 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     assert staged.candidates.price.tolist() == choice.candidates.price.tolist()
     with fails("stages-and-prices", "'flops'"):
         anchors(tokens, RUNS.assign(flops=1), AT, budget=1e22, stages="1:1")
-    logged = anchors(tokens, RUNS.assign(flops=[1, 2, 3, 4, 5]), AT, budget=1e22, checkpoint_cost="0")
-    assert logged.candidates.cost.tolist() == [2, 4, 5]
+    logged = anchors(tokens, RUNS.assign(flops=[1, 2, 3, np.nan, 5]), AT, budget=1e22, checkpoint_cost="0")
+    assert logged.candidates.cost.tolist() == [2, 3, 5]
+    for wrong in (np.inf, np.nan):
+        with fails("bad-cost", f"cost {wrong}", "row 5"):
+            anchors(tokens, RUNS.assign(flops=[1, 2, 3, 4, wrong]), AT, budget=1e22, checkpoint_cost="0")
 
 
 @pytest.mark.slow
@@ -173,6 +179,7 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     ("change", "code", "named"),
     [
         (lambda t: t.assign(D_end=2e9), "ends-too-early", ("'b'", "2e+09", "3e+09")),
+        (lambda t: t.assign(D_end="later"), "not-numbers", ("'D_end'",)),
         (lambda t: t.assign(run="a"), "two-settings", ("'a'", "1e+09", "1e+08", "row 1")),
         (lambda t: t.assign(ptpp=[20, 100, 100, 100, 100]), "two-settings", ("'a'", "ptpp 100")),
         (lambda t: t.assign(N=-1.0), "faulty-table", ("N -1",)),
@@ -214,6 +221,10 @@ def test_few_draws_and_faulty_targets_are_refused(fit: Fit) -> None:
         anchors(few, pool(4), TARGETS, force=True, **options)
     with fails("unpaired-draws", 2000, 100):
         anchors(fit, pool(4), {"margin": np.zeros(100)}, **options)
+    with fails("unpaired-draws", "'other'", 2000, 100):
+        anchors(fit, pool(4), {"margin": fit.draws["a"], "other": np.zeros(100)}, **options)
+    with fails("not-numbers", "'margin'", "'1e-3 at most'"):
+        anchors(fit, pool(4), {"margin": "1e-3 at most"}, **options)
     with fails("unpaired-draws", 2000, 200):
         anchors([fit, few], pool(4), TARGETS, force=True, **options)
     pair = [Stack({"one": fit, "two": fit}, {"one": 0.5, "two": 0.5}) for _ in range(2)]

@@ -48,6 +48,7 @@ def test_losses_are_matched_by_run_and_step() -> None:
     assert combine(some, "forum", "web", "code").conversions == ("4 losses have no partner at their step and are left out",)
     numbered = three().assign(domain=three()["domain"].map({"web": 1, "code": 2, "forum": 3}))
     assert len(combine(numbered, "3", "1", "2")) == 10
+    assert {*combine(numbered.assign(unit="bits/byte"), "3", "1", "2").frame["unit"]} == {"bits/byte"}
     unknown = three().reset_index(drop=True)
     unknown.loc[unknown.index[unknown["domain"] == "web"][0], "loss"] = np.nan
     assert combine(unknown, "forum", "web", "code").frame["L_source"].notna().all()
@@ -108,6 +109,8 @@ def test_the_third_loss_is_the_combination_draw_by_draw() -> None:
         ({"runs": three().drop(columns="domain")}, "missing-columns", "domain"),
         ({"runs": pd.concat([three(), three().query("domain == 'web'")], ignore_index=True)}, "duplicate-loss", "step = 100"),
         ({"runs": three().drop(columns=["run", "step"])}, "missing-columns", "run"),
+        ({"runs": three().drop(columns="loss")}, "missing-columns", "loss"),
+        ({"runs": three().assign(loss="low")}, "missing-columns", "loss"),
         ({"runs": three().assign(run=lambda d: d["domain"])}, "no-shared-steps", "forum, web, code"),
     ],
 )

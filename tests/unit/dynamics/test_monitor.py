@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -98,6 +98,7 @@ def test_the_probability_of_the_target_and_the_gain() -> None:
     np.testing.assert_allclose(np.median(watch.gain), law_at(2000) * np.exp(OFF) - end, atol=0.003)
     assert {"step", "run_median", "run_eti80_lb", "gain_eti80_ub", "reached", "extrapolation"} <= set(watch.table(0.8))
     text = watch.summary()
+    assert repr(watch).startswith("<Watch of now, step 2,000 of 4,000: loss at the end ")
     for words in ("now, step 2,000 of 4,000", "90% equal-tailed", "still to gain", "reached by step 4,000"):
         assert words in text
     assert "FAILED" not in text
@@ -206,6 +207,12 @@ def test_runs_and_schedules_that_can_not_be_watched_are_refused() -> None:
         watch(fit, curves, "done", WHOLE)
     with fails("bad-target", -1, "nats/token"):
         watch(fit, curves, "now", WHOLE, target=-1.0)
+    with fails("bad-target", "'3.5'"):
+        watch(fit, curves, "now", WHOLE, target=cast("float", "3.5"))
+    with fails("bad-target", -1):  # before a log is waited for
+        Follower(fit, "now", WHOLE, target=-1.0)
+    with fails("not-a-schedule", "constant:steps=4000", "parse_schedule"):
+        watch(fit, curves, "now", cast("Schedule", "constant:steps=4000,peak=2e-4"))
     with fails("no-target"):
         _ = watched().reached
     with fails("unknown-domain", "'web'"):

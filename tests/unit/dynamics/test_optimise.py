@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,14 @@ def test_losses_are_the_formula() -> None:
     np.testing.assert_allclose(losses(fit, row)[0], whole, rtol=1e-12)
 
 
+def test_a_logged_pretraining_is_read_anew_when_its_file_has_changed(tmp_path: Path) -> None:
+    log, areas = tmp_path / "pre.csv", []
+    for rates in ([1e-4, 1e-4], [2e-4, 2.0e-4]):
+        log.write_text("step,lr\n1,{}\n1000,{}\n".format(*rates))
+        areas.append(Recipe(f"logged:{log}", "constant:steps=10,peak=1e-4").rows()["S1_pt"].item())
+    assert areas == pytest.approx([0.1, 0.2])
+
+
 @pytest.fixture(scope="module")
 def balances() -> list[Balance]:
     """The best peaks for two weights of the source."""
@@ -76,6 +85,7 @@ def test_the_regret_of_several_choices_is_that_of_brute_force() -> None:
 
 def test_the_best_recipe_has_less_regret_than_the_plug_in_recipe(balances: list[Balance]) -> None:
     assert 0 <= balances[0].regret <= balances[0].plug_in_regret + 1e-5
+    assert repr(balances[0]).startswith("<Balance: best recipe by the mean of ")
 
 
 def test_more_weight_on_the_source_lowers_the_peak(balances: list[Balance]) -> None:
@@ -102,6 +112,10 @@ def test_the_summary_has_choices_and_changes_from_the_checkpoint_of_the_given_re
     ("change", "code", "value"),
     [
         ({"ranges": {}}, "no-ranges", "peak, steps, potential, r"),
+        ({"ranges": {"peak": 1e-4}}, "bad-range", "0.0001"),
+        ({"ranges": {"peak": "1e-4:1e-3"}}, "bad-range", "'1e-4:1e-3'"),
+        ({"weight": "half"}, "bad-weight", "'half'"),
+        ({"tail": "5%"}, "bad-tail", "'5%'"),
         ({"ranges": {"peaks": (1e-4, 1e-3)}}, "unknown-choice", "'peak'"),
         ({"ranges": {"peak": (1e-3, 1e-4)}}, "bad-range", "peak=0.001:0.0001"),
         ({"ranges": {"r": (0.0, 1.0)}}, "no-replay", "cpt-dynamics-replay"),

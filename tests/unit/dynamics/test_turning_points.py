@@ -111,6 +111,7 @@ def test_tables_have_intervals_and_marks_of_forced_checks(turning: TurningPoint)
     columns = {"steps", "outside", "latent_median", "latent_eti90_lb", "latent_eti90_ub", "regained", "checks"}
     assert set(turning.curve()) == columns
     assert "critical point of the pre-training (median)" in turning.text
+    assert repr(turning).startswith("<TurningPoint: the source loss rises above its base ")
     forced = turning_point(dynamics_fit(SHIFT, size=1200, passed=False), DONE, longest=4000, force=True)
     assert forced.text.splitlines()[0].endswith(" — CHECKS FAILED (forced)")
     assert "FAILED" not in turning.text
@@ -121,8 +122,10 @@ def test_tables_have_intervals_and_marks_of_forced_checks(turning: TurningPoint)
 def test_recipes_without_a_turning_point_are_refused(fit: Fit) -> None:
     with fails("no-target", 0.5):
         turning_point(fit, RECIPE, weight=0.5)
+    in_bytes = dynamics_fit(TARGET, size=1200, unit="bits/byte")
+    assert turning_point(fit, DONE, target=in_bytes, weight=0, longest=1000).unit == "bits/byte"  # the only losses that count
     with fails("several-units", "bits/byte", "nats/token"):
-        turning_point(fit, RECIPE, target=dynamics_fit(TARGET, size=1200, unit="bits/byte"), weight=0.5)
+        turning_point(fit, RECIPE, target=in_bytes, weight=0.5)
     with fails("longest-too-short", 510, 300):
         turning_point(fit, Recipe(RECIPE.start, "constant:steps=1000,peak=1e-4,warmup=500"), longest=300)
     with pytest.raises(TableError):  # S1_pt, S2_pt and S1 are unknown

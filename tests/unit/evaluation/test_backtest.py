@@ -473,6 +473,8 @@ def test_a_cut_leaves_two_values_of_a_column_that_parameters_vary_by() -> None:
         ({"as_": "old-run"}, "unknown-reading", "'old-run'"),
         ({"discrepancy": "200%"}, "not-a-discrepancy", "200%"),
         ({"options": {"drawz": 10}}, "unknown-option", "drawz"),
+        ({"options": {"seed": 5}}, "own-argument", "seed="),
+        ({"options": {"noise": "normal"}}, "own-argument", "noise="),
         ({"executor": "cloud"}, "unknown-executor", "cloud"),
         ({"law": "chinchila"}, "unknown-law", "chinchila"),
         ({"law": "ptpp-floor"}, "missing-column", "ptpp"),

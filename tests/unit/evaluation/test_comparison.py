@@ -13,6 +13,7 @@ from bayeslaw.evaluation.comparison import comparison_of
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
 from tests import oracles
+from tests.errors import fails
 from tests.fixed import line_fit, without_sampling
 
 
@@ -33,6 +34,18 @@ def test_a_stack_that_holds_less_than_every_one_of_its_laws_is_noted() -> None:
 @pytest.mark.parametrize("shares", [(0.89, 0.96, 0.86), (0.6, 0.96, 0.7), (0.89, 0.96, float("nan"))])
 def test_other_stacks_are_not(shares: tuple[float, float, float]) -> None:
     assert notes(*shares) == ("another note",)
+
+
+@pytest.mark.parametrize("name", ["seed", "noise"])
+def test_an_argument_of_its_own_is_refused_among_the_options(name: str) -> None:
+    with fails("own-argument", f"{name}="):
+        compare(oracles.table(load_law("chinchilla")), "chinchilla", options={name: 1}, progress=False)
+
+
+@pytest.mark.parametrize("way", [{}, {"loo": True}, {"at": {"N": 1e11, "D": 1e12}}])
+def test_a_bootstrap_needs_point_fits(way: dict[str, Any]) -> None:
+    with fails("no-point-fits", "bootstrap="):
+        compare(oracles.table(load_law("chinchilla")), "chinchilla", bootstrap=100, progress=False, **way)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import jsonschema
@@ -240,6 +240,13 @@ def test_a_prediction_is_never_replaced(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == [written.name]
 
 
+@pytest.mark.parametrize("name", ["one.txt", "one", "one.settled.json"])
+def test_a_prediction_has_a_name_by_which_a_record_finds_it(name: str, tmp_path: Path) -> None:
+    with fails("wrong-ending", name):
+        register(small_line(), new_line()).save(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 HOSTILE: Mapping[str, Any] = {
     "no rows": {"rows": []},
     "a row that is none": {"rows": [1]},
@@ -338,6 +345,17 @@ def test_rows_are_recognised_in_any_order_and_in_parts() -> None:
     np.testing.assert_allclose(some["crps"], whole.loc[[8, 3], "crps"], rtol=1e-12)
 
 
+def test_a_key_verifies_a_file(tmp_path: Path) -> None:
+    """A prediction that was read before is not verified by it."""
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 32)
+    prediction = register(small_line(), new_line()).save(tmp_path / "p.json")
+    with fails("not-signed"):
+        settle(tmp_path / "p.json", new_line(), key=key)
+    with fails("key-without-file", "read_prediction"):
+        settle(prediction, new_line(), key=key)
+
+
 @pytest.mark.slow
 def test_a_difference_may_be_allowed() -> None:
     prediction, off = register(chinchilla(), HELD), HELD.assign(D=HELD["D"] * 1.004)
@@ -345,9 +363,9 @@ def test_a_difference_may_be_allowed() -> None:
         settle(prediction, off)
     assert f"{HELD['D'].iloc[0]:.6g}" in found[0].suggestion
     assert settle(prediction, off, tolerance=0.005).table["rows"].item() == len(HELD)
-    for wrong in (-0.1, 0.5, float("nan")):
+    for wrong in (-0.1, 0.5, float("nan"), "0.5%"):
         with fails("wrong-tolerance"):
-            settle(prediction, HELD, tolerance=wrong)
+            settle(prediction, HELD, tolerance=cast("float", wrong))
 
 
 def test_a_tolerance_takes_no_forecast_from_the_row_that_has_its_setting() -> None:

@@ -388,6 +388,15 @@ def test_a_loss_that_only_some_draws_reach_is_infeasible_not_an_error(fit: Fit) 
     plot_whole_life(life, Figure().subplots())
 
 
+def test_a_frontier_without_a_plan_still_has_its_costs(fit: Fit) -> None:
+    """The budget pays for the size in the median, but not in nine of ten draws."""
+    life = solve(fit, cost=1e5, prices={"flop": "1e-18:1e-15:90%"}, sizes=[3e10], served="1e8:1e13:90%")
+    assert life.frontier["plan"].tolist() == ["infeasible"]
+    assert life.frontier["cost"].isna().all()
+    assert "hours" not in life.frontier
+    assert "infeasible" in life._repr_html_()
+
+
 def test_point_fits_and_failed_checks_are_refused(fit: Fit) -> None:
     point = PointFit(fit.law, SARDANA, 0.0, 1e-3, pd.DataFrame(), fit.observed, np.zeros(len(SARDANA)))
     with fails("not-a-posterior"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -208,6 +208,11 @@ def test_menus_that_can_not_be_used_are_refused(
 ) -> None:
     with fails(code, *named):
         menu_of(source, target, **changed)
+
+
+def test_a_menu_is_of_models_not_of_numbers(target: Fit) -> None:
+    with fails("no-menu", "{'N': 1e9}"):
+        plan_menu(None, target, cast("Any", [1e9, 3e9]), on="latent", max_loss=2.0)
 
 
 def test_served_tokens_need_the_number_of_parameters(source: Fit) -> None:

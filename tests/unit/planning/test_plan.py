@@ -91,11 +91,11 @@ def test_blocks_of_neighbours_are_searched_and_held_out(whole: Plan) -> None:
 
 
 def test_the_monte_carlo_error_is_larger_for_draws_that_depend_on_each_other() -> None:
-    rng = np.random.default_rng(0)
+    rng, one_fit = np.random.default_rng(0), np.zeros(2000, dtype=np.int64)
     independent = rng.random(2000) < 0.8
     in_blocks = np.repeat(rng.random(40) < 0.8, 50)
-    assert share_with_error(independent)[1] == pytest.approx(math.sqrt(0.16 / 2000), rel=0.4)
-    assert share_with_error(in_blocks)[1] > 4 * share_with_error(independent)[1]
+    assert share_with_error(independent, one_fit)[1] == pytest.approx(math.sqrt(0.16 / 2000), rel=0.4)
+    assert share_with_error(in_blocks, one_fit)[1] > 4 * share_with_error(independent, one_fit)[1]
 
 
 def test_what_the_laws_of_a_stack_differ_by_is_no_monte_carlo_error() -> None:
@@ -104,12 +104,14 @@ def test_what_the_laws_of_a_stack_differ_by_is_no_monte_carlo_error() -> None:
     sampled = rng.random((300, 2000)) < np.array([0.99, 0.6])[of_law]
     errors = [share_with_error(satisfied, of_law)[1] for satisfied in sampled]
     assert sampled.mean(axis=1).std() < np.median(errors) < 1.5 * sampled.mean(axis=1).std()
-    assert share_with_error(sampled[0])[1] > 3 * errors[0]
+    assert share_with_error(sampled[0], np.zeros_like(of_law))[1] > 3 * errors[0]
 
 
 def test_the_deterministic_plan_has_two_active_constraints_and_seldom_satisfies_both(whole: Plan) -> None:
     plug_in = present(whole.deterministic)
     assert whole.deterministic_by == "median losses"
+    for draws, share in ((whole.draws, plug_in.searched), (whole.held_out, plug_in.held_out)):
+        assert share == pytest.approx(satisfied(whole, draws, np.array([plug_in.tokens]), plug_in.replay).mean(), abs=1e-12)
     assert plug_in.atpp == pytest.approx(8.9, rel=0.1)
     assert plug_in.replay == pytest.approx(0.34, abs=0.02)
     assert 0.1 < plug_in.held_out < 0.4

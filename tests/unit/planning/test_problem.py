@@ -34,6 +34,7 @@ SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
     [
         ({"confidence": 90}, "no-probability", ["0.9 for 90%"]),
         ({"confidence": "90%"}, "not-a-number", ["'90%'"]),
+        ({"confidence": None}, "not-a-number", ["None"]),
         ({"levels": (0.5, 0.999)}, "confidence-not-resolved", ["0.999", "1,000", "0.99"]),
         ({"max_forgetting": "-100%"}, "impossible-forgetting", ["-100%"]),
         ({"max_forgetting": -2.0}, "impossible-forgetting", ["-2 nats/token", "1.548"]),
@@ -100,6 +101,20 @@ def test_an_objective_needs_its_fit_and_the_number_of_parameters(
 ) -> None:
     with fails(code):
         plan(source, None, {"ptpp": 279}, on="latent", minimise=minimise, base_loss=BASE, tokens=1e10, **limits)
+
+
+@pytest.mark.parametrize(
+    ("there", "given"),
+    [
+        ("target", {"base_loss": BASE}),
+        ("target", {"source_levels": {"domain": "web"}}),
+        ("source", {"target_levels": {"domain": "web"}}),
+    ],
+)
+def test_what_is_said_of_a_domain_needs_its_fit(source: Fit, target: Fit, there: str, given: dict[str, Any]) -> None:
+    limits: dict[str, Any] = {"max_loss": LIMIT} if there == "target" else {"max_forgetting": "2%", "base_loss": BASE}
+    with fails("missing-fit", *given):
+        plan(source if there == "source" else None, target if there == "target" else None, MODEL, on="latent", **limits, **given)
 
 
 def test_limits_of_forgetting_are_of_the_loss_in_every_draw() -> None:

@@ -13,11 +13,13 @@ import bayeslaw
 from bayeslaw.core.errors import TableError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.inference.point import point_fit
+from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.tuning import Tuning, tuning
 from bayeslaw.plots.decisions import plot_tuning
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.fixed import fixed_fit
 from tests.posteriors import law_named, posterior, scattered
 
 LAW = law_named("lr-batch")
@@ -132,6 +134,72 @@ def test_what_cannot_be_answered_is_refused(fit: Fit, runs: pd.DataFrame) -> Non
         tuning(fit, {"N": 1e9})
     with fails("corrected-twice", "loss_as_run"):
         tuning(fit, runs=tuning(fit, runs=runs).corrected()).corrected()
+
+
+def test_a_ladder_at_one_rate_and_batch_is_corrected(fit: Fit, runs: pd.DataFrame) -> None:
+    """No law with rates can be fitted to it, and that is what the correction is for."""
+    same = runs.assign(lr=1e-3, batch=1e6).drop_duplicates(["N", "D"])
+    given = same.assign(run=[f"r{i}" for i in range(len(same))])
+    tuned = tuning(fit, runs=given)
+    np.testing.assert_allclose(tuned.corrected()["loss"], given["loss"] * (1 / (1 + tuned.excess)).mean(axis=0))
+    assert (tuned.excess > 0).all()
+
+
+def test_laws_of_a_stack_may_have_other_covariates_beside_the_tuned_ones() -> None:
+    lr, rng = np.tile([1e-4, 1e-3, 1e-2], 4), np.random.default_rng(0)
+    table = pd.DataFrame({"N": np.repeat([1e8, 1e9], 6), "D": np.repeat([1e9, 1e10, 1e9, 1e10], 3), "lr": lr})
+    table = table.assign(loss=3 + 0.1 * np.log(lr / 1e-3) ** 2, run=[f"r{i}" for i in range(12)])
+    draws = {k: v * np.exp(0.01 * rng.standard_normal(400)) for k, v in {"a": 3.0, "b": 1e-3, "sigma_point": 0.01}.items()}
+    with_tokens, without = (
+        fixed_fit(
+            parse_card(RATES.format(name=name, term=term, more=more)),
+            table,
+            draws | {"sigma_run": draws["sigma_point"]},
+            noise="normal",
+        )
+        for name, term, more in (("tokens", "1/D + ", 'D = { unit = "training tokens", support = [1e2, 1e15] }'), ("none", "", ""))
+    )
+    assert "D" not in without.law.covariates
+    tuned = tuning(Stack({"tokens": with_tokens, "none": without}, {"tokens": 0.5, "none": 0.5}), runs=table)
+    np.testing.assert_allclose(np.median(tuned.excess, axis=0), (0.1 * np.log(lr / 1e-3) ** 2) / 3, rtol=0.05, atol=1e-3)
+
+
+def test_runs_of_another_positive_outcome_are_corrected_too() -> None:
+    lr, size = np.array([1e-4, 1e-3, 1e-2, 1e-3]), 400
+    table = pd.DataFrame({"N": [1e8, 1e8, 1e9, 1e9], "lr": lr, "regret": 3 + 0.1 * np.log(lr / 1e-3) ** 2, "run": list("abcd")})
+    card = RATES.format(name="regrets", term="", more="").replace("loss   =", "formula =")
+    law = parse_card(card.replace("[let]", '[outcome]\nname = "regret"\nunit = "%"\nkind = "positive"\n[let]'))
+    draws = {"a": 3.0, "b": 1e-3, "sigma_point": 0.01, "sigma_run": 0.01}
+    fit = fixed_fit(law, table, {name: np.full(size, value) for name, value in draws.items()}, noise="normal")
+    tuned = tuning(fit, runs=table)
+    assert tuned.undertuned()["regret"].tolist() == table["regret"].tolist()
+    corrected = tuned.corrected()
+    np.testing.assert_allclose(corrected["regret"], 3.0, rtol=1e-6)
+    assert corrected["regret_as_run"].tolist() == table["regret"].tolist()
+    with fails("corrected-twice", "regret_as_run"):
+        tuning(fit, runs=corrected).corrected()
+
+
+RATES = """
+name   = "{name}"
+title  = "Log loss with a best learning rate"
+source = "a test"
+loss   = "a + 1/N + {term}0.1*log(lr/lr_opt)**2"
+[let]
+lr_opt = "b"
+[covariates]
+N  = {{ unit = "parameters", support = [1e4, 1e13] }}
+lr = {{ unit = "peak learning rate", support = [1e-7, 10], log = true, at_least = 3 }}
+{more}
+[parameters.a]
+meaning = "level"
+prior = {{ dist = "Normal", mu = 3.0, sigma = 1.0 }}
+[parameters.b]
+meaning = "best rate"
+prior = {{ dist = "LogNormal", mu = -7.0, sigma = 1.0 }}
+[tuning]
+lr = "lr_opt"
+"""
 
 
 def test_settings_that_the_law_does_not_describe_are_refused(fit: Fit) -> None:

@@ -344,6 +344,8 @@ def test_tables_and_reach_are_named(along: Versus, fits: tuple[Fit, Fit]) -> Non
         assert any(f"the best N of {name} lies up to {far:.1f} e-folds outside" in note for note in along.notes)
     again = replace(fits[0], info={**fits[0].info, "draws_sha256": "other draws"})
     assert any("same rows" in note for note in versus(fits[0], again, compute=1e20).notes)
+    exact = versus(fits[0], again, compute=1e20, shared_error=0.5, discrepancy="none")
+    assert any("shared error of 0.5 counts for nothing" in note for note in exact.notes)
 
 
 @pytest.mark.slow
@@ -358,6 +360,11 @@ def test_the_runs_that_would_tell_most_lower_the_variance_of_the_difference() ->
     left = {name: of.width(of.bought) / of.width([]) for name, of in chosen.items()}
     assert left["web"] < 0.3
     assert left["code"] > 0.9
+
+
+def test_runs_are_chosen_for_a_row_of_the_table(along: Versus) -> None:
+    with fails("no-such-row", len(along.settings)):
+        along.anchors(pd.DataFrame({"run": ["a"], "N": [1e9], "D": [2e10]}), budget=1e21, row=len(along.settings))
 
 
 @pytest.mark.parametrize("of", ["probability", "multiplier"])
