@@ -72,7 +72,9 @@ def work(case: Case) -> list[dict[str, Any]]:
         held = case.rows[~early]
         forecast, loss = fit.forecast(held.drop(columns="loss"), force=True), held["loss"].to_numpy()
         exact = fit.forecast(held.drop(columns="loss"), discrepancy="none", force=True)
-        reported = scores(loss, forecast.with_errors.predictive) | {f"{k}, exact": v for k, v in scores(loss, exact.predictive).items()}
+        reported = scores(loss, forecast.with_errors.predictive) | {
+            f"{k}, exact": v for k, v in scores(loss, exact.predictive).items()
+        }
         about = {"sweep": case.sweep, "domain": case.domain, "fitted up to": percent(cut)}
         found.append(about | reported | {"passed": fit.passed, "seconds": seconds})
     return found
@@ -92,10 +94,12 @@ def main() -> None:
             "in 90%": percent(mean["90%"]), "width": percent(mean["width"], 1),
         })  # fmt: skip
     print(markdown_table(sorted(body, key=lambda row: (row["domain"], row["fitted up to"]))))
-    ends = rows.groupby("domain")[["90%", "90%, exact"]].mean()
-    print(f"\n{int(rows['passed'].sum())} of {len(rows)} fits passed. In the mean of all tables 90% intervals contain "
-          f"{percent(ends.loc['source', '90%'])} (source) and {percent(ends.loc['target', '90%'])} (target) of the later losses, "
-          f"{percent(ends.loc['source', '90%, exact'])} and {percent(ends.loc['target', '90%, exact'])} with the law taken for exact.")  # fmt: skip
+    source, target = (rows[rows["domain"] == domain].mean(numeric_only=True) for domain in ("source", "target"))
+    print(
+        f"\n{int(rows['passed'].sum())} of {len(rows)} fits passed. In the mean of all tables 90% intervals contain "
+        f"{percent(source['90%'])} (source) and {percent(target['90%'])} (target) of the later losses, "
+        f"{percent(source['90%, exact'])} and {percent(target['90%, exact'])} with the law taken for exact."
+    )
 
 
 if __name__ == "__main__":
