@@ -1,10 +1,10 @@
 """Adaptations of one checkpoint, forecast beyond the tokens that were logged: the laws that know neither size nor pre-training.
 
-    BAYESLAW_SHARED_DATA=… python benchmarks/one_checkpoint.py        # prints the table kept in benchmarks/results/one_checkpoint.md
+    BAYESLAW_SHARED_DATA=… python benchmarks/one_checkpoint.py > benchmarks/results/one_checkpoint.md
 
-`replay-source` and `replay-target` are fitted at their defaults to the adaptations of each checkpoint of every sweep, up to the shares
-CUTS of its tokens, and forecast the later rows. Adaptations of Pythia-70M to Python, a real model, stand beside them where the public
-table is present.
+`replay-source` and `replay-target` are fitted at their defaults to the adaptations of each checkpoint of every sweep, up to the
+shares CUTS of its tokens, and forecast the later rows. Adaptations of Pythia-70M to Python, a real model, stand beside them where
+the public table is present.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ HEAD = """# Adaptations of one checkpoint, beyond the logged tokens
 
 {banner}
 
-`replay-source` and `replay-target`, fitted to the adaptations of one checkpoint with three replay shares or more, up to a quarter or
-half of their tokens (1.4 and .7 e-folds), and forecasts of the later rows. Columns: checkpoints; fits whose checks passed; the longest
-fit in processor seconds; mean error and bias of the median; 50% and 90% intervals with the law taken for exact (`run`) and as a
-forecast reports them (with the error that laws have beyond their runs), and the mean width of the latter. Forms and priors of both
-laws were chosen by point fits to these tables, held-out rows included: the same forms are best on each sweep.
+`replay-source` and `replay-target`, fitted to the adaptations of one checkpoint with three replay shares or more, up to a quarter
+or half of their tokens (1.4 and .7 e-folds), and forecasts of the later rows. Columns: checkpoints; fits whose checks passed; the
+longest fit in processor seconds; mean error and bias of the median; 50% and 90% intervals with the law taken for exact (`run`)
+and as a forecast reports them (with the error that laws have beyond their runs), and the mean width of the latter. Forms and
+priors of both laws were chosen by point fits and samples of these tables, held-out rows included.
 """
 
 
@@ -90,8 +90,8 @@ def main() -> None:
         body.append({
             "domain": domain, "fitted up to": cut, "sweep": sweep, "checkpoints": len(part), "passed": int(part["passed"].sum()),
             "longest": f"{part['seconds'].max():.1f} s", "error": percent(mean["error"], 2), "bias": percent(mean["bias"], 2),
-            "in 50%, exact": percent(mean["50%, exact"]), "in 90%, exact": percent(mean["90%, exact"]), "in 50%": percent(mean["50%"]),
-            "in 90%": percent(mean["90%"]), "width": percent(mean["width"], 1),
+            "in 50%, exact": percent(mean["50%, exact"]), "in 90%, exact": percent(mean["90%, exact"]),
+            "in 50%": percent(mean["50%"]), "in 90%": percent(mean["90%"]), "width": percent(mean["width"], 1),
         })  # fmt: skip
     print(markdown_table(sorted(body, key=lambda row: (row["domain"], row["fitted up to"]))))
     source, target = (rows[rows["domain"] == domain].mean(numeric_only=True) for domain in ("source", "target"))
