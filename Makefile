@@ -92,7 +92,7 @@ discrepancy: $(READY)
 # Continual pre-training: forecasts of unseen stages and sizes on every measured sweep, of models of usual sizes, simulated, plans judged
 # by measured losses, and sampling with several seeds, which resumes where it stopped. An hour on two cores.
 cpt: $(READY)
-	@for b in cpt real_sizes judged_plans cpt_sampling; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
+	@for b in cpt one_checkpoint real_sizes judged_plans cpt_sampling; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 
 # Buys runs on truths drawn from a prior, on tinycpt and from two public pools: an hour on two cores. The first resumes where it stopped.
 designs: $(READY)

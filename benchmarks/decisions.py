@@ -119,6 +119,7 @@ def decided(number: int) -> dict[str, Any]:
     row["in `allocate`: the law's best N"] = place(allocation.N[:, 0], n_law)
     row["in `allocate`: N of the least true loss"] = place(allocation.N[:, 0], n_true)
     row["excess"] = excess
+    row |= transferred(a, b, first, second)
     row |= compared(a, b, versus(first, second, compute="1e21:1e23:9", tokens_per_parameter=RATIO, force=True))
     for name, life in (
         (
@@ -133,6 +134,25 @@ def decided(number: int) -> dict[str, Any]:
         if (plan := life.best[0]) is not None:
             row[name] = (plan.held_out, bool(a.loss(plan.N, plan.D)[0] <= plan.loss))
     return row | bought(number, a, first, draws[0], true[0])
+
+
+def transferred(a: Ladder, b: Ladder, first: bayeslaw.Fit, second: bayeslaw.Fit) -> dict[str, Any]:
+    """Places of the tokens that A needs for B's loss, with the law's error and without, inside the runs and at 7B.
+
+    The fewest tokens count, inf where none are enough; equal draws are at a random place among each other.
+    """
+    row, tokens = dict[str, Any](), np.geomspace(1.0, 1e30, 100_001)
+    for where, n, d in (("500M, inside", 5e8, 1e10), ("7B", *TARGETS.iloc[0])):
+        enough = np.flatnonzero(a.loss(np.full(tokens.size, n), tokens) <= b.loss(n, d)[0])
+        true = tokens[enough[0]] if enough.size else math.inf
+        settings = {"N": n, "D": d}
+        erring = bayeslaw.transfer(first, settings, continued=second, force=True)
+        exact = bayeslaw.transfer(first, settings, continued=second, discrepancy="none", force=True)
+        for law, result in (("", erring), (", the law exact", exact)):
+            found = result.scratch[:, 0]
+            equal = a.rng.uniform() * (found == true).sum()
+            row[f"in `transfer`: tokens from scratch at {where}{law}"] = place(found, true) + equal / found.size
+    return row
 
 
 def compared(a: Ladder, b: Ladder, result: bayeslaw.planning.Versus) -> dict[str, Any]:

@@ -233,14 +233,17 @@ def injection(p: Values, x: Values) -> Any:
 
 
 def replay_target(p: Values, x: Values) -> Any:
-    """The gap that new tokens close."""
-    return p["E"] + p["G"] * (1 - (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"])))
+    """The gap that new tokens close, and what they gain beyond."""
+    new = (1 - x["r"]) * x["D"]
+    gained = p["F"] * np.exp(-p["kappa"] * np.log1p(new / p["tau"]))
+    return p["E"] + gained + p["G"] * (1 - (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p(new / p["h"])))
 
 
 def replay_source(p: Values, x: Values) -> Any:
     """What replay gains, and what new tokens forget."""
-    gained = p["F"] * np.exp(-p["eta"] * np.log1p(x["r"] * x["D"] / p["T"]))
-    return p["E"] + gained + p["S"] * (1 - x["r"]) ** p["c"] * -np.expm1(-p["q"] * np.log1p((1 - x["r"]) * x["D"] / p["h"]))
+    new, replayed = (1 - x["r"]) * x["D"], x["r"] * x["D"]
+    gained = p["F"] * np.exp(-p["eta"] * np.log1p(replayed / p["T"]))
+    return p["E"] + gained + p["S"] * (1 - x["r"]) ** p["c"] * np.log1p(new / (p["h"] + p["k"] * replayed))
 
 
 def combination(p: Values, x: Values) -> Any:

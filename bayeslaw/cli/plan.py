@@ -317,16 +317,25 @@ def transfer(
     ] = None,
     set_: options.Ranges = None,
     stage: Annotated[str | None, Option(help="The 0/1 covariate of continual pre-training, if the law has several.")] = None,
+    discrepancy: Annotated[
+        Literal["learned", "none"], Option(help="Whether the laws have their learnt errors, or are exact.")
+    ] = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
+    seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
     """Compare continual pre-training with training from scratch: effectively transferred data, and FLOPs saved at equal loss."""
     options.check_outputs("A transfer table", output, plot, [fit, continued])
     settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
     other = bayeslaw.load_fit(continued) if continued is not None else None
-    saved, answer = bayeslaw.transfer(bayeslaw.load_fit(fit), settings, continued=other, stage=stage, force=force), Answer()
+    saved, answer = (
+        bayeslaw.transfer(
+            bayeslaw.load_fit(fit), settings, continued=other, stage=stage, discrepancy=discrepancy, seed=seed, force=force
+        ),
+        Answer(),
+    )
     table = saved.summary(ci)
     panels = [lambda ax, of=of: bayeslaw.plots.plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
     answer.save_picture(plot, *panels)

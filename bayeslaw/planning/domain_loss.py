@@ -20,6 +20,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import at_settings
 from bayeslaw.planning.search import behind
+from bayeslaw.posterior.discrepancy import ErrorsOver
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 
 
@@ -28,7 +29,8 @@ class DomainLoss:
     """Log loss of one domain under the plan, draw by draw.
 
     `shift` (S,) is added to log losses, `shift_base` to the log of the base loss: effects and noise of the next run, and
-    errors of the law, stated or learnt; zeros for the law's expected loss.
+    errors of the law, stated or learnt; zeros for the law's expected loss. `errors` are those of laws that err along D, beyond
+    the most tokens of their runs.
     """
 
     name: str  # 'source', 'target', or as the user calls the domain
@@ -37,8 +39,9 @@ class DomainLoss:
     member_draws: tuple[LawDraws, ...]  # of each law of the posterior; a stack has several
     shift: Array
     shift_base: Array
+    errors: tuple[ErrorsOver | None, ...] = ()  # of each law, None if it has none or the same at all D
     shared: str = ""  # how the effects of the next run and of the base checkpoint are related, as the end of a sentence
-    extrapolated: bool = False  # whether `shift` has an error that the law has outside its runs
+    extrapolated: bool = False  # whether losses have an error that the law has outside its runs
 
     @property
     def size(self) -> int:
@@ -76,7 +79,16 @@ class DomainLoss:
         loss = JoinedDraws(self.member_draws).outcome({"D": tokens, "r": r}, draws, axes)
         advice = "Keep the plan away from there (limits of ATPP and replay)."
         check_values(loss, self.member_draws[0].law, {"D": tokens, "r": r}, advice, name=f"{self.posterior.name} ({self.name})")
-        return np.log(loss) + behind(self.shift[draws], axes)
+        logs = np.log(loss) + behind(self.shift[draws], axes)
+        with np.errstate(divide="ignore"):
+            x = np.log(np.asarray(tokens, dtype=np.float64))
+        for (_, here, own), error in zip(
+            JoinedDraws(self.member_draws).parts(draws), self.errors or [None] * len(self.member_draws), strict=True
+        ):
+            if error is not None:
+                added = error.at(np.asarray(own), x, shared=axes > 0)
+                logs[here] += added[:, None] if axes > 1 else added
+        return np.asarray(logs)
 
 
 def domain_loss(

@@ -24,6 +24,7 @@ from bayeslaw.forecasting.stack import with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.walk import directions
 from bayeslaw.planning.domain_loss import DomainLoss
+from bayeslaw.posterior.discrepancy import ErrorsOver
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.effects import LearntEffects
 from bayeslaw.posterior.fit import Fit
@@ -53,7 +54,7 @@ def with_next_run(
     for number, loss in enumerate(losses):
         place, shared = order.index(id(loss.posterior)), dict[str, None]()
         assert not isinstance(loss.posterior, PointFit)  # which plans refuse
-        shifts, erring, selections = list[Array](), False, loss.posterior.selections
+        shifts, errors, erring, selections = list[Array](), list[ErrorsOver | None](), False, loss.posterior.selections
         for i, ((fit, chosen), member) in enumerate(zip(selections, loss.member_draws, strict=True)):
             # A fit of a stack may be selected in several parts, whose draws have noise of their own.
             own, shift = (int(fit.info["seed"]), seed, Stream.PLANNED, place + i * len(order)), np.zeros((2, member.size))
@@ -63,11 +64,13 @@ def with_next_run(
                 shared[text] = None
             if discrepancy:
                 shift += discrepancy * _discrepancy(member, (*own, number))
-            if learned and (error := _learnt_error(fit, chosen, selections, member, (*own, number))).any():
-                shift, erring = shift + error, True
-            shifts.append(shift)
+            fixed, along = _learnt_error(fit, chosen, selections, member, (*own, number)) if learned else (0.0, None)
+            erring |= along is not None or bool(np.any(fixed))
+            errors.append(along)
+            shifts.append(shift + fixed)
         both = np.concatenate(shifts, axis=1)
-        shifted.append(replace(loss, shift=both[0], shift_base=both[1], shared="".join(shared), extrapolated=erring))
+        loss = replace(loss, shift=both[0], shift_base=both[1], errors=tuple(errors))
+        shifted.append(replace(loss, shared="".join(shared), extrapolated=erring))
     return shifted
 
 
@@ -154,13 +157,15 @@ def _mean_errors(fit: Fit) -> tuple[Array, Array]:
 
 def _learnt_error(
     fit: Fit, chosen: Index, selections: Sequence[tuple[Fit, Index]], member: LawDraws, entropy: tuple[int, ...]
-) -> Array:
-    """The error (S,) at the plan that the law has outside its runs; zeros inside, and for laws whose error changes along D."""
+) -> tuple[Array | float, ErrorsOver | None]:
+    """The error that the law has outside its runs: (S,) at the plan, or along the tokens, where it changes with them."""
     away = with_error(fit, selections)
-    if away is None or away.discrepancy is None or "D" in directions(fit.law):
-        return np.zeros(member.size)
-    at = {name: np.array([value]) for name, value in member.constants.items()}
-    return np.asarray(away.discrepancy.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR)).at(at)[0])
+    if away is None or away.discrepancy is None:
+        return 0.0, None
+    drawn = away.discrepancy.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR))
+    if "D" in directions(fit.law):
+        return 0.0, drawn.over("D", member.constants)
+    return np.asarray(drawn.at({name: np.array([value]) for name, value in member.constants.items()})[0]), None
 
 
 def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:

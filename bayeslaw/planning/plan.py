@@ -581,7 +581,7 @@ def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:
     for source in problem.sources:
         if (base := by_source.get(source.name)) is not None and base.kind == "law":
             by_source[source.name] = replace(base, log=base.log - source.shift_base)
-    by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero) for loss in problem.losses], by_source)
+    by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero, errors=()) for loss in problem.losses], by_source)
     every, x = np.arange(problem.size), math.log(shown.tokens)
     return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.loss_constraints}
 
@@ -644,22 +644,19 @@ def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool, *, stated: bo
         reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
         (where,), check = extrapolation(distance, reach)
         if not check.passed:
-            uncounted = [name for name in ("D", "r") if not stated and name in distance and distance[name].item() > reach[name].far]
-            warnings.append(f"{loss.name}: the plan lies {where}{_uncounted(loss.posterior, fit.law, frame, uncounted)}")
+            counted = {"D"} if any(loss.errors) and "D" in directions(fit.law) else set[str]()
+            far = [name for name in ("D", "r") if name in distance and distance[name].item() > reach[name].far]
+            uncounted = [] if stated else [name for name in far if name not in counted]
+            warnings.append(f"{loss.name}: the plan lies {where}{_uncounted(fit.law, uncounted)}")
     failures = [f"loss of {loss.name} FAILED its checks at the plan: {failed}"] if failed else []
     return failures, list(dict.fromkeys(warnings))
 
 
-def _uncounted(posterior: Posterior, law: Law, frame: pd.DataFrame, beyond: Sequence[str]) -> str:
-    """Say that a plan far beyond the runs in tokens or replay has no error of the law there, and how far its loss may be off."""
+def _uncounted(law: Law, beyond: Sequence[str]) -> str:
+    """Say that a plan far beyond the runs in tokens or replay has no error of the law there."""
     if not beyond:
         return ""
     text = f", where the law counts as exact along {' and '.join(beyond)}: if it errs, the probabilities are too high. "
     if "D" not in directions(law):
         return text + "State an error (--discrepancy 2%, discrepancy='2%'), or keep tokens and replay within the runs"
-    keep = "Keep tokens and replay within the runs, or log longer ones"
-    row = forecast(posterior, frame, force=True).summary().iloc[0]
-    if row["headline"] != "extrapolated":
-        return text + keep
-    low, high = row["extrapolated_eti90_lb"], row["extrapolated_eti90_ub"]
-    return f"{text}With the error of laws beyond their runs its loss lies in [{low:.4g}, {high:.4g}] (extrapolated_eti90). {keep}"
+    return text + "Keep tokens and replay within the runs, or log longer ones"

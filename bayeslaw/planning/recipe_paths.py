@@ -132,13 +132,21 @@ def recipe(
     """
     fits = with_errors(posterior.selections) if learned else posterior.selections
     laws = stages(fits, settings)
-    errors = tuple(_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
+    errors = tuple(drawn_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
     largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
     return Recipe(name, fits, tuple(laws), errors, largest, dict(settings))
 
 
-def _errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: float) -> DrawnErrors | None:
-    """Return draws of a law's error that share a part with those of the first recipe; None where the law counts as exact."""
+def drawn_errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: float = 0.0) -> DrawnErrors | None:
+    """Return draws of a law's error that share a part with those of the first recipe; None where the law counts as exact.
+
+    Parameters
+    ----------
+    fit, chosen : Fit, int array (s,)
+        A fit and the numbers of its draws.
+    seed, number, side, shared : int, int, int, float
+        As in `recipe`; `number` is the place of the fit in its posterior.
+    """
     if fit.discrepancy is None:
         return None
     walk, learnt, scale = fit.discrepancy.walk, fit.discrepancy.coefficients[chosen], fit.discrepancy.scale[chosen]

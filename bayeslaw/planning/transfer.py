@@ -2,7 +2,8 @@
 
     effectively transferred data = D_scratch - D_cpt,   saved = (C_scratch - C_cpt) / C_scratch     at equal loss and N
 
-(Zheng et al. 2024, sec. 4.3; after Hernandez et al. 2021), for every posterior draw.
+(Zheng et al. 2024, sec. 4.3; after Hernandez et al. 2021), for every posterior draw. Losses of both starts have the errors of their
+laws: the same one where a law serves both, and independent ones of two fits.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import counted
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses
+from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_mapping, check_passed, outside_note
-from bayeslaw.planning.search import intervals_of
+from bayeslaw.planning.arguments import check_choice, check_mapping, check_passed, outside_note
+from bayeslaw.planning.recipe_paths import drawn_errors
+from bayeslaw.planning.search import narrowed
 from bayeslaw.planning.stages import SCRATCH, stage_names, stages
 from bayeslaw.posterior.diagnostics import checks_label
+from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws
+from bayeslaw.posterior.fit import Fit
 
 LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are searched
 
@@ -43,13 +48,15 @@ class Transfer:
         Its loss; and the tokens from scratch for the same loss, inf where training from scratch never reaches it.
     failed : bool
         Whether checks of a fit failed.
+    extrapolated : bool
+        Whether losses have errors of laws.
     notes : tuple of str
         Where settings, or tokens from scratch, lie far outside the runs.
 
     Examples
     --------
     >>> fit = bayeslaw.load_fit("fit.nc")
-    >>> result = bayeslaw.transfer(fit, {"N": 1e9, "D": 1e10}, continued=fit)
+    >>> result = bayeslaw.transfer(fit, {"N": 1e9, "D": 1e10}, continued=fit, discrepancy="none")
     >>> bool(np.allclose(result.saved, 0.0, atol=1e-6))
     True
     """
@@ -58,6 +65,7 @@ class Transfer:
     loss: Array
     scratch: Array
     failed: bool = False
+    extrapolated: bool = False
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -88,9 +96,14 @@ def transfer(
     *,
     continued: Posterior | PointFit | None = None,
     stage: str | None = None,
+    discrepancy: Literal["learned", "none"] = "learned",
+    seed: int = 0,
     force: bool = False,
 ) -> Transfer:
     """Compute effectively transferred data and FLOPs saved at equal loss.
+
+    Losses have the laws' learnt errors (`Fit.extrapolation`). A law that serves both stages errs alike in both at the same N and D;
+    the errors of two fits are independent.
 
     Parameters
     ----------
@@ -102,6 +115,10 @@ def transfer(
         The fit of continual pre-training, where it is another; draws of the two go together by their numbers.
     stage : str, optional
         The 0/1 covariate of continual pre-training; needed only where there are several.
+    discrepancy : {'learned', 'none'}
+        'none' takes the laws for exact.
+    seed : int
+        Of the errors.
     force : bool
         In spite of failed checks; rows are marked.
 
@@ -119,6 +136,8 @@ def transfer(
     3
     """
     check_mapping(settings)
+    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
+    whole_number("seed", seed, 0)
     require_losses([fit, *([continued] if continued is not None else [])], "a comparison of starts at equal loss")
     if continued is not None:
         fit, continued = paired([fit, continued])
@@ -127,17 +146,17 @@ def transfer(
         check_passed(posterior, force)
     others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
     table = _table(fit, {k: v for k, v in settings.items() if k not in others})
-    before, after = _of_one_fit(fit, others, stage) if continued is None else _of_two_fits(fit, continued, others, stage)
-    for laws, given in ((before, ["N"]), (after, ["N", "D"])):
-        _check_supports(table[given], laws)
-    size, other = (JoinedDraws(laws).size for laws in (before, after))
+    before, after = _starts(fit, continued, others, stage, discrepancy == "learned", seed)
+    for start, given in ((before, ["N"]), (after, ["N", "D"])):
+        _check_supports(table[given], start.laws)
+    size, other = (JoinedDraws(start.laws).size for start in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
     check_pairing((size, other), unpaired)
     loss, scratch = np.empty((2, size, len(table)))
     for i, (n, d) in enumerate(zip(table["N"], table["D"], strict=True)):
-        loss[:, i] = JoinedDraws(after).outcome({"N": n, "D": d})
-        for law, here, _ in JoinedDraws(before).parts():
-            scratch[here, i] = _tokens_from_scratch(law, n, loss[here, i])
+        loss[:, i] = after.losses(n, d)
+        for (law, here, _), error in zip(JoinedDraws(before.laws).parts(), before.errors, strict=True):
+            scratch[here, i] = _tokens_from_scratch(law, error, n, loss[here, i])
     if not np.isfinite(loss).all():
         raise BayeslawError(
             "The loss of continual pre-training is not finite for some draws at these settings; give others.", code="no-finite-loss"
@@ -146,14 +165,31 @@ def transfer(
     n, d = table["N"].to_numpy(), table["D"].to_numpy()
     notes = _far(continued or fit, {"N": n, "D": d, "ptpp": others.get("ptpp", np.nan)}, "D")
     notes += _far(fit, {"N": n, "D": np.median(scratch, axis=0)}, "the number of tokens from scratch")
-    return Transfer(table, loss, scratch, failed, tuple(dict.fromkeys(notes)))
+    if extrapolated := any(error is not None for start in (before, after) for error in start.errors):
+        notes.append(
+            f"losses have the errors of the laws, {'the same one' if len(fits) == 1 else 'independent ones'} of both starts "
+            "(--discrepancy none, discrepancy='none' takes the laws for exact)"
+        )
+    return Transfer(table, loss, scratch, failed, extrapolated, tuple(dict.fromkeys(notes)))
 
 
-type _Stages = tuple[list[LawDraws], list[LawDraws]]
-
-
-def _of_one_fit(fit: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None) -> _Stages:
-    """Return the laws of training from scratch and of continual pre-training by a fit that serves both."""
+def _starts(
+    fit: Posterior | PointFit,
+    continued: Posterior | PointFit | None,
+    settings: Mapping[str, Any],
+    stage: str | None,
+    learned: bool,
+    seed: int,
+) -> tuple[_Start, _Start]:
+    """Return training from scratch and continual pre-training, by one fit of both or by a fit of each."""
+    start = partial(_Start.of, learned=learned, seed=seed)
+    if continued is not None:
+        if unknown := [name for name in settings if name not in _known(fit, settings) | _known(continued, settings)]:
+            problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
+            raise BayeslawError(problem, code="unknown-setting")
+        before = start(fit, _known(fit, settings), SCRATCH, side=0)
+        own, continues = _known(continued, settings), _continual(continued, settings, stage)
+        return before, start(continued, own, continues, side=0 if continued is fit else 1)
     names = stage_names(fit.law) if not isinstance(fit, Stack) else []
     if (stage or "") not in ["", *names] or not names or (stage is None and len(names) > 1):
         shown = f"stages {', '.join(names)}" if names else "one stage"
@@ -165,18 +201,40 @@ def _of_one_fit(fit: Posterior | PointFit, settings: Mapping[str, Any], stage: s
     if (continues := stage or names[0]) in settings:
         problem = f"{continues} tells the two stages apart, and both are compared: leave it out of the settings."
         raise BayeslawError(problem, code="contradicting-stage")
-    return stages(fit.selections, settings, SCRATCH), stages(fit.selections, settings, continues)
+    return start(fit, settings, SCRATCH, side=0), start(fit, settings, continues, side=0)
 
 
-def _of_two_fits(
-    fit: Posterior | PointFit, continued: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None
-) -> _Stages:
-    """Return the laws of training from scratch and of continual pre-training, each by its own fit."""
-    own, other = (_known(posterior, settings) for posterior in (fit, continued))
-    if unknown := [name for name in settings if name not in own | other]:
-        problem = f"Neither fit has a covariate {unknown[0]!r}: give N, D and covariates of their laws."
-        raise BayeslawError(problem, code="unknown-setting")
-    return stages(fit.selections, own, SCRATCH), stages(continued.selections, other, _continual(continued, settings, stage))
+@dataclass(frozen=True)
+class _Start:
+    """The losses of one start as functions of N and D, by the laws that give draws and their errors."""
+
+    laws: list[LawDraws]
+    errors: list[DrawnErrors | None]
+
+    @classmethod
+    def of(
+        cls, posterior: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None, *, side: int, learned: bool, seed: int
+    ) -> _Start:
+        """Return the start in a stage; sides with the same number have the same random numbers."""
+        fits = with_errors(posterior.selections) if learned and not isinstance(posterior, PointFit) else posterior.selections
+        errors = [
+            drawn_errors(fit, chosen, seed, number, side) if isinstance(fit, Fit) else None
+            for number, (fit, chosen) in enumerate(fits)
+        ]
+        return cls(stages(fits, settings, stage), errors)
+
+    def losses(self, n: float, d: float) -> Array:
+        """Return the losses (S,) at N and D."""
+        factors = [
+            np.ones(law.size) if error is None else np.exp(error.at(_places(law, n, np.array([d])))[0])
+            for law, error in zip(self.laws, self.errors, strict=True)
+        ]
+        return np.asarray(JoinedDraws(self.laws).outcome({"N": n, "D": d}) * np.concatenate(factors))
+
+
+def _places(law: LawDraws, n: float, d: Array) -> dict[str, Array]:
+    """Return all covariates (m,) of a law at N and tokens (m,)."""
+    return {name: np.full(d.size, value) for name, value in {**law.constants, "N": n}.items()} | {"D": d}
 
 
 def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) -> list[str]:
@@ -227,10 +285,21 @@ def _check_supports(table: pd.DataFrame, laws: Sequence[LawDraws]) -> None:
             raise BayeslawError(f"{problem}: {hint} the number of {law.covariates[name].unit}.", code="out-of-support")
 
 
-def _tokens_from_scratch(law: LawDraws, n: float, loss: Array) -> Array:
+def _tokens_from_scratch(law: LawDraws, error: DrawnErrors | None, n: float, loss: Array) -> Array:
     """The fewest tokens from scratch with which each draw's loss is at most `loss` (S,); inf where there are none."""
     x, size = np.linspace(math.log(LEAST), math.log(MOST), POINTS), np.array([n])
-    margins = loss[:, None] - law.outcome({"N": size, "D": np.exp(x)}, axes=1)
-    margins = np.where(np.isfinite(margins), margins, -np.inf)
-    where = intervals_of(x, margins, lambda draws, log_d: loss[draws] - law.outcome({"N": size, "D": np.exp(log_d)}, draws))
-    return np.exp(where.low.min(axis=0))
+
+    def margin(draws: Index, log_d: Array) -> Array:
+        d = np.exp(log_d)
+        whole = law.outcome({"N": size, "D": d}, draws)
+        return loss[draws] - (whole if error is None else whole * np.exp(error.of(draws).along(_places(law, n, d))))
+
+    curves = law.outcome({"N": size, "D": np.exp(x)}, axes=1)
+    if error is not None:
+        curves = curves * np.exp(error.at(_places(law, n, np.exp(x))).T)
+    enough = curves <= loss[:, None]  # not where a curve is no number
+    first = enough.argmax(axis=1)
+    tokens = np.where(enough.any(axis=1), x[first], np.inf)
+    between = np.flatnonzero(enough.any(axis=1) & (first > 0))
+    tokens[between] = narrowed(lambda i, places: margin(between[i], places), x[first[between]], x[first[between] - 1])
+    return np.exp(tokens)

@@ -9,7 +9,24 @@ from typing import Any
 import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.noise.walk import Walk
+from bayeslaw.noise.walk import Walk, directions
+
+REACH, POINTS = 16.0, 65  # e-folds from the smallest of the runs, and places in them at which errors along a covariate are known
+
+
+@dataclass(frozen=True)
+class ErrorsOver:
+    """Errors of a law along a covariate: linear in its logarithm between places (k,), with values (S, k) there."""
+
+    places: Array
+    values: Array
+
+    def at(self, draws: Index, x: Array, *, shared: bool) -> Array:
+        """Return the errors of draws (s,) at logs `x`: (s,), each at its own, or (s, n) if all draws share places (n,)."""
+        right = np.clip(np.searchsorted(self.places, x), 1, self.places.size - 1)
+        share = np.clip((x - self.places[right - 1]) / (self.places[right] - self.places[right - 1]), 0.0, 1.0)
+        rows = draws[:, None] if shared else draws
+        return np.asarray((1 - share) * self.values[rows, right - 1] + share * self.values[rows, right])
 
 
 @dataclass(frozen=True)
@@ -45,11 +62,25 @@ class DrawnErrors:
     walk: Walk
     coefficients: Array
 
+    def of(self, draws: Index) -> DrawnErrors:
+        """Return those of some of the draws."""
+        return DrawnErrors(self.walk, self.coefficients[:, draws])
+
     def at(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (n, s) at settings (n,), which are added to the log loss."""
         features = self.walk.features(covariates)
         used = features.any(axis=0)  # few settings lie beyond every knot
         return np.asarray(features[:, used] @ self.coefficients[used])
+
+    def over(self, name: str, others: Mapping[str, Any]) -> ErrorsOver:
+        """Return errors along one covariate of the walk, from the smallest of its runs on, at one setting of the others."""
+        axis = directions(self.walk.law).index(name)
+        least = self.walk.smallest[axis]
+        knots = self.walk.axes[axis].table[0] + self.walk.largest[axis]
+        # Between knots the walk is linear, but for its corners.
+        places = np.union1d(np.append(knots[knots > least], least), least + np.linspace(0.0, REACH, POINTS))
+        at = {k: np.full(places.size, v) for k, v in others.items()} | {name: np.exp(places)}
+        return ErrorsOver(places, self.at(at).T)
 
     def along(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (s,) at settings (s,), each by its own draw."""

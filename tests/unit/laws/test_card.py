@@ -142,7 +142,7 @@ def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
         "plateau-source": {"U", "S", "J"},
         "plateau-target": {"U"},
         "from-base-source": {"S"},
-        "replay-target": {"G"},
+        "replay-target": {"F", "G"},
         "replay-source": {"F", "S"},
     }
     shifted = {"A", "B", "C1", "C2"}

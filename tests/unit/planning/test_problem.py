@@ -14,6 +14,7 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
+from bayeslaw.planning.domain_loss import domain_loss
 from bayeslaw.planning.plan import plan
 from bayeslaw.planning.problem import ForgettingLimit, Prices, box_of
 from bayeslaw.posterior.diagnostics import Check
@@ -265,20 +266,53 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
     assert "no constraint needs more: give a largest target loss" in aimless
 
 
-def test_a_plan_far_beyond_the_logged_tokens_says_how_far_the_loss_may_be_off() -> None:
+def one_checkpoint() -> list[Fit]:
     laws = ("replay-source", "replay-target")
-    old, new = (learning(posterior(law, scattered(oracles.typical(law_named(law)), SIZE, 5, 0.004))) for law in laws)
+    return [learning(posterior(law, scattered(oracles.typical(law_named(law)), SIZE, 5, 0.004))) for law in laws]
+
+
+def test_a_plan_beyond_the_logged_tokens_has_the_error_of_a_law_along_them() -> None:
+    old, new = one_checkpoint()
     most = new.observed.covariates["D"].max()
-    result = plan(
-        old, new, {}, on="run", max_forgetting="90%", minimise="target-loss", max_tokens=100 * most, tokens=f"{most}:{100 * most}"
-    )
+    asked: dict[str, Any] = {"max_forgetting": "90%", "minimise": "target-loss", "max_tokens": 100 * most}
+    asked |= {"on": "run", "tokens": f"{most}:{100 * most}"}
+    result, exact = (plan(old, new, {}, **asked, discrepancy=choice) for choice in (None, "none"))
     (note,) = [note for note in result.notes if note.startswith("target: the plan lies FAR outside: D by")]
+    assert "counts as exact" not in note
+    (note,) = [note for note in exact.notes if note.startswith("target: the plan lies FAR outside: D by")]
+    assert "counts as exact along D" in note
+    assert any("(extrapolated)" in line for line in result.lines())
     best = best_of(result)
-    row = forecast(new, {"D": best.tokens, "r": best.replay}).summary().iloc[0]
-    assert f"[{row['extrapolated_eti90_lb']:.4g}, {row['extrapolated_eti90_ub']:.4g}]" in note
-    assert row["extrapolated_eti90_ub"] > result.losses.loc["target loss (nats/token)", "eti90_ub"]
+    stated = forecast(new, {"D": best.tokens, "r": best.replay}).summary()
+    widths = [np.diff(p.losses.loc["target loss (nats/token)", ["eti90_lb", "eti90_ub"]]).item() for p in (result, exact)]
+    reported = np.diff(stated[["extrapolated_eti90_lb", "extrapolated_eti90_ub"]]).item()
+    assert widths[0] == pytest.approx(reported, rel=0.15)
+    assert widths[0] > 1.5 * widths[1]
     assert "nats/token, by replay-source at D = 0, draw by draw" in result.notes[0]
     assert "()" not in result.notes[0]
+
+
+def test_the_error_along_the_tokens_is_that_of_the_walk_and_none_within_the_logs() -> None:
+    fit = one_checkpoint()[1]
+    away, most = fit.extrapolation, fit.observed.covariates["D"].max()
+    assert away is not None
+    assert away.discrepancy is not None
+    chosen = np.arange(fit.size)[::7]
+    drawn = away.discrepancy.drawn(chosen, (3,))
+    loss = domain_loss("target", fit, {}, {}, pd.DataFrame({"D": [most], "r": [0.1]}))
+    erring = replace(loss, errors=(drawn.over("D", {}),))
+    draws, x = np.arange(chosen.size), np.log(most * np.array([0.01, 1.0, 1.3, 7.0, 60.0]))
+    member = replace(loss.member_draws[0], draws={k: v[chosen] for k, v in loss.member_draws[0].draws.items()})
+    loss, erring = (replace(of, member_draws=(member,), shift=np.zeros(chosen.size)) for of in (loss, erring))
+    added = erring.values(draws, x, np.array([[0.1], [0.4]]), 2) - loss.values(draws, x, np.array([[0.1], [0.4]]), 2)
+    expected = drawn.at({"D": np.exp(x)}).T
+    np.testing.assert_allclose(added, np.repeat(expected[:, None], 2, axis=1), atol=1e-12)
+    assert (expected[:, :2] == 0).all()
+    assert (np.abs(expected[:, 2:]) > 0).all()
+    own = np.log(most * np.linspace(0.5, 50, chosen.size))
+    added = erring.values(draws, own, 0.2, 0) - loss.values(draws, own, 0.2, 0)
+    np.testing.assert_allclose(added, drawn.along({"D": np.exp(own)}), atol=1e-12)
+    np.testing.assert_array_equal(erring.at_base(draws), loss.at_base(draws))
 
 
 def test_a_law_of_one_domain_is_not_taken_for_the_other() -> None:

@@ -14,13 +14,14 @@ from matplotlib.figure import Figure
 from bayeslaw.core.errors import FitError
 from bayeslaw.forecasting.stack import Posterior, Stack, paired
 from bayeslaw.laws.card import parse_card
+from bayeslaw.planning.recipe_paths import drawn_errors
 from bayeslaw.planning.transfer import transfer
 from bayeslaw.plots.allocation import plot_savings
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.posteriors import ZHENG, law_named, posterior, repeated, scattered
+from tests.posteriors import ZHENG, law_named, learning, posterior, repeated, scattered
 
 CHINCHILLA = {k: ZHENG[k] for k in law_named("chinchilla").parameters}
 
@@ -231,6 +232,54 @@ def test_sizes_and_tokens_that_laws_do_not_describe_are_refused(scratch: Fit, se
     """As forecasts refuse them: 7 is 7 billion, and would save all FLOPs."""
     with fails("out-of-support", "chinchilla", *named):
         transfer(scratch, settings, continued=scratch)
+
+
+# --- errors of laws ---------------------------------------------------------------------------------------------------
+
+
+def log_losses(fit: Fit, n: float, d: oracles.Array, side: int, seed: int) -> oracles.Array:
+    """Log losses (S,) at N and each draw's own D, with the errors of a side."""
+    away = fit.extrapolation
+    assert away is not None
+    error = drawn_errors(away, np.arange(fit.size), seed, 0, side)
+    assert error is not None
+    p = {k: fit.draws[k] for k in CHINCHILLA}
+    law = p["E"] + p["A"] / n ** p["alpha"] + p["B"] / d ** p["beta"]
+    return np.log(law) + error.along({"N": np.full(d.size, n), "D": d})
+
+
+def test_both_starts_have_errors_of_their_laws() -> None:
+    """At the tokens that are found the loss from scratch is the other start's, and nowhere with fewer."""
+    a, b = (learning(posterior("chinchilla", scattered(CHINCHILLA, 300, seed, 0.01))) for seed in (1, 2))
+    n, d = 1e12, 3e12
+    result = transfer(a, {"N": n, "D": d}, continued=b, seed=3)
+    assert result.extrapolated
+    assert "independent ones" in result.notes[-1]
+    np.testing.assert_allclose(np.log(result.loss[:, 0]), log_losses(b, n, np.full(300, d), 1, 3), rtol=1e-12)
+    some = np.isfinite(result.scratch[:, 0])
+    assert 0.5 < some.mean() < 1
+    tokens = np.where(some, result.scratch[:, 0], d)
+    np.testing.assert_allclose(log_losses(a, n, tokens, 0, 3)[some], np.log(result.loss[some, 0]), atol=1e-8)
+    for fewer in (0.9, 0.3, 0.01):
+        assert (log_losses(a, n, fewer * tokens, 0, 3)[some] > np.log(result.loss[some, 0])).all()
+    exact = transfer(a, {"N": n, "D": d}, continued=b, discrepancy="none")
+    assert not exact.extrapolated
+    assert np.subtract(*np.quantile(result.saved, [0.95, 0.05])) > 2 * np.subtract(*np.quantile(exact.saved, [0.95, 0.05]))
+    with fails("unknown-discrepancy", "'1%'"):
+        transfer(a, {"N": n, "D": d}, continued=b, discrepancy="1%")  # type: ignore[arg-type]
+
+
+def test_one_law_of_both_stages_errs_alike_in_both(zheng: Fit) -> None:
+    fit, settings = learning(zheng), {"N": 1e12, "D": "1e12,1e13"}
+    result = transfer(fit, settings)
+    assert result.extrapolated
+    assert "the same one" in result.notes[-1]
+    at = {"N": np.full(8, 1e12), "D": result.scratch[:, 1]}
+    error = drawn_errors(fit.extrapolation or fit, np.arange(8), 0, 0, 0)
+    assert error is not None
+    from_scratch = oracles.cpt_joint(ZHENG, at | {"cpt": 0.0}) * np.exp(error.along(at | {"cpt": np.zeros(8)}))
+    np.testing.assert_allclose(from_scratch, result.loss[:, 1], rtol=1e-9)
+    np.testing.assert_allclose(transfer(fit, settings, continued=fit, stage="cpt").saved, result.saved, rtol=1e-9)
 
 
 def test_the_picture_shows_savings_over_tokens(zheng: Fit) -> None:

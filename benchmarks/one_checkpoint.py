@@ -1,0 +1,106 @@
+"""Adaptations of one checkpoint, forecast beyond the tokens that were logged: the laws that know neither size nor pre-training.
+
+    BAYESLAW_SHARED_DATA=… python benchmarks/one_checkpoint.py > benchmarks/results/one_checkpoint.md
+
+`replay-source` and `replay-target` are fitted at their defaults to the adaptations of each checkpoint of every sweep, up to the
+shares CUTS of its tokens, and forecast the later rows. Adaptations of Pythia-70M to Python, a real model, stand beside them where
+the public table is present.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+import pandas as pd
+from cpt import SHARED, percent, scores, toys
+from tables import banner, markdown_table
+
+import bayeslaw
+
+CUTS = (0.25, 0.5)
+LEAST = 3  # replay shares of a checkpoint
+FILE = "cpt_replay_pythia70m.csv"
+
+HEAD = """# Adaptations of one checkpoint, beyond the logged tokens
+
+{banner}
+
+`replay-source` and `replay-target`, fitted to the adaptations of one checkpoint with three replay shares or more, up to a quarter
+or half of their tokens (1.4 and .7 e-folds), and forecasts of the later rows. Columns: checkpoints; fits whose checks passed; the
+longest fit in processor seconds; mean error and bias of the median; 50% and 90% intervals with the law taken for exact (`run`)
+and as a forecast reports them (with the error that laws have beyond their runs), and the mean width of the latter. Forms and
+priors of both laws were chosen by point fits and samples of these tables, held-out rows included.
+"""
+
+
+class Case(NamedTuple):
+    """Adaptations of one checkpoint: a sweep, a domain, and rows with run, D, r and loss."""
+
+    sweep: str
+    domain: str
+    rows: pd.DataFrame
+
+
+def cases() -> Iterator[Case]:
+    """Every checkpoint of the sweeps of small models, and Pythia."""
+    for sweep, _, table in toys():
+        for (_, domain), rows in table[table["D"] > 0].groupby(["checkpoint", "domain"]):
+            if rows["r"].nunique() >= LEAST:
+                yield Case(sweep, str(domain), rows[["run", "D", "r", "loss"]])
+    if (path := SHARED / FILE).exists():
+        table = pd.read_csv(path).dropna(subset="replay_pile")
+        python = table["val_domain"].str.startswith("python")
+        weights = pd.read_csv(SHARED / "cpt_replay_pile_weights.csv", index_col="val_domain")["weight"]
+        table = table.assign(weight=table["val_domain"].map(weights).where(~python, 1.0), run=table["replay_pile"].map(str))
+        for domain, rows in (("source", table[~python]), ("target", table[python])):
+            by = rows.assign(loss=rows["loss"] * rows["weight"]).groupby(["run", "step", "replay_pile"])[["loss", "weight"]].sum()
+            frame = by.assign(loss=by["loss"] / by["weight"]).reset_index()
+            yield Case("Pythia-70M", domain, frame.assign(D=frame["step"] * 1e6, r=frame["replay_pile"])[["run", "D", "r", "loss"]])
+
+
+def work(case: Case) -> list[dict[str, Any]]:
+    """Scores of the forecasts from each part of the tokens."""
+    found = list[dict[str, Any]]()
+    for cut in CUTS:
+        early = case.rows["D"] <= cut * case.rows["D"].max()
+        began = time.process_time()
+        fit = bayeslaw.fit(f"replay-{case.domain}", case.rows[early], progress=False, cores=1)
+        seconds = time.process_time() - began
+        held = case.rows[~early]
+        forecast, loss = fit.forecast(held.drop(columns="loss"), force=True), held["loss"].to_numpy()
+        exact = fit.forecast(held.drop(columns="loss"), discrepancy="none", force=True)
+        reported = scores(loss, forecast.with_errors.predictive) | {
+            f"{k}, exact": v for k, v in scores(loss, exact.predictive).items()
+        }
+        about = {"sweep": case.sweep, "domain": case.domain, "fitted up to": percent(cut)}
+        found.append(about | reported | {"passed": fit.passed, "seconds": seconds})
+    return found
+
+
+def main() -> None:
+    with ProcessPoolExecutor(2) as pool:
+        rows = pd.DataFrame([row for part in pool.map(work, list(cases())) for row in part])
+    print(HEAD.format(banner=banner("one_checkpoint")))
+    body = list[dict[str, Any]]()
+    for (domain, cut, sweep), part in rows.groupby(["domain", "fitted up to", "sweep"], sort=False):
+        mean = part.mean(numeric_only=True)
+        body.append({
+            "domain": domain, "fitted up to": cut, "sweep": sweep, "checkpoints": len(part), "passed": int(part["passed"].sum()),
+            "longest": f"{part['seconds'].max():.1f} s", "error": percent(mean["error"], 2), "bias": percent(mean["bias"], 2),
+            "in 50%, exact": percent(mean["50%, exact"]), "in 90%, exact": percent(mean["90%, exact"]),
+            "in 50%": percent(mean["50%"]), "in 90%": percent(mean["90%"]), "width": percent(mean["width"], 1),
+        })  # fmt: skip
+    print(markdown_table(sorted(body, key=lambda row: (row["domain"], row["fitted up to"]))))
+    source, target = (rows[rows["domain"] == domain].mean(numeric_only=True) for domain in ("source", "target"))
+    print(
+        f"\n{int(rows['passed'].sum())} of {len(rows)} fits passed. In the mean of all tables 90% intervals contain "
+        f"{percent(source['90%'])} (source) and {percent(target['90%'])} (target) of the later losses, "
+        f"{percent(source['90%, exact'])} and {percent(target['90%, exact'])} with the law taken for exact."
+    )
+
+
+if __name__ == "__main__":
+    main()
