@@ -15,8 +15,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import pandas as pd
-from cpt import SHARED, percent, scores, toys
-from tables import banner, markdown_table
+from cpt import scores, toys
+from tables import SHARED, banner, markdown_table, percent
 
 import bayeslaw
 
