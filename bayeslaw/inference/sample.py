@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -274,9 +277,7 @@ def run_chains(
     report : callable, optional
         Called with the progress of the chains.
     """
-    import nutpie
-
-    sampler = nutpie.sample(
+    sampler = imported_nutpie().sample(
         nutpie_model(density, ridge_map, settings.cores),
         **settings._asdict(),
         save_warmup=False,
@@ -300,6 +301,22 @@ def wait_for_chains(sampler: Any) -> Any:
             continue
 
 
+def imported_nutpie() -> Any:
+    """Import nutpie without ArviZ, which is imported once nutpie asks for something in it.
+
+    nutpie converts traces with ArviZ. We take the raw trace, and to import ArviZ with its plots takes longer than many a fit.
+    """
+    if {"arviz", "nutpie"} & {*sys.modules}:
+        return import_module("nutpie")
+    later = ModuleType("arviz")
+    later.__getattr__ = lambda name: getattr(import_module("arviz"), name)  # type: ignore[method-assign]
+    sys.modules["arviz"] = later
+    try:
+        return import_module("nutpie")
+    finally:
+        del sys.modules["arviz"]
+
+
 def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     """The mapped density as a compiled model for nutpie: C functions and addresses of arrays.
 
@@ -309,6 +326,7 @@ def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     threads : int
         Number of chains at a time.
     """
+    imported_nutpie()
     from nutpie.compile_pymc import CompiledPyMCModel
 
     k, function = density.size, density.function(ridge_map.arrays, threads)
