@@ -69,7 +69,7 @@ def recovery(name: str, folder: Path) -> dict[str, Any]:
     if not path.exists():
         law, seed = bayeslaw.load_law(name), list(TRUTHS).index(name)
         table, values = simulate(law, TRUTHS[name], settings(law), seed=10 + seed), TRUTHS[name] | twins.noise(law)
-        fit = bayeslaw.fit(law, table, progress=False, seed=seed, discrepancy="none")
+        fit = bayeslaw.fit(law, table, draws=600, progress=False, seed=seed, discrepancy="none")
         ends, true = fit.summary(0.95).loc[list(values)], np.array(list(values.values()))
         inside = ((ends["eti95_lb"] <= true) & (true <= ends["eti95_ub"])).tolist()
         outcome = {"checks": [str(c) for c in fit.checks], "passed": fit.passed, "p": plausibility(fit, values), "inside": inside}
