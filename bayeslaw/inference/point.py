@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.core.text import compact, exact, short_lines
+from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import token_length
@@ -183,7 +183,7 @@ def point_fit(
     problem = Problem.of(law, observed)
     loss = problem.objective(delta, np.ones(observed.response.size))
     rng = np.random.default_rng(seed)
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         ends = [descend(loss, problem.start(rng)) for _ in _tracked(range(starts), "point fit", progress)]
         ends.sort(key=lambda end: end[0])
         value, best = descend(loss, ends[0][1])
@@ -207,7 +207,7 @@ def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
     """Coordinates (numbers, parameters) of refits of numbered resamples, each with random numbers of its own."""
     problem, group, best = Problem.of(point.law, point.observed), _groups(point, by), point.best
     strata, refits = _strata(point, group), np.empty((len(numbers), best.size))
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         for i, number in enumerate(numbers):
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
             drawn = np.concatenate([of[rng.integers(of.size, size=of.size)] for of in strata])
