@@ -56,7 +56,7 @@ def plausibility(fit: Fit, truth: dict[str, float]) -> float:
     return float((of_draws >= of_truth).mean())
 
 
-# A right card is below it once in a thousand fits: 4 draws of 4,000, with a Monte Carlo error of 3 for an effective size of 400.
+# A right card is below it once in a thousand fits: 2.4 draws of 2,400, with a Monte Carlo error of 4 for an effective size of 400.
 LEAST_PLAUSIBLE = 0.001
 
 
