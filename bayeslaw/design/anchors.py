@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
@@ -21,6 +20,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import counted, listed, short_lines
+from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.table import Runs
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
@@ -184,7 +184,7 @@ class Anchors:
         fixed = list(self.bought[: int(self.candidates.fixed.sum())])
         designs = [("chosen", 0, list(self.bought)), ("smallest size", 0, self._smallest(fixed))]
         designs += [("random", i, picks) for i, picks in enumerate(self.random_designs(RANDOM))]
-        with threadpool_limits(1, "blas"):  # threads only slow down many small products
+        with one_blas_thread():  # threads only slow down many small products
             return pd.concat([self._path(*design) for design in designs], ignore_index=True)
 
     @property
@@ -385,7 +385,7 @@ def anchors(
         ).with_errors
         for i, member in enumerate(members)
     ]
-    with threadpool_limits(1, "blas"):  # threads only slow down many small products
+    with one_blas_thread():  # threads only slow down many small products
         ensemble, projected = build(forecasts, pool, goal.draws, (seed, 1), parameters_of(members, learned))
         market = Market(pool, ensemble, goal.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)

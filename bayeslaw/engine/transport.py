@@ -94,7 +94,7 @@ class RidgeMap:
         y[:, : m.size] = m + s * np.sinh((np.arcsinh(z[:, : m.size]) + e) / d)
         if self.order.size == 0:
             return self.centre + y @ np.tril(self.scale).T
-        value, n = self._splines(y[:, 0])[0], self.order.size - 1
+        value, n = self._splines(y[:, 0]), self.order.size - 1
         x, at = np.empty_like(y), 1 + 2 * n
         x[:, self.order[0]] = value[:, 0]
         for i in range(n):
@@ -103,13 +103,32 @@ class RidgeMap:
             at += i
         return x
 
-    def _splines(self, t: Array, first: int | None = None) -> tuple[Array, Array]:
-        """Values and slopes of all or the first splines at t, arrays (S, p); linear beyond the knots, as in `maps.splines`."""
+    def _places(self, t: Array) -> tuple[Index, Array, Array]:
+        """The piece (S,) of the splines in which t lies, how far inside it, and how far beyond the knots."""
         inside = np.clip(t, self.knots[0], self.knots[-1])
         j = np.clip(np.searchsorted(self.knots, inside) - 1, 0, self.knots.size - 2)
-        h, c = (inside - self.knots[j])[:, None], self.pieces[:, j, :first]
-        slope = (3 * c[0] * h + 2 * c[1]) * h + c[2]
-        return ((c[0] * h + c[1]) * h + c[2]) * h + c[3] + slope * (t - inside)[:, None], slope
+        return j, inside - self.knots[j], t - inside
+
+    def _splines(self, t: Array, some: int | slice = slice(None)) -> Array:
+        """Values of all or some splines at t, array (S, p) or (S,); linear beyond the knots, as in `maps.splines`."""
+        j, h, off = self._places(t)
+        value, (far,) = self.pieces[0, j, some], np.nonzero(off)  # in place, since points times splines are many numbers
+        h = h if value.ndim == 1 else h[:, None]
+        value *= h
+        for piece in self.pieces[1:3]:
+            value += piece[j, some]
+            value *= h
+        value += self.pieces[3, j, some]
+        if far.size:
+            value[far] += (self._slopes(t[far], some).T * off[far]).T
+        return value
+
+    def _slopes(self, t: Array, some: int | slice = slice(None)) -> Array:
+        """Slopes of the same."""
+        j, h, _ = self._places(t)
+        c = self.pieces[:, j, some]
+        h = h if c.ndim == 2 else h[:, None]
+        return np.asarray((3 * c[0] * h + 2 * c[1]) * h + c[2])
 
     def refined(self, z: Array, count: int) -> RidgeMap:
         """The map with tail transforms of the first `count` elements, fitted to draws z (S, k)."""
@@ -121,9 +140,8 @@ class RidgeMap:
             z = np.linalg.solve(self.scale, (x - self.centre).T)
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
         t = self._inverse(x[:, self.order[0]])
-        value, slope = self._splines(t)
-        n = self.order.size - 1
-        total, z, at = -0.5 * t**2 - np.log(slope[:, 0]), np.empty((len(x), n)), 1 + 2 * n
+        value, n = self._splines(t), self.order.size - 1
+        total, z, at = -0.5 * t**2 - np.log(self._slopes(t, 0)), np.empty((len(x), n)), 1 + 2 * n
         for i in range(n):
             rest = x[:, self.order[1 + i]] - value[:, 1 + i] - (value[:, at : at + i] * z[:, :i]).sum(axis=1)
             z[:, i] = rest * np.exp(-value[:, 1 + n + i])
@@ -133,12 +151,12 @@ class RidgeMap:
 
     def _inverse(self, x: Array) -> Array:
         """Arguments at which the ridge coordinate has the values x (S,), by Newton's method safeguarded by bisection."""
-        values = self._splines(self.knots, 1)[0][:, 0]
+        values = self._splines(self.knots, 0)
         ends = np.concatenate([[self.knots[0] - 2 * BEYOND], self.knots, [self.knots[-1] + 2 * BEYOND]])
         after = np.searchsorted(values, x)
         low, high, t = ends[after], ends[after + 1], np.interp(x, values, self.knots)
         for _ in range(12):
-            value, slope = (a[:, 0] for a in self._splines(t, 1))
+            value, slope = self._splines(t, 0), self._slopes(t, 0)
             low, high = np.where(value < x, t, low), np.where(value < x, high, t)
             t = t - (value - x) / slope
             t = np.where((t >= low) & (t <= high), t, 0.5 * (low + high))
@@ -148,8 +166,9 @@ class RidgeMap:
         """`log_normal` at the coordinates of z (S, k), from z itself."""
         if self.order.size == 0:
             return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(np.abs(np.diag(self.scale))).sum())
-        k, (value, slope) = self.order.size, self._splines(z[:, 0])
-        return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(slope[:, 0]) - value[:, k : 2 * k - 1].sum(axis=1))
+        k, t = self.order.size, z[:, 0]
+        scales = self._splines(t, slice(k, 2 * k - 1))
+        return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(self._slopes(t, 0)) - scales.sum(axis=1))
 
 
 def find_mode(
@@ -313,7 +332,8 @@ def _extended(ridge_map: RidgeMap) -> RidgeMap:
     Widths that go on linearly make walls there, at which chains diverge.
     """
     for end in (0, -1) if ridge_map.order.size else ():
-        n, (value, slope) = ridge_map.order.size - 1, ridge_map._splines(ridge_map.knots[[end]])
+        n, knot = ridge_map.order.size - 1, ridge_map.knots[[end]]
+        value, slope = ridge_map._splines(knot), ridge_map._slopes(knot)
         slope[:, 1 + n :] = 0.0
         piece, far = np.zeros((4, 1, value.shape[1])), ridge_map.knots[end] + math.copysign(BEYOND, ridge_map.knots[end])
         piece[2], piece[3] = slope, value if end else value - BEYOND * slope

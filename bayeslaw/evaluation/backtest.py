@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, evenly
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.text import counted, exact, significant
+from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, mixed_domains, without_repeats
@@ -383,7 +383,7 @@ def forecasts_beyond(
     fitted = np.concatenate([member.observed.rows for member in fits_of(fit).values()])
     cut = float(along.loc[pd.Index(fitted)].max())
     held, left_out = _held(fit, replace(table, frame=table.frame[along.loc[table.frame.index] > cut], duplicates="keep"))
-    with threadpool_limits(1, "blas"):  # as workers have it: sums by several threads have other last digits
+    with one_blas_thread():  # as workers have it: sums by several threads have other last digits
         predicted = forecast(fit, held, force=True, **asked)
         checks = [*fit.checks, *predicted.checks]
         verdict = sampling_verdict(checks)

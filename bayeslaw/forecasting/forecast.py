@@ -24,7 +24,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
@@ -32,6 +31,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, short_lines
+from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import check_loss_unit
 from bayeslaw.data.validate import base_rows, check
@@ -392,7 +392,7 @@ class Forecast:
 
         end, console = self.rows.size if count is None else count, Console(stderr=True)
         shown: dict[str, Any] = {"console": console, "disable": not (progress and console.is_terminal), "transient": True}
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
+        with one_blas_thread(), ThreadPoolExecutor() as pool:
             try:
                 for result in track([pool.submit(block, at) for at in range(0, end, BLOCK)], "forecast", **shown):
                     result.result()

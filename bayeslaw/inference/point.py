@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.core.text import compact, exact, short_lines
+from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import token_length
@@ -181,7 +181,7 @@ def point_fit(
     huber = HuberLoss.of(law, observed)
     loss = huber.objective(delta, np.ones(observed.response.size))
     rng, shown = np.random.default_rng(seed), {"console": Console(stderr=True), "transient": True, "disable": not progress}
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         ends = [descend(loss, huber.start(rng)) for _ in track(range(starts), "point fit", **shown)]
         ends.sort(key=lambda end: end[0])
         value, best = descend(loss, ends[0][1])
@@ -205,7 +205,7 @@ def _refitted(numbers: range, point: PointFit, by: str, seed: int) -> Array:
     """Coordinates (numbers, parameters) of refits of numbered resamples, each with random numbers of its own."""
     huber, group, best = HuberLoss.of(point.law, point.observed), _groups(point, by), point.best
     strata, refits = _strata(point, group), np.empty((len(numbers), best.size))
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         for i, number in enumerate(numbers):
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
             drawn = np.concatenate([of[rng.integers(of.size, size=of.size)] for of in strata])

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import FitError, StoppedError
 from bayeslaw.core.executors import available_cores
+from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.engine.centring import centred, needs_centring
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
@@ -180,7 +180,7 @@ def sample(
         flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, density.size))))
         return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
 
-    with threadpool_limits(1, "blas"):  # its matrices are tiny
+    with one_blas_thread():  # its matrices are tiny
         if apart := needs_centring(density):
             density, ridge_map = centred(density)
             ridge_map = matched(density, ridge_map, seed)
@@ -197,7 +197,7 @@ def sample(
         if interrupted:
             raise StoppedError(NOTHING)
         flat = z.reshape(-1, density.size)
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             if apart:
                 every, target = 2 * thin, max(1 - MANY_GAP * (1 - acceptance.rough), MANY_PILOT_ACCEPT)
                 ridge_map, flat = rematched(density, ridge_map, flat)

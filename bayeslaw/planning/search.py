@@ -20,9 +20,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.threads import one_blas_thread
 
 REPLAYS, TOKENS = 33, 40  # points of the first grid: replay shares, log tokens
 ROUNDS = ((0.5, 12), (0.15, 12), (0.05, 12))  # of refinement: half-width of the window of log tokens, points in it
@@ -112,7 +112,7 @@ def values_on_grid(quantities: Sequence[Quantity], draws: Index, x: Array, r: Ar
 def _in_threads[T](work: Callable[[int], T], items: range) -> list[T]:
     if len(items) == 1:
         return [work(items[0])]
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor() as pool:
+    with one_blas_thread(), ThreadPoolExecutor() as pool:
         return list(pool.map(work, items))
 
 

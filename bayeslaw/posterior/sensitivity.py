@@ -14,7 +14,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from arviz_stats.base import array_stats
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
@@ -112,6 +111,8 @@ def _moved(quantities: Array, log_density: Array) -> Array:
 
     Its functions of arrays are called, since labels of draws that are then summed over take half of its time.
     """
+    from arviz_stats.base import array_stats  # slow to import
+
     weights = [np.exp(array_stats.power_scale_lw(log_density, alpha=alpha, axis=(-2, -1))) for alpha in POWERS]
     low, high = (np.broadcast_to(w / w.sum(), quantities.shape) for w in weights)
     return np.asarray(array_stats.power_scale_sense(quantities, low, high, *POWERS))

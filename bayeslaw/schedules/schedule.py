@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.signal import lfilter
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
@@ -130,6 +129,8 @@ def areas(
     if before is None:
         down = np.flatnonzero(falls > 0)
         falls[: down[0] if down.size else falls.size] = 0.0
+    from scipy.signal import lfilter  # slow to import, and few commands need schedules
+
     momentum, _ = lfilter([1.0], [1.0, -memory], falls, zi=[memory * start.momentum])
     annealing = momentum * rates**power if power else momentum
     return Areas(start.S1 + weight * np.cumsum(rates), start.S2 + weight * np.cumsum(annealing), momentum, float(rates[-1]))

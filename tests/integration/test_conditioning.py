@@ -14,7 +14,7 @@ from tests.posteriors import best_of
 
 def test_an_unseen_replay_share_of_fitted_checkpoints() -> None:
     seen, held = conditioning.left_out_share(0.25)
-    fit = bayeslaw.fit("transfer-target", seen, noise="normal-checkpoint", progress=False)
+    fit = bayeslaw.fit("transfer-target", seen, noise="normal-checkpoint", draws=500, progress=False)
     known, new = (bayeslaw.score(fit, held, as_=reading).iloc[0] for reading in ("known", "new-checkpoint"))
     assert known["mae_rel"] <= 0.01
     assert 0.85 <= known["cover_eti90"] <= 0.99
@@ -23,7 +23,7 @@ def test_an_unseen_replay_share_of_fitted_checkpoints() -> None:
 
 def test_the_rest_of_fitted_runs_under_noise_that_drifts() -> None:
     seen, rest = conditioning.left_out_end()
-    fit = bayeslaw.fit("transfer-target", seen, noise="normal-drift", progress=False)
+    fit = bayeslaw.fit("transfer-target", seen, noise="normal-drift", draws=500, progress=False)
     known, new = (bayeslaw.score(fit, rest, as_=reading).iloc[0] for reading in ("known", "new-run"))
     assert 0.85 <= known["cover_eti90"] <= 0.99
     assert known["crps"] < 0.85 * new["crps"]

@@ -24,7 +24,7 @@ from bayeslaw.core.executors import Dask, Executor, executor, values_of
 from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.inference.fit import fit
-from bayeslaw.inference.point import point_fit
+from bayeslaw.inference.point import BATCH, point_fit
 from bayeslaw.laws.card import card_folder, load_law
 from tests import items, oracles
 from tests.errors import fails
@@ -220,8 +220,9 @@ def test_ctrl_c_ends_all_fits(tune: int, run: int, monkeypatch: pytest.MonkeyPat
 
 def test_bootstraps_are_the_same_on_every_executor(two: Executor) -> None:
     point = point_fit("chinchilla", oracles.table(load_law("chinchilla"), runs=8), starts=3)
-    here, there, more = point.bootstrap(20), point.bootstrap(20, executor=two), point.bootstrap(21, executor=two)
+    size = BATCH + 1
+    here, there, more = point.bootstrap(size), point.bootstrap(size, executor=two), point.bootstrap(size + 1, executor=two)
     for name, numbers in here.items():
-        assert numbers.shape == (20,)
+        assert numbers.shape == (size,)
         assert np.array_equal(there[name], numbers)
-        assert np.array_equal(more[name][:20], numbers)
+        assert np.array_equal(more[name][:size], numbers)

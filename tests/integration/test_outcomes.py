@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from bayeslaw.evaluation.predictive import predictive_check
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
 from bayeslaw.reporting import latex
+from bayeslaw.reporting.figures import Picture
 from bayeslaw.reporting.report import Report, report
 from tests.commands import Command, rejected
 from tests.outcomes import NAMES, PLURALS, card, outcome_fit, table
@@ -196,13 +197,19 @@ def test_measured_shares_of_0_and_1_are_whole_marks() -> None:
     assert not any(line.get_clip_on() for line in ax.lines if line.get_marker() == "o")
 
 
+def words_in(figure: Figure) -> list[str]:
+    """All texts of a figure, with the labels of ticks, which are written when they are asked for."""
+    of_ticks = [label for ax in figure.axes for label in (*ax.get_xticklabels(), *ax.get_yticklabels())]
+    return [text.get_text() for text in (*figure.findobj(Text), *of_ticks)]
+
+
 def texts_of(contents: Report) -> str:
-    """The words of a report: of the page without its pictures, of JSON, of LaTeX, and of the pictures themselves."""
-    whole, embedded = contents.html, re.compile(r'src="data:image/svg\+xml;base64,([^"]*)"')
+    """The words of a report: of the page without its pictures, of JSON, of LaTeX, and of the pictures, which are not drawn."""
+    with patch.object(Picture, "bytes", lambda _, kind: kind.encode()):
+        whole = contents.html
+    assert whole.count('src="data:image/svg+xml;base64,') == len(contents.pictures)
     page = re.sub(r'src="data:[^"]*"|<style>.*?</style>', "", whole, flags=re.DOTALL)
-    pictures = [base64.b64decode(picture).decode() for picture in embedded.findall(whole)]
-    assert len(pictures) == len(contents.pictures)
-    drawn = [text for svg in pictures for text in re.findall(r"<!-- (.*?) -->", svg, flags=re.DOTALL)]
+    drawn = [word for picture in contents.pictures.values() for word in words_in(picture.figure)]
     tex = [content.decode() for content in latex.files(json.loads(contents.json)).values()]
     return "\n".join([html.unescape(page), contents.json, *tex, *drawn])
 

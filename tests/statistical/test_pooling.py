@@ -40,7 +40,7 @@ def four_tasks() -> tuple[pd.DataFrame, dict[str, float]]:
 @pytest.mark.statistical
 def test_a_fit_of_four_tasks_finds_their_sigmoids() -> None:
     table, truth = four_tasks()
-    pooled = fit("task-sigmoid", table, by={"L0": "task", "k": "task"}, draws=500, seed=1, progress=False)
+    pooled = fit("task-sigmoid", table, by={"L0": "task", "k": "task"}, draws=800, chains=2, seed=1, progress=False)
     assert pooled.passed, pooled.checks
     summary = pooled.summary()
     for name, value in truth.items():

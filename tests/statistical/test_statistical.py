@@ -56,7 +56,7 @@ def plausibility(fit: Fit, truth: dict[str, float]) -> float:
     return float((of_draws >= of_truth).mean())
 
 
-# A right card is below it once in a thousand fits: 4 draws of 4,000, with a Monte Carlo error of 3 for an effective size of 400.
+# A right card is below it once in a thousand fits: 2.4 draws of 2,400, with a Monte Carlo error of 4 for an effective size of 400.
 LEAST_PLAUSIBLE = 0.001
 
 
@@ -69,7 +69,7 @@ def recovery(name: str, folder: Path) -> dict[str, Any]:
     if not path.exists():
         law, seed = bayeslaw.load_law(name), list(TRUTHS).index(name)
         table, values = simulate(law, TRUTHS[name], settings(law), seed=10 + seed), TRUTHS[name] | twins.noise(law)
-        fit = bayeslaw.fit(law, table, progress=False, seed=seed, discrepancy="none")
+        fit = bayeslaw.fit(law, table, draws=600, progress=False, seed=seed, discrepancy="none")
         ends, true = fit.summary(0.95).loc[list(values)], np.array(list(values.values()))
         inside = ((ends["eti95_lb"] <= true) & (true <= ends["eti95_ub"])).tolist()
         outcome = {"checks": [str(c) for c in fit.checks], "passed": fit.passed, "p": plausibility(fit, values), "inside": inside}
