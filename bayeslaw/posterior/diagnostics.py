@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats.base import array_stats
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
 from bayeslaw.laws.law import Covariate
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.posterior.mixing import STATISTICS, mixing
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
 OVERLAP = 0.75  # of prior and posterior, above which the data inform a parameter too little
 BINNED = 0.25  # largest shift of a bin's mean, relative to its standard error
+TAILS = (0.05, 0.95)  # ends of the 90% interval; ArviZ's own default is 11 and 89%
 FORECAST_ROWS = 24  # settings of a forecast at which draws are checked
 # Outside the data an error of a law grows like a polynomial in the covariate. A polynomial of second order whose largest value
 # over a span is 1 (Chebyshev's, which no slope or level of the law can remove) is 7 half a span outside it and 17 a whole span
@@ -170,10 +171,19 @@ def failure_suffix(failed: bool) -> str:
     return f" — CHECKS {checks_label(True)}" if failed else ""
 
 
-def diagnostics[K: Hashable](draws: Mapping[K, Array], statistics: Collection[str] = STATISTICS) -> pd.DataFrame:
+STATISTICS: Mapping[str, Callable[[Array], Any]] = {
+    "r_hat": lambda values: array_stats.rhat(values, method="rank"),
+    "ess_bulk": lambda values: array_stats.ess(values, method="bulk"),
+    "ess_tail": lambda values: array_stats.ess(values, method="tail", prob=TAILS),
+}
+
+
+def diagnostics[K: Hashable](draws: Mapping[K, Array], statistics: Iterable[str] = STATISTICS) -> pd.DataFrame:
     """Return R-hat and effective sample sizes, or one of them, of quantities with draws (chains, draws), one row each."""
+    values = np.stack(list(draws.values()))
     with np.errstate(all="ignore"):  # draws that never moved have no R-hat
-        return pd.DataFrame(mixing(np.stack(list(draws.values())), statistics), index=pd.Index(list(draws)))
+        columns = {name: np.asarray(STATISTICS[name](values), dtype=np.float64) for name in statistics}
+    return pd.DataFrame(columns, index=pd.Index(list(draws)))
 
 
 def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of: str) -> list[Check]:
