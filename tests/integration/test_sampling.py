@@ -39,17 +39,13 @@ def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
 
 
 def test_draws_are_the_same_in_processes_that_compile_at_once_and_in_later_ones(tmp_path: Path) -> None:
-    """On one core and on two. A function compiled into its caller is optimised differently: draws differ in their last digits.
-
-    Nor does a fit wait for ArviZ and Matplotlib to be imported, which takes a second.
-    """
+    """On one core and on two. A function compiled into its caller is optimised differently: draws differ in their last digits."""
     TABLE.to_csv(tmp_path / "runs.csv", index=False)
     script = (
         "import hashlib, sys, bayeslaw\n"
         "settings = dict(draws=50, tune=60, chains=2, seed=1, progress=False, cores=int(sys.argv[1]), discrepancy='none')\n"
         "fit = bayeslaw.fit('chinchilla', 'runs.csv', **settings)\n"
         "print(hashlib.sha256(b''.join(fit.draws[name].tobytes() for name in fit.draws)).hexdigest())\n"
-        "print([name for name in ('arviz', 'arviz_stats', 'matplotlib') if name in sys.modules])\n"
     )
     options: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -59,7 +55,6 @@ def test_draws_are_the_same_in_processes_that_compile_at_once_and_in_later_ones(
     assert list((tmp_path / "cache").rglob("*.nbc"))
     loaded = subprocess.run([sys.executable, "-c", script, "2"], **options, capture_output=True)
     assert compiled[0][0] == compiled[1][0] == loaded.stdout
-    assert loaded.stdout.endswith(b"\n[]\n")
 
 
 def test_the_truth_is_near(small_fit: Fit) -> None:
