@@ -3,8 +3,8 @@
     BAYESLAW_SHARED_DATA=… python benchmarks/one_checkpoint.py > benchmarks/results/one_checkpoint.md
 
 `replay-source` and `replay-target` are fitted at their defaults to the adaptations of every second checkpoint of each sweep, up to
-the shares CUTS of its tokens, and forecast the later rows. Adaptations of Pythia-70M to Python, a real model, stand beside them where
-the public table is present.
+the shares CUTS of its tokens, and forecast the later rows. Adaptations of Pythia-70M to Python, a real model, stand beside them
+where the public table is present.
 """
 
 from __future__ import annotations
