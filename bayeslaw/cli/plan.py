@@ -317,9 +317,7 @@ def transfer(
     ] = None,
     set_: options.Ranges = None,
     stage: Annotated[str | None, Option(help="The 0/1 covariate of continual pre-training, if the law has several.")] = None,
-    discrepancy: Annotated[
-        Literal["learned", "none"], Option(help="Whether the laws have their learnt errors, or are exact.")
-    ] = "learned",
+    discrepancy: options.LearntErrors = "learned",
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
@@ -330,13 +328,10 @@ def transfer(
     options.check_outputs("A transfer table", output, plot, [fit, continued])
     settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
     other = bayeslaw.load_fit(continued) if continued is not None else None
-    saved, answer = (
-        bayeslaw.transfer(
-            bayeslaw.load_fit(fit), settings, continued=other, stage=stage, discrepancy=discrepancy, seed=seed, force=force
-        ),
-        Answer(),
+    saved = bayeslaw.transfer(
+        bayeslaw.load_fit(fit), settings, continued=other, stage=stage, discrepancy=discrepancy, seed=seed, force=force
     )
-    table = saved.summary(ci)
+    answer, table = Answer(), saved.summary(ci)
     panels = [lambda ax, of=of: bayeslaw.plots.plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
     answer.save_picture(plot, *panels)
     answer.save_table("transfer", table, output, counted(len(table), "setting"), joined=True)
