@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from cpt import scores, toys
+from intervals import pile, python
 from tables import SHARED, banner, markdown_table, percent
 
 import bayeslaw
 
 CUTS = (0.25, 0.5)
 LEAST = 3  # replay shares of a checkpoint
-FILE = "cpt_replay_pythia70m.csv"
 
 HEAD = """# Adaptations of one checkpoint, beyond the logged tokens
 
@@ -50,15 +50,9 @@ def cases() -> Iterator[Case]:
         for domain, own in table[table["D"] > 0].groupby("domain"):
             several = [rows for _, rows in own.groupby("checkpoint") if rows["r"].nunique() >= LEAST]
             yield from (Case(sweep, str(domain), rows[["run", "D", "r", "loss"]]) for rows in several[::2])
-    if (path := SHARED / FILE).exists():
-        table = pd.read_csv(path).dropna(subset="replay_pile")
-        python = table["val_domain"].str.startswith("python")
-        weights = pd.read_csv(SHARED / "cpt_replay_pile_weights.csv", index_col="val_domain")["weight"]
-        table = table.assign(weight=table["val_domain"].map(weights).where(~python, 1.0), run=table["replay_pile"].map(str))
-        for domain, rows in (("source", table[~python]), ("target", table[python])):
-            by = rows.assign(loss=rows["loss"] * rows["weight"]).groupby(["run", "step", "replay_pile"])[["loss", "weight"]].sum()
-            frame = by.assign(loss=by["loss"] / by["weight"]).reset_index()
-            yield Case("Pythia-70M", domain, frame.assign(D=frame["step"] * 1e6, r=frame["replay_pile"])[["run", "D", "r", "loss"]])
+    if SHARED.is_dir():
+        for domain, table in (("source", pile()), ("target", python())):
+            yield Case("Pythia-70M", domain, table[table["D"] > 0])
 
 
 def work(case: Case) -> list[dict[str, Any]]:

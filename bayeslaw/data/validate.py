@@ -123,7 +123,7 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
     out of fits and do not count.
     """
     outcomes = frame[law.outcome.name] if law.outcome.name in frame else pd.Series(dtype=np.float64)
-    if outcomes.dtype.kind in "fiu" and outcomes.is_unique:  # as most are, and to compare all columns takes milliseconds
+    if holds_numbers(outcomes) and outcomes.is_unique:  # as most are, and to compare all columns takes milliseconds
         return pd.Series(frame.index[:0], index=frame.index[:0])
     frame = frame[~base_rows(frame, law)]
     whole = {law.outcome.name, *law.measured, *law.levels} <= {*frame}  # without one of them, different settings look equal

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import counted, exact, listed
@@ -235,7 +236,7 @@ def _faults(
 def _column(frame: pd.DataFrame, column: str, what: str) -> NDArray[np.float64]:
     if column not in frame:
         raise BayeslawError(f"There is no column {column!r} for {what}.{nearest(column, map(str, frame))}", code="missing-column")
-    if frame[column].dtype.kind not in "fiu":
+    if not holds_numbers(frame[column]):
         raise BayeslawError(f"Column {column!r}, for {what}, holds no numbers.", code="not-numbers")
     return frame[column].to_numpy(dtype=np.float64)
 

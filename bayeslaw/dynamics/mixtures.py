@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.units import unit_of
@@ -85,7 +85,7 @@ def _check_domains(frame: pd.DataFrame, names: str, domains: tuple[str, str, str
             )
     if len(set(domains)) < 3:
         raise BayeslawError(f"Give three different domains, not {', '.join(domains)}.", code="same-domain")
-    if "loss" not in frame or frame["loss"].dtype.kind not in "fiu":
+    if "loss" not in frame or not holds_numbers(frame["loss"]):
         raise BayeslawError(f"{names} has no column loss with numbers: name it loss, and give numbers.", code="missing-columns")
     if not any(c in frame for c in KEYS):
         raise BayeslawError(f"{names} has neither run nor step: add them to match losses of a model.", code="missing-columns")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.data.columns import did_you_mean
@@ -41,7 +41,7 @@ def direction(runs: Runs, by: str) -> pd.Series:
             other = ", or a column flops" if product else ""
             problem = f"a backtest along {by} needs the column {name}{other}; there are {', '.join(known)}"
             faults.append(Fault(None, name, "", problem, did_you_mean(name, known).strip() or advice, "missing-column"))
-        elif frame[name].dtype.kind not in "fiu":
+        elif not holds_numbers(frame[name]):
             faults.append(Fault(None, name, "", f"column {name} holds no numbers", "give numbers", "column-without-numbers"))
         else:
             faults += _cell_faults(frame, name, by)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.text import exact, short_lines
@@ -302,8 +302,8 @@ def _described(asked: Prediction, runs: Runs) -> tuple[pd.DataFrame, int]:
     missing = [c for c in needed if c not in frame]
     wanted = f"the registered settings have {', '.join(asked.content['match'])}; there are {columns_there(frame)}"
     faults = [Fault(None, c, "", f"column {c} is missing", wanted, "missing-column") for c in missing]
-    numbers = [c for c in asked.content["match"] if c in frame and asked.settings[c].dtype.kind in "fiu"]
-    for c in [c for c in (outcome.name, *numbers) if c in frame and frame[c].dtype.kind not in "fiu"]:
+    numbers = [c for c in asked.content["match"] if c in frame and holds_numbers(asked.settings[c])]
+    for c in [c for c in (outcome.name, *numbers) if c in frame and not holds_numbers(frame[c])]:
         faults.append(Fault(None, c, "", f"column {c} holds no numbers", "give numbers", "column-without-numbers"))
     if not faults:
         faults += check_loss(frame) if outcome.is_loss else check_outcome(frame, outcome)
@@ -343,7 +343,7 @@ def _distances(asked: Prediction, frame: pd.DataFrame) -> dict[str, Array]:
     distance = {}
     for column in [c for c in asked.content["match"] if c in frame]:
         ours, theirs = asked.settings[column], frame[column]
-        if ours.dtype.kind in "fiu":
+        if holds_numbers(ours):
             a, b = theirs.to_numpy(dtype=np.float64)[:, None], ours.to_numpy(dtype=np.float64)[None]
             with np.errstate(invalid="ignore", divide="ignore"):
                 off = np.abs(a - b) / np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-300)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.base_loss import BASE_LOSS, MODEL, NAMED, SPREAD, in_words
 from bayeslaw.data.observations import Observations
@@ -152,6 +153,6 @@ def _measured(fitted: Sequence[Observations]) -> Iterator[pd.DataFrame]:
 def _equal(column: pd.Series, value: Any) -> Any:
     if pd.isna(value):
         return np.ones(len(column), dtype=bool)
-    if column.dtype.kind in "fiu" and isinstance(value, (int, float)):
+    if holds_numbers(column) and isinstance(value, (int, float)):
         return np.isclose(column.astype(float), value, rtol=SAME, atol=0.0)
     return (column.astype(str) == str(value)).to_numpy()

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
@@ -330,5 +330,5 @@ def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
 def numbers_of(frame: pd.DataFrame, observed: Observations) -> dict[str, Array]:
     """Return the columns of a table that have a finite number in every fitted row, arrays (n,)."""
     rows = frame.loc[observed.rows]
-    numbers = {str(name): rows[name].to_numpy(dtype=np.float64) for name in rows if rows[name].dtype.kind in "fiu"}
+    numbers = {str(name): rows[name].to_numpy(dtype=np.float64) for name in rows if holds_numbers(rows[name])}
     return {name: values for name, values in numbers.items() if np.isfinite(values).all()}

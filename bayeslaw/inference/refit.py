@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS, UNITS, check_unit
@@ -117,7 +118,7 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
         faults += repeat_faults(new.frame, fit.law)
     if (name := outcome.name) not in new.frame:
         faults.append(Fault(None, name, "", f"column {name} is missing", "give that of the new runs", "missing-column"))
-    elif new.frame[name].dtype.kind not in "fiu":
+    elif not holds_numbers(new.frame[name]):
         problem, code = f"column {name} holds no numbers", "column-without-numbers"
         faults.append(Fault(None, name, "", problem, f"{fit.law.name} needs them there", code))
     if faults:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.transforms import offset_copy
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import quantiles
@@ -90,7 +90,7 @@ def chain_panels(
     """
     settings, heads = chain.settings, chain.first.settings
     x = x or _axis(chain)
-    axes = [str(c) for c in heads if heads[c].dtype.kind in "fiu"]  # both panels have them
+    axes = [str(c) for c in heads if holds_numbers(heads[c])]  # both panels have them
     axes += [COMPUTE] if {"N", "D"} <= {*axes} else []
     if x not in axes:
         problem = f"{x!r} is no column of the settings along which both panels can be drawn; these are {', '.join(axes)}."
@@ -110,7 +110,7 @@ def chain_panels(
         finish(ax, _name(chain, x), first.labelled(chain.first.unit), title + failure(chain.forced))
 
     def below(ax: Axes) -> None:
-        texts = [name for name in lines if lines[name].dtype.kind not in "fiu" and name != "run"]
+        texts = [name for name in lines if not holds_numbers(lines[name]) and name != "run"]
         _draw(ax, lines, draws, x, ci_prob, own, second, list(map(str, texts)), _chance(chain, mean))
         label = second.labelled(chain.second.unit)
         finish(ax, _name(chain, x), f"{label}, mean over {mean}" if mean else label, "")

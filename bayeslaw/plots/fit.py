@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from scipy.stats import binom, gaussian_kde, rankdata
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.html import header
 from bayeslaw.core.intervals import check_probability, quantiles
@@ -419,7 +419,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
     """
     expect(comparison, Comparison, "bayeslaw.compare(runs, laws)")
     scores = comparison.scores
-    if of not in scores or scores[of].dtype.kind not in "fiu":
+    if of not in scores or not holds_numbers(scores[of]):
         raise BayeslawError(f"{of!r} is not a score of this comparison.{nearest(of, map(str, scores))}", code="unknown-column")
     share = of.startswith("cover_eti")
     scored = scores.dropna(subset=[of])
