@@ -17,7 +17,8 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-IMPORT_SECONDS, HELP_SECONDS = 2.0, 1.0
+IMPORT_SECONDS, HELP_SECONDS = 2.0, 1.0  # on a machine with nothing else to do
+BUSY = 5  # by which a busy machine may make them longer
 IN_WHEEL = (
     "bayeslaw/py.typed",
     "bayeslaw/data/tinycpt-runs.csv",
@@ -97,7 +98,7 @@ def use(wheel: Path, folder: Path) -> None:
 
 
 def limit(what: str, seconds: float | None, *command: object, cwd: Path) -> None:
-    """Time a command that has run once before; the best of three must keep the limit, if there is one."""
+    """Time a command that has run once before; the best of three must keep the limit, if there is one, `BUSY` times as long."""
     run(*command, cwd=cwd)
     times = []
     for _ in range(3):
@@ -107,7 +108,7 @@ def limit(what: str, seconds: float | None, *command: object, cwd: Path) -> None
     load = os.getloadavg()[0]
     wanted = "" if seconds is None else f"; wanted {seconds:g}"
     print(f"{what}: {min(times):.2f} to {max(times):.2f} s of 3 (load {load:.1f}){wanted}")
-    demand(seconds is None or min(times) <= seconds, f"{what} takes {min(times):.2f} s")
+    demand(seconds is None or min(times) <= BUSY * seconds, f"{what} takes {min(times):.2f} s")
 
 
 def run(*command: object, cwd: Path = HERE) -> str:
