@@ -287,16 +287,17 @@ def _check_supports(table: pd.DataFrame, laws: Sequence[LawDraws]) -> None:
 
 def _tokens_from_scratch(law: LawDraws, error: DrawnErrors | None, n: float, loss: Array) -> Array:
     """The fewest tokens from scratch with which each draw's loss is at most `loss` (S,); inf where there are none."""
-    x, size = np.linspace(math.log(LEAST), math.log(MOST), POINTS), np.array([n])
+    ends = math.log(LEAST), math.log(MOST)
+    x, size, every = np.linspace(*ends, POINTS), np.array([n]), np.arange(loss.size)
+    along = None if error is None else error.over("D", {**law.constants, "N": n}, ends)
 
     def margin(draws: Index, log_d: Array) -> Array:
-        d = np.exp(log_d)
-        whole = law.outcome({"N": size, "D": d}, draws)
-        return loss[draws] - (whole if error is None else whole * np.exp(error.of(draws).along(_places(law, n, d))))
+        whole = law.outcome({"N": size, "D": np.exp(log_d)}, draws)
+        return loss[draws] - (whole if along is None else whole * np.exp(along.at(draws, log_d, shared=False)))
 
     curves = law.outcome({"N": size, "D": np.exp(x)}, axes=1)
-    if error is not None:
-        curves = curves * np.exp(error.at(_places(law, n, np.exp(x))).T)
+    if along is not None:
+        curves = curves * np.exp(along.at(every, x, shared=True))
     enough = curves <= loss[:, None]  # not where a curve is no number
     first = enough.argmax(axis=1)
     tokens = np.where(enough.any(axis=1), x[first], np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.noise.walk import Walk, directions
 
-REACH, POINTS = 16.0, 65  # e-folds from the smallest of the runs, and places in them at which errors along a covariate are known
+REACH, SPACING = 16.0, 0.25  # e-folds from the smallest of the runs, and between places at which errors along a covariate are known
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,26 @@ class DrawnErrors:
         used = features.any(axis=0)  # few settings lie beyond every knot
         return np.asarray(features[:, used] @ self.coefficients[used])
 
-    def over(self, name: str, others: Mapping[str, Any]) -> ErrorsOver:
-        """Return errors along one covariate of the walk, from the smallest of its runs on, at one setting of the others."""
-        axis = directions(self.walk.law).index(name)
-        least = self.walk.smallest[axis]
-        knots = self.walk.axes[axis].table[0] + self.walk.largest[axis]
-        # Between knots the walk is linear, but for its corners.
-        places = np.union1d(np.append(knots[knots > least], least), least + np.linspace(0.0, REACH, POINTS))
+    def over(self, name: str, others: Mapping[str, Any], ends: tuple[float, float] | None = None) -> ErrorsOver:
+        """Return errors along one covariate at one setting of the others, between two logs.
+
+        Parameters
+        ----------
+        name : str
+        others : mapping of covariate to float
+        ends : pair of float, optional
+            By default from the smallest of the runs on, `REACH` e-folds.
+        """
+        names = directions(self.walk.law)
+        axis = names.index(name) if name in names else None
+        low, high = ends or (self.walk.smallest[axis], self.walk.smallest[axis] + REACH)
+        if axis is None:
+            places = np.array([low, high])  # the same everywhere between
+        else:
+            # Between knots the walk is linear, but for its corners.
+            knots = self.walk.axes[axis].table[0] + self.walk.largest[axis]
+            inside = knots[(knots > low) & (knots < high)]
+            places = np.union1d(inside, np.linspace(low, high, 1 + math.ceil((high - low) / SPACING)))
         at = {k: np.full(places.size, v) for k, v in others.items()} | {name: np.exp(places)}
         return ErrorsOver(places, self.at(at).T)
 
