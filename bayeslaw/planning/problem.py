@@ -34,6 +34,7 @@ LEAST_DRAWS = 2_000
 RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
 HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
 BEYOND = 10.0  # factor by which the box exceeds the logged tokens where no limits are stated
+FREE = 1e-300  # money for a token that costs nothing: of places that cost nothing the one with the fewest tokens is chosen
 ENDLESS = math.log(1e60)  # log tokens that stand for no end
 
 
@@ -117,8 +118,7 @@ class PlanProblem:
         """Log of the cost of a token at a replay share; 0 where another thing than the cost is minimised."""
         if self.minimise != "cost":
             return 0.0
-        price = float(np.mean(self.prices.token("cost", r, self.n)))
-        return math.log(price) if price > 0 else -math.inf
+        return math.log(max(float(np.mean(self.prices.token("cost", r, self.n))), FREE))
 
     def with_losses(self, losses: Sequence[DomainLoss], base_losses: Mapping[str, BaseLoss]) -> PlanProblem:
         """The same problem with other losses of the same domains, in the same order."""

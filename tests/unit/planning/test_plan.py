@@ -176,6 +176,17 @@ def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, whole: Pl
 
 
 @pytest.mark.slow
+def test_where_replayed_tokens_cost_nothing_the_cheapest_plan_costs_nothing(source: Fit, target: Fit) -> None:
+    """It has the fewest tokens of those that cost nothing, as with a price of replayed tokens that is almost 0."""
+    free, almost = (
+        best_of(solve(source, target, minimise="cost", prices={"new-token": 1e-6} | more, levels=(0.9,)))
+        for more in ({}, {"replayed-token": 1e-13})
+    )
+    assert (free.replay, free.cost) == (1.0, 0.0)
+    assert (free.tokens, free.held_out) == (almost.tokens, almost.held_out)
+
+
+@pytest.mark.slow
 def test_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, fixed: Plan) -> None:
     """Frozen weights cost 4 FLOPs per parameter and token: the plan is the same, its FLOPs and their price are two thirds."""
     budget = 0.9 * best_of(fixed).flops
