@@ -349,7 +349,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class WholeLifeCost:
-    """The logarithm of the cost of a model's whole life, as a `Quantity` of tokens and replay share."""
+    """The logarithm of the cost of a whole life, as a `Quantity` of tokens and replay share; -inf where it costs nothing."""
 
     prices: Prices
     unit: str
@@ -357,7 +357,8 @@ class WholeLifeCost:
 
     def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
         spent = self.prices.token(self.unit, r, self.n, draws, axes) * np.exp(x)
-        return np.log(spent + behind(self.prices.serving(self.unit, self.n, draws), axes))
+        with np.errstate(divide="ignore"):
+            return np.log(spent + behind(self.prices.serving(self.unit, self.n, draws), axes))
 
 
 def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -> dict[str, float]:

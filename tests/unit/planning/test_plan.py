@@ -235,6 +235,10 @@ def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
     assert best_of(short).searched >= 0.9
     assert present(short.deterministic).replay == pytest.approx(best_of(short).replay, abs=1e-8)
     assert best_of(tiny).replay == pytest.approx(0.999, abs=1e-8)  # only the end of the grid lies within this budget
+    # Of an uncertain price 90% of the draws lie below some amount, and the budget pays for as many new tokens at that.
+    uncertain = least_replay(source, prices={"new-token": "1e-7:1e-6:90%"}, max_cost=price * 0.001)
+    dear = np.partition(uncertain.problem.prices.new[uncertain.draws], 899)[899]
+    assert best_of(uncertain).replay == pytest.approx(1 - 1e-9 / dear, abs=1e-8)
 
 
 @pytest.mark.slow
