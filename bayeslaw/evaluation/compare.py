@@ -287,13 +287,13 @@ def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
 
 def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, starts: int, bootstrap: int) -> Comparison:
     """Compare on rows held out once, or on each value of a column in turn."""
-    by_fold = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
-    whole = by_fold.pop() if by else by_fold[0]
+    every = work.fits([*([work.table] if by else []), *(fold.seen for fold in folds)])
+    whole, fitted = every[0], list(zip(folds, every[-len(folds) :], strict=True))
     laws = list({c.law.name: c.law for c in work.candidates}.values())
     pairs = [(law, fold.seen) for fold in folds for law in laws]
     pointed = partial(_pointed, starts=starts, bootstrap=bootstrap, seed=work.seed)
     points = iter(values_of(work.place.map(pointed, pairs, what="point fit", progress=work.progress)))
-    for fold, fits in zip(folds, by_fold, strict=True):
+    for fold, fits in fitted:
         for c in work.candidates:
             fit = fits[c.name]
             make = partial(score, fit, fold.held, seed=work.seed, force=True) if work.usable(fit) else None
@@ -301,19 +301,18 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, starts: int, b
         for law in laws:
             point, resampled = next(points)
             work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
-    candidate_fits = {c.name: [*([whole[c.name]] if by else []), *(fits[c.name] for fits in by_fold)] for c in work.candidates}
+    candidate_fits = {c.name: [fits[c.name] for fits in every] for c in work.candidates}
     for name, fits_of in candidate_fits.items():
         work.note_failures(name, *fits_of)
-    usable = [name for name, fits_of in candidate_fits.items() if work.usable(*fits_of)]
     densities = {
         name: pd.concat(
-            {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in zip(folds, by_fold, strict=True)},
-            names=["held_out"],
+            {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in fitted}, names=["held_out"]
         )
-        for name in usable
+        for name, fits_of in candidate_fits.items()
+        if work.usable(*fits_of)
     }
     weights, table = _weighed(work, densities, candidate_fits)
-    for fold, fits in zip(folds, by_fold, strict=True):
+    for fold, fits in fitted:
         stack = Stack.of(fits, weights)
         make = partial(score, stack, fold.held, seed=work.seed, force=True)
         work.add(fold.name, "stack", "", "stack", mark(stack.passed, work.force), make)
