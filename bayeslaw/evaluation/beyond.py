@@ -9,16 +9,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.executors import Result, values_of
 from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
-from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import Beyond, cuts_along, forecasts_beyond, pooled_law
-from bayeslaw.evaluation.choice import CUTS, PRIOR, HeldOut, Question, floor_note, groups_of, hold_outs, nearness, quantiles_of
+from bayeslaw.evaluation.choice import (
+    CUTS,
+    PRIOR,
+    HeldOut,
+    TargetDirection,
+    floor_note,
+    groups_of,
+    hold_outs,
+    nearness,
+    quantiles_of,
+)
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.direction import IN_WORDS
 from bayeslaw.evaluation.scores import draw_scores, point_scores
@@ -33,52 +41,50 @@ BEYOND = (
 )
 
 
-def compare_beyond(work: Work, asked: Question, undescribed: NDArray[np.bool_]) -> Comparison:
+def compare_beyond(work: Work, targets: TargetDirection) -> Comparison:
     """Compare by forecasts beyond cuts in the direction of the targets; the stack is of fits to all rows.
 
     Parameters
     ----------
     work : Work
-    asked : Question
+    targets : TargetDirection
         Where the targets lie.
-    undescribed : bool array (n,)
-        Rows of the table that not every law describes.
     """
-    along, common = asked.along(work.table), replace(work.table, frame=work.table.frame[~undescribed])
-    candidates, cuts = _cuts(work, asked.by, along, common)
-    parts = [replace(work.table, frame=work.table.frame[along <= cut]) for cut in cuts]
-    named = [replace(part, name=f"{part.name} up to {asked.by} {cut:.3g}") for part, cut in zip(parts, cuts, strict=True)]
-    how = {"seed": work.seed, "as_": "known" if asked.known else "new-run"}
-    then = partial(forecasts_beyond, table=common, along=along, by=asked.by, asked=how, force=work.force, kept=quantiles_of)
-    outcomes = work.outcomes_of([(c, part) for part in named for c in candidates], then)
+    by, along = targets.by, targets.along(work.table)
+    candidates, cuts = _cuts(work, by, along)
+    parts = [
+        replace(work.table, frame=work.table.frame[along <= cut], name=f"{work.table.name} up to {by} {cut:.3g}") for cut in cuts
+    ]
+    asked = {"seed": work.seed, "as_": "known" if targets.known else "new-run"}
+    then = partial(forecasts_beyond, table=work.common, along=along, by=by, asked=asked, force=work.force, kept=quantiles_of)
+    outcomes = work.outcomes_of([(c, part) for part in parts for c in candidates], then)
     if all(outcome.error for outcome in outcomes):
         values_of(outcomes)
     tried = dict(zip(((cut, c.name) for cut in cuts for c in candidates), outcomes, strict=True))
     fits = _whole_fits(work, candidates)
-    judged, cuts = _judged(work, asked.by, cuts, [c.name for c in candidates if c.name in fits], tried)
+    judged, cuts = _judged(work, by, cuts, [c.name for c in candidates if c.name in fits], tried)
     scored = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
-    held = _held_forecasts(work, asked, along, common, cuts, {name: [scored[cut, name] for cut in cuts] for name in judged})
-    weights, table = _weighed_beyond(work, asked, held, fits)
+    held = _held_forecasts(work, targets, along, {cut: {name: scored[cut, name] for name in judged} for cut in cuts})
+    weights, table = _weighed_beyond(work, by, held, fits)
     stack = Stack.of(fits, weights)
-    _score_beyond(work, asked.by, held, tried, weights, in_part=bool(rest_of_errors(stack.selections)))
+    _score_beyond(work, by, held, tried, weights, in_part=bool(rest_of_errors(stack.selections)))
     work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
-    rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, asked.by)))
+    rows = held.rows.assign(held_out=held.rows["cut"].map(partial(_beyond_name, by)))
     runs = held.relative.groupby([rows["held_out"], rows["run"]], sort=False).mean()
-    comparison = comparison_of(work, table, {str(name): runs[name] for name in runs}, stack, rows[["held_out", "run"]])
-    return replace(comparison, by=asked.by)
+    return comparison_of(work, table, {str(name): runs[name] for name in runs}, stack, rows[["held_out", "run"]], by)
 
 
 def _beyond_name(by: str, cut: float) -> str:
     return f"{by} > {cut:.3g}"
 
 
-def _cuts(work: Work, by: str, along: pd.Series, common: Runs) -> tuple[list[Candidate], list[float]]:
+def _cuts(work: Work, by: str, along: pd.Series) -> tuple[list[Candidate], list[float]]:
     """Return the laws that can be fitted below cuts, and the cuts below which all of them can; the others are noted."""
     possible, refused = dict[str, list[float]](), dict[str, BayeslawError]()
     for law in {c.law.name: c.law for c in work.candidates}.values():
         try:
-            pooled = pooled_law(law, common, work.options)
-            possible[law.name] = cuts_along(common, [pooled], by, along.loc[common.frame.index], CUTS)
+            pooled = pooled_law(law, work.common, work.options)
+            possible[law.name] = cuts_along(work.common, [pooled], by, along.loc[work.common.frame.index], CUTS)
         except BayeslawError as error:
             refused[law.name] = error
     if not possible:
@@ -126,46 +132,38 @@ def _judged(
 
 
 def _held_forecasts(
-    work: Work,
-    asked: Question,
-    along: pd.Series,
-    common: Runs,
-    cuts: Sequence[float],
-    forecasts: Mapping[str, Sequence[pd.DataFrame]],
+    work: Work, targets: TargetDirection, along: pd.Series, forecasts: Mapping[float, Mapping[str, pd.DataFrame]]
 ) -> HeldOut:
-    """Put together the forecasts of rows that every law could forecast."""
-    frame, outcome = common.frame, work.candidates[0].law.outcome
-    code, names = run_codes(frame)
-    run = pd.Series(np.array(names, dtype=object)[code], index=frame.index)
-    group = pd.Series(groups_of(along.loc[frame.index].to_numpy()), index=frame.index)
-    tables, quantiles, other = list[pd.DataFrame](), {name: list[pd.DataFrame]() for name in forecasts}, 0
-    for number, cut in enumerate(cuts):
-        indices = [tables_of[number].index for tables_of in forecasts.values()]
-        rows = indices[0][np.all([indices[0].isin(index) for index in indices], axis=0)]
-        other += len(set[Any]().union(*indices)) - len(rows)
-        reach = np.log(along.loc[rows].to_numpy()) - np.log(cut)
-        columns = {"cut": cut, "row": rows, "run": run[rows].to_numpy(), "group": group[rows].to_numpy(), "reach": reach}
-        tables.append(pd.DataFrame(columns | {outcome.name: frame.loc[rows, outcome.name].to_numpy(dtype=np.float64)}))
-        for name, tables_of in forecasts.items():
-            quantiles[name].append(tables_of[number].loc[rows])
-    if other:
+    """Put together the forecasts beyond each cut, by name of the law, of rows that every law could forecast."""
+    frame, outcome = work.common.frame, work.candidates[0].law.outcome
+    by_cut = {cut: pd.concat(by_law, axis="columns", join="inner") for cut, by_law in forecasts.items()}
+    every = {cut: set[Any]().union(*(table.index for table in by_law.values())) for cut, by_law in forecasts.items()}
+    if other := sum(len(every[cut]) - len(table) for cut, table in by_cut.items()):
         work.notes.append(f"{other} forecasts by some laws alone are not scored, since not every law could forecast these rows.")
-    whole = pd.concat(tables, ignore_index=True)
+    whole = pd.concat(by_cut)
     if whole.empty:
         raise BayeslawError(
-            f"{common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
+            f"{work.common.name}: there is no row beyond the cuts that every law could forecast.", code="nothing-held-out"
         )
-    whole["near"] = nearness(whole["reach"].to_numpy(), asked.reach)
-    both = {name: pd.concat(parts) for name, parts in quantiles.items()}
-    reported, exact = ({name: table[which].to_numpy() for name, table in both.items()} for which in ("reported", "exact"))
-    return HeldOut(whole, reported, outcome, exact)
+    cut, row = (whole.index.get_level_values(level) for level in (0, 1))
+    code, names = run_codes(frame)
+    of_row = pd.DataFrame(
+        {"run": np.array(names, dtype=object)[code], "group": groups_of(along.loc[frame.index].to_numpy())}, frame.index
+    )
+    rows = pd.DataFrame({"cut": cut, "row": row}).join(of_row, on="row")
+    rows["reach"] = np.log(along.loc[row].to_numpy()) - np.log(cut.to_numpy())
+    rows[outcome.name] = frame.loc[row, outcome.name].to_numpy(dtype=np.float64)
+    rows["near"] = nearness(rows["reach"].to_numpy(), targets.reach)
+    laws = next(iter(forecasts.values()))
+    reported, exact = ({name: whole[name][which].to_numpy() for name in laws} for which in ("reported", "exact"))
+    return HeldOut(rows, reported, outcome, exact)
 
 
-def _weighed_beyond(work: Work, asked: Question, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
+def _weighed_beyond(work: Work, by: str, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; laws that were not judged have none."""
     weights, errors = held.weights, held.errors
     count, reach = hold_outs(held.rows), float(held.rows["reach"].max())
-    where = f"up to {significant(reach, 2)} e-folds of {IN_WORDS.get(asked.by, asked.by)} beyond"
+    where = f"up to {significant(reach, 2)} e-folds of {IN_WORDS.get(by, by)} beyond"
     forecasts, rows_held, cuts = len(held.rows), held.rows["row"].nunique(), held.rows["cut"].nunique()
     work.notes.append(
         f"{counted(forecasts, 'forecast')} of {counted(rows_held, 'row')} {where} {counted(cuts, 'cut')} count as "

@@ -1,7 +1,7 @@
 """Weights of laws for forecasts at given targets: by forecasts of held-out rows that lie as far outside the fitted ones.
 
-`question` finds the direction in which targets leave the runs, and how far. Laws then forecast rows beyond several cuts along it
-(`evaluation.backtest`), and `weights` minimises the error of the weighted forecasts, shrunk towards equal weights:
+`direction_of_targets` finds the direction in which targets leave the runs, and how far. Laws then forecast rows beyond several
+cuts along it (`evaluation.backtest`), and `weights` minimises the error of the weighted forecasts, shrunk towards equal weights:
 
     n log CRPS(w) - PRIOR mean(log w)
 
@@ -48,7 +48,7 @@ type Settings = Runs | pd.DataFrame | str | Path | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class TargetDirection:
     """Where targets lie, seen from the runs.
 
     Attributes
@@ -57,7 +57,7 @@ class Question:
         The direction in which they leave the runs; empty where all lie inside, or leave them only where no backtest goes.
     reach : array
         Distances (e-folds) beyond the runs of the targets that leave them in this direction.
-    targets : int
+    count : int
         Number of all targets.
     elsewhere : tuple of str
         Other covariates in which targets lie outside the runs, with distances, such as 'r by 0.2'.
@@ -69,19 +69,19 @@ class Question:
 
     by: str
     reach: Array
-    targets: int
+    count: int
     elsewhere: tuple[str, ...] = ()
     flops: bool = False
     known: bool = False
 
     @property
     def text(self) -> str:
-        """The question in words: the direction and the distances, and what is not asked along it."""
+        """The direction and the distances in words, and what hold-outs along it say nothing about."""
         also = ", ".join(self.elsewhere)
         if not self.by:
             where = f"leave the runs only in {also}, where no backtest goes" if also else "lie inside the runs"
             return f"All targets {where}: laws are judged by leaving one run out after the other, which judges interpolation."
-        far = f"{self.reach.size} of {self.targets} targets lie beyond the runs, up to {significant(self.reach.max(), 2)} e-folds"
+        far = f"{self.reach.size} of {self.count} targets lie beyond the runs, up to {significant(self.reach.max(), 2)} e-folds"
         rest = f" Targets leave the runs also in {also}: hold-outs say nothing about that." if also else ""
         return f"{far} of {IN_WORDS.get(self.by, self.by)}: laws are judged by forecasts beyond cuts along it.{rest}"
 
@@ -118,7 +118,7 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
     return targets
 
 
-def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:
+def direction_of_targets(runs: Runs, targets: Runs, laws: Sequence[Law]) -> TargetDirection:
     """Find the direction in which targets leave the runs, and how far.
 
     It is compute if N times D exceeds that of all runs, else N or D, or where the laws have PTPP or steps and more e-folds of them
@@ -133,24 +133,24 @@ def question(runs: Runs, targets: Runs, laws: Sequence[Law]) -> Question:
     axes = {name: covariate for law in laws for name, covariate in law.axes.items()}
     flops, named = (all(column in table.frame for table in (runs, targets)) for column in ("flops", "run"))
     known = named and bool(targets.frame["run"].dropna().isin(runs.frame["run"]).any())
-    ranges = {name: _distances(runs, targets, name, axes[name], laws) for name in axes}
-    above = {name: up for name, (up, _) in ranges.items() if name in DIRECTIONS and axes[name].logarithmic}
+    distances = {name: _distances(runs, targets, name, axes[name], laws) for name in axes}
+    beyond = {name: above for name, (above, _) in distances.items() if name in DIRECTIONS and axes[name].logarithmic}
     if {"N", "D"} <= axes.keys():
         with np.errstate(divide="ignore"):
             reached = np.log(_along(runs, "compute", flops=flops).max())
             compute = np.log(_along(targets, "compute", flops=flops).to_numpy()) - reached
         if compute.max() > ROUNDING:
-            above = {name: up for name, up in above.items() if name not in ("N", "D")} | {"compute": compute}
-    outward = sorted((name for name in above if above[name].max() > ROUNDING), key=lambda name: -above[name].max())
+            beyond = {name: above for name, above in beyond.items() if name not in ("N", "D")} | {"compute": compute}
+    outward = sorted((name for name in beyond if beyond[name].max() > ROUNDING), key=lambda name: -beyond[name].max())
     possible = [name for name in outward if len(group_ends(_along(runs, name, flops=flops).to_numpy())) >= LEAST_VALUES]
     by = next(iter([*possible, *outward]), "")
-    covered = {"compute": ("N", "D")}.get(by, (by,))
-    outside = {name: np.maximum(down, 0 if name in covered else up).max() for name, (up, down) in ranges.items()}
-    elsewhere = [
-        f"{name} by {significant(far, 2)}{' e-folds' * axes[name].logarithmic}" for name, far in outside.items() if far > ROUNDING
-    ]
-    reach = above[by][above[by] > ROUNDING] if by else np.zeros(0)
-    return Question(by, reach, len(targets.frame), tuple(elsewhere), flops, known)
+    reach = beyond[by][beyond[by] > ROUNDING] if by else np.zeros(0)
+    covered = ("N", "D") if by == "compute" else (by,)
+    elsewhere = []
+    for name, (above, below) in distances.items():
+        if (far := np.maximum(below, 0 if name in covered else above).max()) > ROUNDING:
+            elsewhere.append(f"{name} by {significant(far, 2)}{' e-folds' * axes[name].logarithmic}")
+    return TargetDirection(by, reach, len(targets.frame), tuple(elsewhere), flops, known)
 
 
 def _distances(runs: Runs, targets: Runs, name: str, covariate: Covariate, laws: Sequence[Law]) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ or by leaving one run out after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, row_ranges, whole_number
@@ -27,7 +26,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
 from bayeslaw.evaluation.backtest import check_options
 from bayeslaw.evaluation.beyond import compare_beyond
-from bayeslaw.evaluation.choice import Question, Settings, question, targets_of
+from bayeslaw.evaluation.choice import Settings, TargetDirection, direction_of_targets, targets_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
@@ -151,51 +150,41 @@ def compare(
         )
     whole, repeated = without_repeats(read_runs(runs), cards)
     candidates = _candidates(cards, list(noise))
-    asked = None if at is None else _asked(whole, cards, targets_of(at, cards))
-    beyond = asked is not None and bool(asked.by)
-    table, undescribed, notes = _undescribed(whole, cards, holdout is None and by is None and not beyond)
-    notes = [*([asked.text] if asked else []), *repeated, *notes, *_noises(candidates, table)]
-    folds = _folds(table, undescribed, holdout, by)
+    targets = None if at is None else _targets(whole, cards, at)
+    beyond = targets if targets is not None and targets.by else None
+    table, common, notes = _described(whole, cards, singly=holdout is None and by is None and beyond is None)
+    notes = [*([targets.text] if targets else []), *repeated, *notes, *_noises(candidates, table)]
+    folds = _folds(table, common, holdout, by)
     for law in cards:
-        Observations.of(law, table)
+        Observations.of(law, table)  # refuses what can't be fitted
     folds = [_unseen(fold, cards, notes) for fold in folds]
     with opened(executor) as place:
-        work = Work(table, candidates, options or {}, seed, force, place, progress, notes)
-        if asked is not None and beyond:
-            return compare_beyond(work, asked, undescribed)
-        if not folds:
-            return _left_out_singly(work)
-        return _held_out(work, folds, by, partial(_pointed, starts=starts, bootstrap=bootstrap, seed=seed))
+        work = Work(table, common, candidates, options or {}, seed, force, place, progress, notes)
+        if beyond is not None:
+            return compare_beyond(work, beyond)
+        return _held_out(work, folds, by, starts, bootstrap) if folds else _left_out_singly(work)
 
 
 # --- candidates and folds --------------------------------------------------------------------------------------------
 
 
-def _undescribed(runs: Runs, laws: Sequence[Law], singly: bool) -> tuple[Runs, NDArray[np.bool_], list[str]]:
-    """Find the base checkpoints that some law can't describe: the others are fitted to them, and nobody is scored on them.
+def _described(runs: Runs, laws: Sequence[Law], *, singly: bool) -> tuple[Runs, Runs, list[str]]:
+    """Return the rows to fit, those that every law describes, and notes.
 
-    Parameters
-    ----------
-    runs, laws
-        The table, and the laws to compare.
-    singly : bool
-        Whether runs are left out one by one. Then base rows of runs with other rows are left out for all laws, since the densities
-        of a run under two laws are comparable only if they are of the same rows.
-
-    Returns
-    -------
-    Runs, bool array (n,), list of str
-        The rows to fit, which of them some law can't describe, and notes.
+    Some laws can't describe base checkpoints: the others are fitted to them, and nobody is scored on them. Where runs are left out
+    one by one (`singly`), base rows of runs with other rows are left out for all laws, since the densities of a run under two laws
+    are comparable only if they are of the same rows.
     """
     base = {law.name: base_rows(runs.frame, law).to_numpy() for law in laws}
     without = np.any([*base.values()], axis=0) if base else np.zeros(len(runs), dtype=bool)
     if not without.any() or without.all():  # where all are base rows, fitting refuses the table
-        return runs, np.zeros(len(runs), dtype=bool), []
+        return runs, runs, []
+    common = replace(runs, frame=runs.frame[~without])
     cannot = [name for name, rows in base.items() if rows.any()]
     can = [name for name in base if name not in cannot]
     rows = f"{without.sum()} base-checkpoint rows (D = 0)"
     if not can:
-        return runs, without, [f"{rows} are left out for every law, since {', '.join(cannot)} can't describe them."]
+        return runs, common, [f"{rows} are left out for every law, since {', '.join(cannot)} can't describe them."]
     notes = [
         f"{rows} are fitted by {', '.join(can)} alone, since {', '.join(cannot)} can't describe them; scores and weights are of "
         "the rows that every law describes."
@@ -205,8 +194,8 @@ def _undescribed(runs: Runs, laws: Sequence[Law], singly: bool) -> tuple[Runs, N
         mixed = without & np.isin(code, code[~without])
         if mixed.any():
             notes.append(f"{mixed.sum()} of these rows belong to runs that have others, and are left out for every law.")
-        runs, without = replace(runs, frame=runs.frame[~mixed]), without[~mixed]
-    return runs, without, notes
+        runs = replace(runs, frame=runs.frame[~mixed])
+    return runs, common, notes
 
 
 def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[Candidate, ...]:
@@ -237,18 +226,19 @@ def _noises(candidates: Sequence[Candidate], table: Runs) -> list[str]:
     return notes
 
 
-def _asked(runs: Runs, laws: Sequence[Law], targets: Runs) -> Question:
+def _targets(runs: Runs, laws: Sequence[Law], at: Settings) -> TargetDirection:
     """Find where targets lie, seen from the rows that every law describes; the table is checked for the laws first."""
+    targets = targets_of(at, laws)
     for law in laws:
         Observations.of(law, runs)
     base = np.any([base_rows(runs.frame, law) for law in laws], axis=0)
-    return question(replace(runs, frame=runs.frame[~base]), targets, laws)
+    return direction_of_targets(replace(runs, frame=runs.frame[~base]), targets, laws)
 
 
-def _folds(table: Runs, undescribed: NDArray[np.bool_], holdout: str | None, by: str | None) -> list[_Fold]:
+def _folds(table: Runs, common: Runs, holdout: str | None, by: str | None) -> list[_Fold]:
     """Return the folds to hold out, of rows that every law describes; none where no rows are named."""
     if holdout is not None:
-        fold = _fold(table, holdout, table.frame.index.isin(where(table.frame, holdout).index), undescribed)
+        fold = _fold(table, common, holdout, where(table.frame, holdout).index)
         return [fold._replace(seen=replace(fold.seen, sources=table.where(f"not ({holdout})").sources))]
     if by is None:
         return []
@@ -256,25 +246,26 @@ def _folds(table: Runs, undescribed: NDArray[np.bool_], holdout: str | None, by:
         known = [str(c) for c in table.frame]
         advice = f"there are {', '.join(known)}.{did_you_mean(by, known)}"
         raise BayeslawError(f"No column {by!r} to hold out by; {advice}", code="unknown-column")
-    column = table.frame.loc[~undescribed, by]
+    column = common.frame[by]
     if column.isna().any():
         row = column.index[column.isna()][0]
         raise BayeslawError(f"Column {by} is empty at row {row}: give every row a value to hold out by.", code="empty-cell")
     values = sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
     if len(values) < 2:
         raise BayeslawError(f"Column {by} has one value ({values[0]}); to hold out each in turn takes two.", code="one-value")
-    named = [f"{by} = {exact(v)}" for v in values]
-    return [_fold(table, name, (table.frame[by] == v).to_numpy(), undescribed) for name, v in zip(named, values, strict=True)]
+    return [_fold(table, common, f"{by} = {exact(v)}", table.frame.index[table.frame[by] == v]) for v in values]
 
 
-def _fold(table: Runs, name: str, held: NDArray[np.bool_], undescribed: NDArray[np.bool_]) -> _Fold:
+def _fold(table: Runs, common: Runs, name: str, rows: pd.Index) -> _Fold:
+    held = table.frame.index.isin(rows)
     if held.all():
         raise BayeslawError(f"{name!r} holds out every row of {table.name}; some must be left to fit.", code="nothing-to-fit")
-    if not (held & ~undescribed).any():
+    scored = common.frame[common.frame.index.isin(rows)]
+    if scored.empty:
         problem = "holds out base checkpoints (D = 0) alone, which not every law can describe"
         raise BayeslawError(f"{name!r} {problem}.", code="only-base-checkpoints")
     seen = replace(table, frame=table.frame[~held], name=f"{table.name} without {name}")
-    return _Fold(name, seen, replace(table, frame=table.frame[held & ~undescribed]))
+    return _Fold(name, seen, replace(table, frame=scored))
 
 
 def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
@@ -294,17 +285,15 @@ def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
 # --- rows held out ---------------------------------------------------------------------------------------------------
 
 
-type _Pointed = tuple[PointFit, dict[str, Array] | None]
-
-
-def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Callable[[tuple[Law, Runs]], _Pointed]) -> Comparison:
+def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, starts: int, bootstrap: int) -> Comparison:
     """Compare on rows held out once, or on each value of a column in turn."""
-    by_fold = work.fits([*(fold.seen for fold in folds), *([work.table] if by else [])])
-    whole = by_fold.pop() if by else by_fold[0]
+    every = work.fits([*([work.table] if by else []), *(fold.seen for fold in folds)])
+    whole, fitted = every[0], list(zip(folds, every[-len(folds) :], strict=True))
     laws = list({c.law.name: c.law for c in work.candidates}.values())
     pairs = [(law, fold.seen) for fold in folds for law in laws]
+    pointed = partial(_pointed, starts=starts, bootstrap=bootstrap, seed=work.seed)
     points = iter(values_of(work.place.map(pointed, pairs, what="point fit", progress=work.progress)))
-    for fold, fits in zip(folds, by_fold, strict=True):
+    for fold, fits in fitted:
         for c in work.candidates:
             fit = fits[c.name]
             make = partial(score, fit, fold.held, seed=work.seed, force=True) if work.usable(fit) else None
@@ -312,19 +301,18 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, pointed: Calla
         for law in laws:
             point, resampled = next(points)
             work.add(fold.name, law.name, "", "point", "", partial(score, point, fold.held, bootstrap=resampled))
-    candidate_fits = {c.name: [*([whole[c.name]] if by else []), *(fits[c.name] for fits in by_fold)] for c in work.candidates}
+    candidate_fits = {c.name: [fits[c.name] for fits in every] for c in work.candidates}
     for name, fits_of in candidate_fits.items():
         work.note_failures(name, *fits_of)
-    usable = [name for name, fits_of in candidate_fits.items() if work.usable(*fits_of)]
     densities = {
         name: pd.concat(
-            {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in zip(folds, by_fold, strict=True)},
-            names=["held_out"],
+            {fold.name: held_out_density(fits[name], fold.seen, fold.held) for fold, fits in fitted}, names=["held_out"]
         )
-        for name in usable
+        for name, fits_of in candidate_fits.items()
+        if work.usable(*fits_of)
     }
     weights, table = _weighed(work, densities, candidate_fits)
-    for fold, fits in zip(folds, by_fold, strict=True):
+    for fold, fits in fitted:
         stack = Stack.of(fits, weights)
         make = partial(score, stack, fold.held, seed=work.seed, force=True)
         work.add(fold.name, "stack", "", "stack", mark(stack.passed, work.force), make)
@@ -342,7 +330,7 @@ def _rows(fold: _Fold) -> pd.DataFrame:
     return pd.DataFrame({"held_out": fold.name, "run": np.array(names)[code]})
 
 
-def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) -> _Pointed:
+def _pointed(pair: tuple[Law, Runs], *, starts: int, bootstrap: int, seed: int) -> tuple[PointFit, dict[str, Array] | None]:
     """Return a point fit and, if `bootstrap` is not 0, its bootstrap by run."""
     fit = point_fit(*pair, starts=starts, seed=seed)
     return fit, fit.bootstrap(bootstrap, seed=seed) if bootstrap else None

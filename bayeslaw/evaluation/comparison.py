@@ -91,9 +91,10 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """The problem of a comparison, with the scores and notes collected so far."""
+    """What a comparison is of and how fits are made, with the scores and notes collected so far."""
 
-    table: Runs
+    table: Runs  # the rows to fit
+    common: Runs  # those of them that every law describes, which are scored
     candidates: tuple[Candidate, ...]
     options: Mapping[str, Any]
     seed: int
@@ -150,7 +151,7 @@ def mark(passed: bool, forced: bool) -> str:
 
 
 def comparison_of(
-    work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack, rows: pd.DataFrame
+    work: Work, weights: pd.DataFrame, densities: Mapping[str, pd.Series], stack: Stack, rows: pd.DataFrame, by: str = ""
 ) -> Comparison:
     """Return the result of a comparison.
 
@@ -162,12 +163,12 @@ def comparison_of(
     densities : mapping of name to Series
         As `Comparison.runs` has them.
     stack : Stack
-    rows : DataFrame
-        Of `Comparison`.
+    rows, by
+        As in `Comparison`.
     """
     scores = pd.concat(work.scores, ignore_index=True)
     scores = scores[[*(c for c in HEAD if c in scores), *(c for c in scores if c not in HEAD)]]
-    return Comparison(scores, weights, pd.DataFrame(densities), (*work.notes, *_narrow_stack(scores)), stack, rows=rows)
+    return Comparison(scores, weights, pd.DataFrame(densities), (*work.notes, *_narrow_stack(scores)), stack, by, rows)
 
 
 def _narrow_stack(scores: pd.DataFrame) -> list[str]:

@@ -7,7 +7,7 @@ uncertainties, and all that runs scatter around both laws, are in one interval a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,11 +28,9 @@ from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average, setting_codes
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
-from bayeslaw.forecasting.grid import Setting, grid
+from bayeslaw.forecasting.grid import Setting, grid_of
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.laws.law import Covariate
-from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import Check, checks_label, distrusted, failures, model_label
 from bayeslaw.posterior.effects import Reading
 from bayeslaw.posterior.fit import require_fits
@@ -230,27 +228,14 @@ def _link(first: Posterior, second: Posterior) -> str:
     return link
 
 
-@dataclass(frozen=True)
-class _Both:
-    """What `grid` needs to know of two fits as if they were one."""
-
-    name: str
-    measured: Mapping[str, Covariate]
-    levels: Mapping[str, tuple[str, ...]]
-    selections: Sequence[tuple[object, Index]]
-    outcome: Outcome
-
-
 def _settings(first: Posterior, second: Posterior, at: pd.DataFrame | Runs | str | Path | Mapping[str, Setting]) -> Runs:
     """Return the settings as a table, with facts of the second fit's tasks, and without what the first forecasts."""
     link = first.outcome.name
     if isinstance(at, Mapping):
         measured = {name: c for name, c in {**second.measured, **first.measured}.items() if name != link}
-        both = _Both(
-            f"{first.name} with {second.name}", measured, {**second.levels, **first.levels},
-            [*first.selections, *second.selections], second.outcome,
-        )  # fmt: skip
-        at = grid(both, at)  # type: ignore[arg-type]
+        observed = [fit.observed for posterior in (first, second) for fit, _ in posterior.selections]
+        name = f"{first.name} with {second.name}"
+        at = grid_of(name, measured, {**second.levels, **first.levels}, at, observed, second.outcome.facts)
     runs = read_runs(at)
     if (name := second.outcome.name) in runs.frame:
         given = runs.frame[runs.frame[name].notna()]

@@ -17,10 +17,11 @@ from bayeslaw.core.errors import BayeslawError, shortened
 from bayeslaw.core.text import number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
+from bayeslaw.data.observations import Observations
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.card import load_law
-from bayeslaw.laws.law import Law
+from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.posterior.fit import require_fits
 
 Setting = str | float | Sequence[float]
@@ -49,34 +50,60 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
     if not isinstance(settings, Mapping):
         problem = f"Settings of a grid are a mapping, such as {{'N': '1e9,2e9', 'D': 2e10}}, not {shortened(repr(settings))}."
         raise BayeslawError(problem, code="not-a-mapping")
-    if not isinstance(law, Law):
-        require_fits(law)
-    if any(c.series for c in law.measured.values()):
+    if isinstance(law, Law):
+        return grid_of(law.name, law.measured, law.levels, settings)
+    require_fits(law)
+    return grid_of(law.name, law.measured, law.levels, settings, [fit.observed for fit, _ in law.selections], law.outcome.facts)
+
+
+def grid_of(
+    name: str,
+    measured: Mapping[str, Covariate],
+    levels: Mapping[str, Sequence[str]],
+    settings: Mapping[str, Setting],
+    observed: Sequence[Observations] = (),
+    facts: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Return all combinations of values of covariates, as `grid` does.
+
+    Parameters
+    ----------
+    name : str
+        Of the law, for errors.
+    measured, levels, settings : mapping
+        Covariates; columns by which parameters vary, with their values; and as in `grid`.
+    observed : sequence of Observations
+        Rows of fits, by whose groups noise differs and whose base losses are known.
+    facts : sequence of str
+        Covariates that may be left out: fits know what was asked of their tasks (`facts.with_facts`).
+    """
+    if any(c.series for c in measured.values()):
         raise BayeslawError(
-            f"{law.name} sums over all changes of the learning rate, which a grid can't hold. Make its settings from schedules "
+            f"{name} sums over all changes of the learning rate, which a grid can't hold. Make its settings from schedules "
             "(bayeslaw.schedules.changes.nodes).",
             code="series-in-grid",
         )
-    wanted = (*law.measured, *law.levels)
+    wanted = (*measured, *levels)
     # Expected losses do not depend on the group; a forecast of a new run without one is refused with the names of the groups.
-    groups = [name for name in _groups(law) if name not in wanted]
+    groups = list(dict.fromkeys(of.group_column for of in observed if of.group_names and of.group_column not in wanted))
     settings = _under_our_names(settings, [*wanted, *groups, "atpp"])
-    for name in settings:
-        if name not in (*wanted, *groups, "atpp"):
-            known, hint = ", ".join([*wanted, *groups]), did_you_mean(name, [*wanted, *groups])
-            raise BayeslawError(f"{law.name} has no covariate {name!r}; it has {known}.{hint}", code="unknown-covariate")
-    if {"D", "atpp"} <= settings.keys() and "atpp" not in law.measured:
+    for given in settings:
+        if given not in (*wanted, *groups, "atpp"):
+            known, hint = ", ".join([*wanted, *groups]), did_you_mean(given, [*wanted, *groups])
+            raise BayeslawError(f"{name} has no covariate {given!r}; it has {known}.{hint}", code="unknown-covariate")
+    if {"D", "atpp"} <= settings.keys() and "atpp" not in measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
-    texts = (*law.levels, *groups)
-    values = {name: _texts(value) if name in texts else _values(law, name, value) for name, value in settings.items()}
+    values = {
+        column: _texts(value) if column in (*levels, *groups) else _values(measured, column, value)
+        for column, value in settings.items()
+    }
     if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
         most = f"at most {MOST_SETTINGS:,} are forecast at once"
         raise BayeslawError(f"These are {count:,} settings; {most}.", code="too-many-settings")
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
-    facts = () if isinstance(law, Law) else law.outcome.facts  # fits know what was asked of their tasks: `facts.with_facts`
-    if not isinstance(law, Law):
+    if observed:
         checkpoints = len(frame[[c for c in ("N", "ptpp") if c in frame]].drop_duplicates())
         if BASE_LOSS in frame and checkpoints > 1:
             raise BayeslawError(
@@ -84,14 +111,10 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
                 f"settings with a column {BASE_LOSS}, or one N and ptpp.",
                 code="several-base-losses",
             )
-        frame = with_known_base_losses(
-            law.name,
-            [fit.observed for fit, _ in law.selections],
-            frame,
-            f"{BASE_LOSS}=2.31 among the settings of one checkpoint, or a table of settings with a column {BASE_LOSS}",
-        )
-    if missing := [name for name in wanted if name not in frame and name not in facts]:
-        raise BayeslawError(f"{law.name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
+        way = f"{BASE_LOSS}=2.31 among the settings of one checkpoint, or a table of settings with a column {BASE_LOSS}"
+        frame = with_known_base_losses(name, observed, frame, way)
+    if missing := [column for column in wanted if column not in frame and column not in facts]:
+        raise BayeslawError(f"{name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
     return frame
 
 
@@ -132,20 +155,14 @@ def _scaled(name: str, value: Setting, factor: float) -> Setting:
         raise _no_number(name, value) from None
 
 
-def _groups(law: Law | Posterior) -> list[str]:
-    """Return the columns by which the noise of fits differs."""
-    fits = [] if isinstance(law, Law) else [fit for fit, _ in law.selections]
-    return list(dict.fromkeys(fit.observed.group_column for fit in fits if fit.observed.group_names))
-
-
 def _texts(value: str | float | Sequence[Any]) -> list[Any]:
     return value.split(",") if isinstance(value, str) else list(np.atleast_1d(np.asarray(value, dtype=object)))
 
 
-def _values(law: Law | Posterior, name: str, value: str | float | Sequence[float]) -> list[float]:
+def _values(measured: Mapping[str, Covariate], name: str, value: str | float | Sequence[float]) -> list[float]:
     try:
         if isinstance(value, str) and ":" in value:
-            return _range(law, name, value)
+            return _range(measured, name, value)
         parts = value.split(",") if isinstance(value, str) else np.atleast_1d(np.asarray(value, dtype=float))
         values = [number(part) if isinstance(part, str) else float(part) for part in parts]
         if not values or not np.isfinite(values).all():
@@ -166,14 +183,14 @@ def _no_number(name: str, value: object) -> BayeslawError:
     return BayeslawError(problem, code="not-a-number")
 
 
-def _range(law: Law | Posterior, name: str, text: str) -> list[float]:
+def _range(measured: Mapping[str, Covariate], name: str, text: str) -> list[float]:
     first, last, count = text.split(":")
     low, high, values = number(first), number(last), int(count)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError
     if not 1 <= values <= MOST_SETTINGS:
         raise BayeslawError(f"{name}={text!r} asks for {values} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
-    if name != "atpp" and not law.measured[name].logarithmic:
+    if name != "atpp" and not measured[name].logarithmic:
         return [float(v) for v in np.linspace(low, high, values)]
     if min(low, high) <= 0:
         raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.", code="range-from-zero")

@@ -264,33 +264,32 @@ def whole_life(
     check_choice("on", on, "unknown-spread")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
-    losses, _ = _losses(fit, stage, settings or {}, on, "none", seed)
+    losses = _losses(fit, stage, settings or {}, on, seed)
+    erring = _losses(fit, stage, settings or {}, on, seed, learned=True) if discrepancy == "learned" else losses
     searched, held_out = halves(losses.size)
     for level in (confidence, *levels):
         check_confidence(level, searched.size)
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
-    searches = [LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist()]
     every = sorted({*levels, confidence})
-    chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
-    erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
-    if any(drawn is not None for drawn in errors):
-        beyond = [_leaves(fit, search, row, confidence) for search, row in zip(searches, chosen, strict=True)]
-    for i in np.flatnonzero(beyond).tolist():
-        searches[i], chosen[i] = _erring(replace(searches[i], losses=erring), errors, every, confidence)
+    answers = [
+        _answer(fit, LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out), erring, every, confidence)
+        for value in values.tolist()
+    ]
+    searches, chosen, beyond, menus = zip(*answers, strict=True)
     best = tuple(row[every.index(confidence)] for row in chosen)
-    alone = tuple(None if budgeted else search.training_only(confidence) for search in searches)
     n, d, loss, total = (np.stack(of_each, axis=1) for of_each in zip(*(s.each_draw() for s in searches), strict=True))
-    failed, label = not fit.passed, checks_label(not fit.passed)
-    notes = (*of_stage, *_notes(fit, best, searches, any(beyond), confidence), *_unreached(searches, loss))
-    plain = [replace(search, losses=erring) if far and not budgeted else None for search, far in zip(searches, beyond, strict=True)]
-    tables = [] if menu is None else [_menu(s, p, errors, confidence) for s, p in zip(searches, plain, strict=True)]
-    sizes_table = pd.concat(tables, ignore_index=True).assign(checks=label) if tables else pd.DataFrame()
+    label = checks_label(not fit.passed)
     return WholeLife(
-        values, unit, budgeted, best, tuple(search.deterministic() for search in searches), alone,
-        _frontier(values, every, chosen, costs).assign(checks=label), sizes_table, n, d, loss, total, costs, confidence, on, menu,
-        notes, fit.name, failed, fit.unit, tuple(searches), tuple(beyond),
+        given=values, unit=unit, budgeted=budgeted, best=best,
+        deterministic=tuple(search.deterministic() for search in searches),
+        training_only=tuple(None if budgeted else search.training_only(confidence) for search in searches),
+        frontier=_frontier(values, every, chosen, costs).assign(checks=label),
+        menu=pd.DataFrame() if menu is None else pd.concat(menus, ignore_index=True).assign(checks=label),
+        N=n, D=d, loss=loss, cost=total, costs=costs, confidence=confidence, on=on, sizes=menu,
+        notes=(*of_stage, *_notes(fit, best, searches, any(beyond), confidence), *_unreached(searches, loss)),
+        name=fit.name, failed=not fit.passed, loss_unit=fit.unit, searches=searches, beyond=beyond,
     )  # fmt: skip
 
 
@@ -316,30 +315,43 @@ def _asked(compute: Any, hours: Any, cost: Any, max_loss: Any, minimise: str | N
     return unit, read_values(value, name, UNITS[unit]), True
 
 
-def _losses(
-    fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, discrepancy: str, seed: int
-) -> tuple[Losses, list[DrawnErrors | None]]:
-    """The losses of a posterior over N and D, and the errors of its laws beyond the runs."""
+def _losses(fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: str, seed: int, *, learned: bool = False) -> Losses:
+    """The losses of a posterior over N and D; with `learned`, of laws with the errors beyond the runs that they learnt."""
     shifts, errors = [], list[DrawnErrors | None]()
-    selections = with_errors(fit.selections) if discrepancy == "learned" else fit.selections
+    selections = with_errors(fit.selections) if learned else fit.selections
     for number, (used, chosen) in enumerate(selections):
-        entropy, learnt = (seed, Stream.PLANNED, number), used.discrepancy if discrepancy == "learned" else None
+        entropy, learnt = (seed, Stream.PLANNED, number), used.discrepancy if learned else None
         errors.append(None if learnt is None else learnt.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR)))
         shifts.append(_next_run(used, chosen, settings, entropy) if on == "run" else np.zeros(chosen.size))
-    return Losses(tuple(stages(selections, settings, stage)), np.concatenate(shifts)), errors
+    return Losses(tuple(stages(selections, settings, stage)), np.concatenate(shifts), tuple(errors))
 
 
-def _leaves(fit: Posterior, search: LifeSearch, chosen: Sequence[LifeChoice | None], confidence: float) -> bool:
-    """Whether a choice, or that at a size of the menu, lies outside the runs in size, tokens, compute or tokens per parameter."""
-    sizes = [] if search.menu is None else search.menu.tolist()
-    every = [search.deterministic(), *chosen, *(search.at_size(n, confidence) for n in sizes)]
-    places = np.array([(choice.N, choice.D) for choice in every if choice is not None]).reshape(-1, 2)
+def _answer(
+    fit: Posterior, search: LifeSearch, erring: Losses, levels: Sequence[float], confidence: float
+) -> tuple[LifeSearch, list[LifeChoice | None], bool, pd.DataFrame]:
+    """For one budget or target loss: the search, a choice for each confidence, and rows of the menu.
+
+    Where a choice leaves the runs (the third value), losses are those of laws that err.
+    """
+    chosen, sizes = search.frontier(levels), [] if search.menu is None else search.menu.tolist()
+    at_sizes = [search.at_size(n, confidence) for n in sizes]
+    beyond = any(error is not None for error in erring.errors) and _leaves(fit, [search.deterministic(), *chosen, *at_sizes])
+    if beyond:
+        plain = replace(search, losses=erring)
+        search, chosen = _erring(plain, levels, confidence)
+        at_sizes = [search.at_size(n, confidence) for n in sizes]
+        if not search.budgeted:
+            at_sizes = [None if choice is None else _at_itself(plain, choice)[1] for choice in at_sizes]
+    return search, chosen, beyond, _menu(search, at_sizes, confidence)
+
+
+def _leaves(fit: Posterior, chosen: Iterable[LifeChoice | None]) -> bool:
+    """Whether a choice lies outside the runs in size, tokens, compute or tokens per parameter."""
+    places = np.array([(choice.N, choice.D) for choice in chosen if choice is not None]).reshape(-1, 2)
     return any(bool(size_and_tokens_outside(sizes_and_tokens(own), places).any()) for own, _ in fit.selections)
 
 
-def _erring(
-    search: LifeSearch, errors: Sequence[DrawnErrors | None], levels: Sequence[float], confidence: float
-) -> tuple[LifeSearch, list[LifeChoice | None]]:
+def _erring(search: LifeSearch, levels: Sequence[float], confidence: float) -> tuple[LifeSearch, list[LifeChoice | None]]:
     """The search with the law's error at one place, which all places that are compared share, and the choice for each confidence.
 
     An error that grows with the distance from the runs would make the least loss that can be guaranteed that of the place which
@@ -348,29 +360,20 @@ def _erring(
     """
     if (plug_in := search.deterministic()) is None:
         return search, search.frontier(levels)
-    there = _with_error(search, errors, plug_in)
+    there = search.erring_at(plug_in)
     chosen = there.frontier(levels)
     if search.budgeted:
         return there, chosen
-    reached = [(there, None) if choice is None else _reaching(search, errors, choice) for choice in chosen]
+    reached = [(there, None) if choice is None else _reaching(search, choice) for choice in chosen]
     at_plan, plan = reached[levels.index(confidence)]
     return there if plan is None else at_plan, [choice for _, choice in reached]
 
 
-def _with_error(search: LifeSearch, errors: Sequence[DrawnErrors | None], place: LifeChoice) -> LifeSearch:
-    """The search with the law's error at a place."""
-    shifts = []
-    for law, drawn in zip(search.losses.laws, errors, strict=True):
-        at = {name: np.array([value]) for name, value in {**law.constants, "N": place.N, "D": place.D}.items()}
-        shifts.append(np.zeros(law.size) if drawn is None else drawn.at(at)[0])
-    return replace(search, losses=Losses(search.losses.laws, search.losses.shift + np.concatenate(shifts)))
-
-
-def _reaching(search: LifeSearch, errors: Sequence[DrawnErrors | None], choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
+def _reaching(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
     """The choice that reaches a loss with the law's error at itself, and the search with that."""
     unit, there = search.unit, search
     for _ in range(ROUNDS):
-        there, held = _at_itself(search, errors, choice)
+        there, held = _at_itself(search, choice)
         moved = there.frontier([choice.confidence])[0]
         if moved is None or (held is not None and moved.costs[unit] > (1 - CHEAPER) * held.costs[unit]):
             return there, moved
@@ -378,17 +381,15 @@ def _reaching(search: LifeSearch, errors: Sequence[DrawnErrors | None], choice: 
     return there, None
 
 
-def _at_itself(
-    search: LifeSearch, errors: Sequence[DrawnErrors | None], choice: LifeChoice
-) -> tuple[LifeSearch, LifeChoice | None]:
+def _at_itself(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
     """The choice at the same size whose tokens reach the loss with the law's error at these tokens, and the search with that."""
     there = search
     for _ in range(TURNS):
-        there = _with_error(search, errors, choice)
-        found = there.at_size(choice.N, choice.confidence)
-        if found is None or abs(math.log(found.D / choice.D)) < SAME:
-            return there, found
-        choice = found
+        there = search.erring_at(choice)
+        moved = there.at_size(choice.N, choice.confidence)
+        if moved is None or abs(math.log(moved.D / choice.D)) < SAME:
+            return there, moved
+        choice = moved
     return there, None  # more tokens lead farther out than they help
 
 
@@ -416,21 +417,15 @@ def _sizes(given: Range, losses: Losses) -> tuple[tuple[float, float], Array | N
     return (math.log(low), math.log(high)), None if listed is None else np.unique(listed)
 
 
-def _menu(search: LifeSearch, plain: LifeSearch | None, errors: Sequence[DrawnErrors | None], confidence: float) -> pd.DataFrame:
-    """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best.
-
-    With a search without the law's error (`plain`), each size's choice is that with the error at itself.
-    """
-    assert search.menu is not None
-    sizes = search.menu.tolist()
-    choices = [search.at_size(n, confidence) for n in sizes]
-    if plain is not None:
-        choices = [None if choice is None else _at_itself(plain, errors, choice)[1] for choice in choices]
-    own = np.array([search.own(n)[1] for n in sizes])
+def _menu(search: LifeSearch, choices: Sequence[LifeChoice | None], confidence: float) -> pd.DataFrame:
+    """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best."""
+    if search.menu is None:
+        return pd.DataFrame()
+    own = np.array([search.own(n)[1] for n in search.menu.tolist()])
     best, any_is = own.argmin(axis=0), np.isfinite(own).any(axis=0)
     rows = [
         _row(search.value, confidence, choice) | {"N": n, "probability_best": float(((best == i) & any_is).mean())}
-        for i, (n, choice) in enumerate(zip(sizes, choices, strict=True))
+        for i, (n, choice) in enumerate(zip(search.menu.tolist(), choices, strict=True))
     ]
     spread = columns(np.exp(own).T, 0.9, "own_loss" if search.budgeted else f"own_{search.unit}", method="nearest")
     table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, "probability_best"]).assign(**spread)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from bayeslaw.planning.optimum import least_along
 from bayeslaw.planning.plan import enough, share_with_error
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import support
+from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
 SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
@@ -40,10 +41,13 @@ class Losses:
         Functions of N and D.
     shift : array (S,)
         Added to log losses: the law's error, which is the same at all places that are compared, and noise of the next run.
+    errors : tuple of DrawnErrors or None
+        Of each law, None where it learnt none: errors beyond the runs that the shift has only by `erring_at`.
     """
 
     laws: tuple[LawDraws, ...]
     shift: Array
+    errors: tuple[DrawnErrors | None, ...] = ()
 
     @property
     def size(self) -> int:
@@ -65,6 +69,14 @@ class Losses:
         """Those of some draws (s,), in ascending order."""
         laws = (law.of(own) for law, _, own in JoinedDraws(self.laws).parts(draws))
         return Losses(tuple(law for law in laws if law.size), self.shift[draws])
+
+    def erring_at(self, n: float, d: float) -> Losses:
+        """Those with the error that each law has at one place."""
+        added = []
+        for law, drawn in zip(self.laws, self.errors, strict=True):
+            place = {name: np.array([value]) for name, value in {**law.constants, "N": n, "D": d}.items()}
+            added.append(np.zeros(law.size) if drawn is None else drawn.at(place)[0])
+        return Losses(self.laws, self.shift + np.concatenate(added))
 
     def log(self, n: float | Array, d: Array, axes: int) -> Array:
         """Log losses; with `axes=1` at D (m,) as (S, m), with `axes=0` at places of each draw (S,). Not finite is inf."""
@@ -118,7 +130,7 @@ class LifeChoice:
         return f"{self.place}; whole life {', '.join(spent)}; {self.serving:.0%} of the {UNITS[self.unit]} for serving"
 
 
-type _At = Callable[[float, Sequence[int]], tuple[Array, Array]]
+type _Place = tuple[float, float, float]  # the log cost or log loss that is minimised, N and D
 
 
 @dataclass(frozen=True)
@@ -141,153 +153,143 @@ class LifeSearch:
 
     def frontier(self, levels: Sequence[float]) -> list[LifeChoice | None]:
         """The choice for each confidence."""
-        needed = [enough(level, self.searched.size) for level in levels]
-        at = self._at(self.costs)
-        points = self._search(at, needed)
-        if all(place is None for place in points):
-            self._explain()
-        return [self.scored(place, level) for place, level in zip(points, levels, strict=True)]
+        places = self._search(levels)
+        if all(place is None for place in places):
+            self._refuse()
+        return [self.scored(place, level) for place, level in zip(places, levels, strict=True)]
 
     def at_size(self, n: float, confidence: float) -> LifeChoice | None:
         """The choice at one size."""
-        at = self._at(self.costs)
-        (d,), (objective,) = at(n, [enough(confidence, self.searched.size)])
-        return self.scored((n, float(d), float(objective)) if np.isfinite(objective) else None, confidence)
+        (d,), (value,) = self._best_tokens(n, [enough(confidence, self.searched.size)])
+        return self.scored((float(value), n, float(d)) if np.isfinite(value) else None, confidence)
 
     def deterministic(self) -> LifeChoice | None:
         """The choice by the median loss over draws and by the median of every amount."""
-        costs = self.costs.median()
-        at = self._at(costs)
-        return self.scored(self._search(at, [enough(0.5, self.searched.size)])[0], math.nan)
+        by_medians = replace(self, costs=self.costs.median())
+        return self.scored(by_medians._search([0.5])[0], math.nan)
 
     def training_only(self, confidence: float) -> LifeChoice | None:
         """The choice for a target loss by the costs of training alone; None where nothing is served, so that it is the same."""
         if not self.costs.serves:
             return None
-        unserved = LifeCosts(np.zeros_like(self.costs.served), self.costs.rates, self.costs.per_token)
-        place = self._search(self._at(unserved), [enough(confidence, self.searched.size)])[0]
-        return self.scored(place, confidence)
+        unserved = replace(self, costs=replace(self.costs, served=np.zeros_like(self.costs.served)))
+        return self.scored(unserved._search([confidence])[0], confidence)
 
-    def _at(self, costs: LifeCosts) -> _At:
-        """The best tokens at a size, by costs."""
-        return self._within_budget(costs) if self.budgeted else self._to_target(costs)
+    def erring_at(self, choice: LifeChoice) -> LifeSearch:
+        """The search with the law's error at the place of a choice."""
+        return replace(self, losses=self.losses.erring_at(choice.N, choice.D))
 
-    def _to_target(self, costs: LifeCosts) -> _At:
-        """At a size: the fewest tokens with which enough draws reach the loss, and the log of their mean cost."""
-        x, (training, serving) = np.linspace(*self.losses.support[1], TOKENS), self._means(costs)
-
-        def margins(n: float, places: Array, k: int) -> Array:
-            """By how much at least k draws stay under the loss, (m,)."""
-            logs = self._in_search.log(n, np.exp(places), 1)
-            return np.asarray(math.log(self.value) - np.partition(logs, k - 1, axis=0)[k - 1])
-
-        def least(n: float, k: int) -> float:
-            """Log of the fewest tokens: a grid, finer ones around the first place where enough draws reach the loss, and a line."""
-            places, reached = x, margins(n, x, k)
-            for _ in range(FINER):
-                if not (reached >= 0).any() or reached[0] >= 0:
-                    break
-                i = int((reached >= 0).argmax())
-                places = np.linspace(places[i - 1], places[i], NARROW)
-                reached = margins(n, places, k)
-            if not (reached >= 0).any() or reached[0] >= 0:
-                return float(places[0]) if reached[0] >= 0 else math.inf
-            i = int((reached >= 0).argmax())
-            share = reached[i] / (reached[i] - reached[i - 1]) if np.isfinite(reached[i - 1]) else 0.0
-            ends = np.minimum(places[i] - share * (places[i] - places[i - 1]) + np.array([0.0, *TIGHT]), places[i])
-            return float(ends[(margins(n, ends, k) >= 0).argmax()] if share else places[i])
-
-        def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-            with np.errstate(over="ignore"):
-                tokens = np.exp([least(n, k) for k in needed])
-                return tokens, math.log(n) + np.log(training * tokens + serving)
-
-        return at
-
-    def _means(self, costs: LifeCosts) -> tuple[float, float]:
-        return float(costs.training(self.unit).mean()), float(costs.serving(self.unit).mean())
-
-    def _affordable(self, costs: LifeCosts, n: float | Array, draws: Index) -> Array:
-        """The most tokens (s,) that the budget leaves for training in each draw; not positive where serving alone takes it."""
-        own = draws if costs.size > 1 else np.zeros(draws.size, dtype=np.int64)
-        return np.asarray((self.value / n - costs.serving(self.unit, own)) / costs.training(self.unit, own))
-
-    def _within_budget(self, costs: LifeCosts) -> _At:
-        """At a size: the tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
-        low, high = (math.exp(end) for end in self.losses.support[1])
-
-        def at(n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-            most = self._affordable(costs, n, self.searched)
-            same = np.ptp(most) == 0
-            tokens, values = np.full(len(needed), np.nan), np.full(len(needed), np.inf)
-
-            def losses(d: Array, k: int) -> Array:
-                logs = self._in_search.log(n, d, 1)
-                logs[d[None, :] > most[:, None] * (1 + ROUNDING)] = np.inf
-                return np.asarray(np.partition(logs, k - 1, axis=0)[k - 1])
-
-            for i, k in enumerate(needed):
-                # The loss that k draws stay under jumps where a draw can't pay any more, and falls towards these limits.
-                ends = np.quantile(most, np.linspace(0, 1, 1 if same else LIMITS) * (1 - k / most.size), method="lower")
-                d = np.unique(np.clip(ends, low, high))
-                own = losses(d, k)
-                j = int(own.argmin())
-                if not math.isfinite(own[j]):
-                    continue
-                tokens[i], values[i] = d[j], own[j]
-                first, last = d[max(j - 1, 0)], d[min(j + 1, d.size - 1)]
-                limits = np.unique(most[(most >= first) & (most <= last)])
-                d = np.append(np.linspace(first, last, NEAR), limits[:: -(-limits.size // (2 * LIMITS)) or 1])
-                own = losses(d, k)
-                j = int(own.argmin())
-                if own[j] < values[i]:
-                    tokens[i], values[i] = d[j], own[j]
-            return tokens, values
-
-        return at
+    def _search(self, levels: Sequence[float]) -> list[_Place | None]:
+        """The best place for each confidence; None where there is none."""
+        sizes, needed = self._sizes.tolist(), [enough(level, self.searched.size) for level in levels]
+        tokens, values = (np.array(of_sizes).T for of_sizes in zip(*(self._best_tokens(n, needed) for n in sizes), strict=True))
+        best: list[_Place | None] = []
+        for k, own_tokens, own_values in zip(needed, tokens, values, strict=True):
+            kept: list[_Place] = sorted(zip(own_values.tolist(), sizes, own_tokens.tolist(), strict=True))[:KEPT]
+            step = (self.span[1] - self.span[0]) / (SIZES - 1)
+            for _ in range(ROUNDS if self.menu is None and step and math.isfinite(kept[0][0]) else 0):
+                around = step * np.linspace(-1, 1, NEAR)
+                near = {p for _, n, _ in kept for p in np.clip(math.log(n) + around, *self.span).tolist()}
+                tried = [(math.exp(p), *self._best_tokens(math.exp(p), [k])) for p in sorted(near)]
+                kept = sorted({*kept, *((float(value[0]), n, float(d[0])) for n, d, value in tried)})[:KEPT]
+                step *= 2 / (NEAR - 1)
+            best.append(kept[0] if math.isfinite(kept[0][0]) else None)
+        return best
 
     @property
     def _sizes(self) -> Array:
         """The menu, or sizes evenly spaced in log N over the range that is searched."""
         return self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
 
-    def _search(self, at: _At, needed: Sequence[int]) -> list[tuple[float, float, float] | None]:
-        """For each number of draws needed, N, D and the minimised value; None where there are none."""
-        sizes = self._sizes.tolist()
-        rows = [at(n, needed) for n in sizes]
-        points: list[tuple[float, float, float] | None] = []
-        for level, k in enumerate(needed):
-            places = [(float(row[1][level]), n, float(row[0][level])) for n, row in zip(sizes, rows, strict=True)]
-            kept, step = sorted(places)[: 1 if self.menu is not None else KEPT], (self.span[1] - self.span[0]) / (SIZES - 1)
-            for _ in range(ROUNDS if self.menu is None and step and math.isfinite(kept[0][0]) else 0):
-                around = step * np.linspace(-1, 1, NEAR)
-                near = {p for _, n, _ in kept for p in np.clip(math.log(n) + around, *self.span).tolist()}
-                tried = [(math.exp(p), *at(math.exp(p), [k])) for p in sorted(near)]
-                kept = sorted({*kept, *((float(value[0]), n, float(d[0])) for n, d, value in tried)})[:KEPT]
-                step *= 2 / (NEAR - 1)
-            value, n, d = kept[0]
-            points.append((n, d, value) if math.isfinite(value) else None)
-        return points
+    def _best_tokens(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+        """At a size and for each number of draws needed: the best tokens, and the log cost or log loss that is minimised."""
+        if self.budgeted:
+            return self._tokens_of_least_loss(n, needed)
+        training, serving = self._means
+        with np.errstate(over="ignore"):
+            tokens = np.exp([self._fewest_tokens(n, k) for k in needed])
+            return tokens, math.log(n) + np.log(training * tokens + serving)
 
-    def scored(self, place: tuple[float, float, float] | None, confidence: float) -> LifeChoice | None:
+    def _fewest_tokens(self, n: float, k: int) -> float:
+        """Log of the fewest tokens with which k draws reach the loss; inf where none are enough.
+
+        They are looked for on a grid, on finer ones around the first place where enough draws reach the loss, and on a line.
+        """
+
+        def margins(places: Array) -> Array:
+            """By how much at least k draws stay under the loss, (m,)."""
+            logs = self._in_search.log(n, np.exp(places), 1)
+            return np.asarray(math.log(self.value) - np.partition(logs, k - 1, axis=0)[k - 1])
+
+        places = np.linspace(*self.losses.support[1], TOKENS)
+        for finer in range(FINER + 1):
+            reached = margins(places)
+            if reached[0] >= 0 or not (reached >= 0).any():
+                return float(places[0]) if reached[0] >= 0 else math.inf
+            i = int((reached >= 0).argmax())
+            if finer < FINER:
+                places = np.linspace(places[i - 1], places[i], NARROW)
+        share = reached[i] / (reached[i] - reached[i - 1]) if np.isfinite(reached[i - 1]) else 0.0
+        ends = np.minimum(places[i] - share * (places[i] - places[i - 1]) + np.array([0.0, *TIGHT]), places[i])
+        return float(ends[(margins(ends) >= 0).argmax()] if share else places[i])
+
+    def _tokens_of_least_loss(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+        """The tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
+        low, high = (math.exp(end) for end in self.losses.support[1])
+        most = self._affordable(n, self.searched)
+        tokens, values = np.full(len(needed), np.nan), np.full(len(needed), np.inf)
+
+        def least(d: Array, k: int) -> tuple[int, float]:
+            logs = self._in_search.log(n, d, 1)
+            logs[d[None, :] > most[:, None] * (1 + ROUNDING)] = np.inf
+            kept = np.partition(logs, k - 1, axis=0)[k - 1]
+            return int(kept.argmin()), float(kept.min())
+
+        for i, k in enumerate(needed):
+            # The loss that k draws stay under jumps where a draw can't pay any more, and falls towards these limits.
+            shares = np.linspace(0, 1, LIMITS if np.ptp(most) else 1) * (1 - k / most.size)
+            d = np.unique(np.clip(np.quantile(most, shares, method="lower"), low, high))
+            j, value = least(d, k)
+            if not math.isfinite(value):
+                continue
+            tokens[i], values[i] = d[j], value
+            first, last = d[max(j - 1, 0)], d[min(j + 1, d.size - 1)]
+            limits = np.unique(most[(most >= first) & (most <= last)])
+            d = np.append(np.linspace(first, last, NEAR), limits[:: -(-limits.size // (2 * LIMITS)) or 1])
+            j, value = least(d, k)
+            if value < values[i]:
+                tokens[i], values[i] = d[j], value
+        return tokens, values
+
+    @property
+    def _means(self) -> tuple[float, float]:
+        """Mean costs of training per parameter and token, and of serving per parameter."""
+        return float(self.costs.training(self.unit).mean()), float(self.costs.serving(self.unit).mean())
+
+    def _affordable(self, n: float | Array, draws: Index) -> Array:
+        """The most tokens (s,) that the budget leaves for training in each draw; not positive where serving alone takes it."""
+        own = draws if self.costs.size > 1 else np.zeros(draws.size, dtype=np.int64)
+        return np.asarray((self.value / n - self.costs.serving(self.unit, own)) / self.costs.training(self.unit, own))
+
+    def scored(self, place: _Place | None, confidence: float) -> LifeChoice | None:
         """A place with its mean costs and its probabilities by searched and held-out draws."""
         if place is None:
             return None
-        n, d, objective = place
-        loss = math.exp(objective) if self.budgeted else self.value
-        keeps = {name: self._keeps(n, d, loss, draws) for name, draws in (("s", self.searched), ("h", self.held_out))}
-        share, error = share_with_error(keeps["h"], self.losses.of_law[self.held_out])
-        training, serving = self._means(self.costs)
+        value, n, d = place
+        loss = math.exp(value) if self.budgeted else self.value
+        searched, held_out = (self._keeps(n, d, loss, draws) for draws in (self.searched, self.held_out))
+        share, error = share_with_error(held_out, self.losses.of_law[self.held_out])
+        training, serving = self._means
         return LifeChoice(
-            n, d, loss, self.costs.means(n, d), serving / (training * d + serving), self.unit, confidence,
-            float(keeps["s"].mean()), share, error,
+            N=n, D=d, loss=loss, costs=self.costs.means(n, d), serving=serving / (training * d + serving), unit=self.unit,
+            confidence=confidence, searched=float(searched.mean()), held_out=share, held_out_se=error,
         )  # fmt: skip
 
     def _keeps(self, n: float, d: float, loss: float, draws: Index) -> NDArray[np.bool_]:
         """Which draws stay under the loss, and within the budget."""
         kept = self.losses.of(draws).log(n, np.array([d]), 1)[:, 0] <= math.log(loss) + ROUNDING
         if self.budgeted:
-            kept &= d <= self._affordable(self.costs, n, draws) * (1 + ROUNDING)
+            kept &= d <= self._affordable(n, draws) * (1 + ROUNDING)
         return np.asarray(kept)
 
     def each_draw(self) -> tuple[Array, Array, Array, Array]:
@@ -310,7 +312,7 @@ class LifeSearch:
         """Tokens (S,) of each draw at a size, or sizes (S,), and what is minimised: the log loss or log cost; inf where none is."""
         every, (low, high) = np.arange(self.losses.size), self.losses.support[1]
         if self.budgeted:
-            d = self._affordable(self.costs, n, every)
+            d = self._affordable(n, every)
             payable, d = d >= math.exp(low), np.clip(d, math.exp(low), math.exp(high))
             return d, np.where(payable, self.losses.log(n, d, 0), np.inf)
         a, b = np.full(every.size, low), np.full(every.size, high)
@@ -327,14 +329,14 @@ class LifeSearch:
         sizes = self._sizes.tolist()
         losses, (low, high) = self.losses.of(self.held_out), self.losses.support[1]
         if self.budgeted:
-            shares = [float((self._affordable(self.costs, n, self.held_out) >= math.exp(low)).mean()) for n in sizes]
+            shares = [float((self._affordable(n, self.held_out) >= math.exp(low)).mean()) for n in sizes]
         else:
             end = np.array([math.exp(high)])
             shares = [float((losses.log(n, end, 1) <= math.log(self.value)).mean()) for n in sizes]
         best = int(np.argmax(shares))
         return shares[best], sizes[best]
 
-    def _explain(self) -> None:
+    def _refuse(self) -> None:
         """Say why no size keeps what was asked: a budget that is too small, or a loss that no draw reaches."""
         sizes = self._sizes.tolist()
         least = math.exp(self.losses.support[1][0])

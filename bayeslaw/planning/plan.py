@@ -10,7 +10,7 @@ probability with which the plan satisfies its constraints.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -179,34 +179,39 @@ def plan(
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
     check_domains(bool(fits), target is not None, base_loss, source_levels, target_levels)
+    sources = dict(zip(fits, posteriors, strict=False))
+    target = posteriors[-1] if target is not None else None
     model = check_settings(settings, posteriors)
-    price = Prices.of(prices or {}, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
-    n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
-    check_objective(minimise, bool(fits), target is not None, bool(limits), math.isfinite(loss), price, n)
-    budgets = read_budgets(price, n, {"flops": max_flops, "hours": max_hours, "cost": max_cost})
-    budget = price.log_budget(n, max_tokens, budgets)
-    box = box_of(posteriors, n, replay=replay, atpp=atpp, tokens=tokens, budget=budget)
+    n = model.get("N", math.nan)
+    costs = Prices.of(prices or {}, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
+    forgetting, most_loss = forgetting_limits(max_forgetting, sources), positive("max-loss", max_loss)
+    check_objective(minimise, bool(fits), target is not None, bool(forgetting), math.isfinite(most_loss), costs, n)
+    budgets = read_budgets(costs, n, {"flops": max_flops, "hours": max_hours, "cost": max_cost})
+    box = box_of(posteriors, n, replay=replay, atpp=atpp, tokens=tokens, budget=costs.log_budget(n, max_tokens, budgets))
     if minimise == "replay" and (box.listed_x is None or box.listed_x.size != 1):
         raise BayeslawError(
             "To minimise replay, fix the tokens (--tokens 1e10 or --atpp 8, tokens=1e10 or atpp=8).", code="tokens-not-fixed"
         )
-    sources = dict(zip(fits, posteriors, strict=False))
     starts = {name: start_of(name, posterior, model, base_loss) for name, posterior in sources.items()}
-    target_fit = posteriors[-1] if target is not None else None
-    losses = domain_losses(sources, target_fit, model, box, source_levels, target_levels, starts)
+    losses = domain_losses(sources, target, model, box, source_levels, target_levels, starts)
     check_paired({loss.name: loss.size for loss in losses}, "A plan")
     sd, learned = read_choice(discrepancy)
     losses = with_next_run(losses, seed, sd, run=on == "run", learned=learned)
-    solver = _Solver(*halves(losses[0].size))
+    own = losses[: len(sources)]
+    bases = base_losses(
+        [loss for loss in own if loss.name in forgetting or minimise == "source-loss"], base_loss, seed, model.get(BASE_LOSS)
+    )
+    problem = PlanProblem(
+        sources=tuple(loss.starting_at(np.exp(bases[loss.name].log)) if loss.name in bases else loss for loss in own),
+        target=losses[-1] if target is not None else None,
+        base_losses=bases, forgetting=forgetting, max_loss=most_loss, box=box, minimise=minimise, prices=costs, settings=model,
+        budgets=costs.uncertain_budgets(n, budgets),
+    )  # fmt: skip
+    solver = _Solver(problem, *halves(problem.size))
     for level in (confidence, *levels):
         check_confidence(level, solver.draws.size)
-    own, target_loss = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
-    base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed, model.get(BASE_LOSS))
-    own = tuple(s.starting_at(np.exp(base[s.name].log)) if s.name in base else s for s in own)
-    limited = price.uncertain_budgets(n, budgets)
-    problem = PlanProblem(own, target_loss, base, limits, loss, box, minimise, price, model, limited)
     problem.check_reachable(solver.draws, confidence)
-    return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force, stated=bool(sd))
+    return solver.plan(confidence, sorted({*levels, confidence}), on=on, points=points, force=force, stated=bool(sd))
 
 
 @dataclass(frozen=True)
@@ -392,61 +397,56 @@ class PlanPoint:
 
 @dataclass(frozen=True)
 class _Solver:
-    """Searches one half of the draws, and scores plans by the other half."""
+    """Searches one half of the draws for what a problem minimises, and scores places by the other half."""
 
+    problem: PlanProblem
     draws: Index
     held_out: Index
 
     def plan(
-        self,
-        problem: PlanProblem,
-        confidence: float,
-        levels: Iterable[float],
-        *,
-        on: str,
-        points: PointFits | None,
-        force: bool,
-        stated: bool,
+        self, confidence: float, levels: Sequence[float], *, on: str, points: PointFits | None, force: bool, stated: bool
     ) -> Plan:
-        """The plan at the confidence, the frontier, and the deterministic plan beside it.
+        """The plan at the confidence, which is one of the levels, the frontier, and the deterministic plan beside it.
 
         `stated` is whether losses have an error of the law that the user stated.
         """
-        levels = sorted(levels)
-        needed = [enough(level, self.draws.size) for level in levels]
-        optima = _optima(problem, problem.search, self.draws, needed, problem.objective)
-        frontier = {level: self.scored(problem, optimum, level) for level, optimum in zip(levels, optima, strict=True)}
-        best, attainable = frontier[confidence], None
+        problem = self.problem
+        optima = self.optima(problem.search, self.draws, [enough(level, self.draws.size) for level in levels], problem.objective)
+        points_at = {level: self.scored(optimum, level) for level, optimum in zip(levels, optima, strict=True)}
+        best = points_at[confidence]
+        attainable = self.scored(problem.search.most_probable(self.draws), math.nan) if best is None else None
+        shown = best or attainable
         notes = [base.text for base in problem.base_losses.values()]
-        if best is None:
-            attainable = self.scored(problem, problem.search.most_probable(self.draws), math.nan)
-            notes += _infeasible_notes(problem, attainable, confidence)
+        notes += _infeasible_notes(problem, attainable, confidence) if best is None else []
         failed = not all(loss.posterior.passed for loss in problem.losses)
-        if (shown := best or attainable) is not None:
+        if shown is not None:
             notes += _edge_notes(problem, shown)
             for loss in problem.losses:
                 failures, warnings = _checked_loss(loss, shown, force, stated=stated)
                 notes, failed = [*notes, *failures, *warnings], failed or bool(failures)
-            x = problem.box.log_tokens()
-            if problem.constraints and x.size > 1 and problem.box.listed_x is None:
-                several = problem.search.intervals(self.draws, x, np.array([shown.replay]))[0].several
-                if share := float(several.mean()):
-                    where = f"on several intervals of tokens at r = {shown.replay:.3g}"
-                    notes.append(f"in {share:.1%} of the draws the constraints hold {where}; all of them count")
-        losses, checks = _losses(problem, shown), checks_label(failed)
+            notes += _several_intervals_note(problem, self.draws, shown.replay)
+        checks = checks_label(failed)
         return Plan(
-            best=best, attainable=attainable, frontier=_frontier(frontier).assign(checks=checks),
-            deterministic=self.deterministic(problem, points),
+            best=best, attainable=attainable, frontier=_frontier(points_at).assign(checks=checks),
+            deterministic=self.deterministic(points),
             deterministic_by="median losses" if points is None else "point fits",
-            losses=losses.assign(checks=checks), margins=_margins(problem, shown), notes=tuple(notes), problem=problem,
-            draws=self.draws, held_out=self.held_out, confidence=confidence, on=on, forced=failed,
+            losses=_losses(problem, shown).assign(checks=checks), margins=_margins(problem, shown), notes=tuple(notes),
+            problem=problem, draws=self.draws, held_out=self.held_out, confidence=confidence, on=on, forced=failed,
         )  # fmt: skip
 
-    def scored(self, problem: PlanProblem, optimum: Optimum | None, confidence: float) -> PlanPoint | None:
+    def optima(self, search: Search, draws: Index, needed: Sequence[int], objective: Quantity | None) -> Sequence[Optimum | None]:
+        """For each number of draws needed, what the problem minimises."""
+        if self.problem.minimise == "replay":
+            return search.least_replay(draws, needed)
+        if objective is not None:
+            return search.lowest(draws, needed, objective)
+        return search.cheapest(draws, needed)
+
+    def scored(self, optimum: Optimum | None, confidence: float) -> PlanPoint | None:
         """The place at which a search ended, with probabilities by the held-out draws."""
         if optimum is None:
             return None
-        r, tokens, value = optimum.r, math.exp(optimum.x), math.nan
+        problem, r, tokens, value = self.problem, optimum.r, math.exp(optimum.x), math.nan
         names = [constraint.name for constraint in problem.constraints]
         satisfied = problem.search.satisfied(self.held_out, optimum.x, r)
         if problem.objective is not None and math.isfinite(confidence):
@@ -463,17 +463,17 @@ class _Solver:
             by_constraint={name: float(holds.mean()) for name, holds in zip(names, satisfied, strict=True)}, value=value,
         )  # fmt: skip
 
-    def deterministic(self, problem: PlanProblem, points: PointFits | None) -> PlanPoint | None:
+    def deterministic(self, points: PointFits | None) -> PlanPoint | None:
         """The plan by point fits where they are given, else by the median over draws of every loss."""
-        if points is None:
-            medians = tuple(MedianOverDraws(constraint, self.draws) for constraint in problem.constraints)
-            search = Search(medians, problem.box, problem.log_price)
-            loss = problem.objective
-            objective: Quantity | None = None if loss is None else MedianOverDraws(loss, self.draws)
-        else:
+        problem = self.problem
+        if points is not None:
             plug_in = _by_point_fits(problem, *points)
-            search, objective = plug_in.search, plug_in.objective
-        point = self.scored(problem, _optima(problem, search, ONE_DRAW, [1], objective)[0], math.nan)
+            optima = self.optima(plug_in.search, ONE_DRAW, [1], plug_in.objective)
+        else:
+            medians = tuple(MedianOverDraws(constraint, self.draws) for constraint in problem.constraints)
+            objective = None if problem.objective is None else MedianOverDraws(problem.objective, self.draws)
+            optima = self.optima(Search(medians, problem.box, problem.log_price), ONE_DRAW, [1], objective)
+        point = self.scored(optima[0], math.nan)
         if point is None:
             return None
         satisfied = problem.search.satisfied(self.draws, math.log(point.tokens), point.replay).all(axis=0)
@@ -503,17 +503,6 @@ def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index) -> tuple[float
     own = np.bincount(of_fit, satisfied) / np.maximum(np.bincount(of_fit), 1)
     blocks = [block.mean() for block in np.array_split(satisfied - own[of_fit], max(2, satisfied.size // BLOCK))]
     return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
-
-
-def _optima(
-    problem: PlanProblem, search: Search, draws: Index, needed: Sequence[int], objective: Quantity | None
-) -> list[Optimum | None]:
-    """For each number of draws needed, what the problem minimises."""
-    if problem.minimise == "replay":
-        return search.least_replay(draws, needed)
-    if objective is not None:
-        return search.lowest(draws, needed, objective)
-    return search.cheapest(draws, needed)
 
 
 def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointFit] | None, target: PointFit | None) -> PlanProblem:
@@ -625,6 +614,16 @@ def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
     if shown.tokens / unit > most * (1 + 1e-9):
         notes.append(f"the plan's {name} {shown.tokens / unit:.3g} lies beyond the {most:.3g} that were logged")
     return notes
+
+
+def _several_intervals_note(problem: PlanProblem, draws: Index, r: float) -> list[str]:
+    """Return a note of the draws in which constraints hold on several intervals of tokens at a replay share, if there are some."""
+    x = problem.box.log_tokens()
+    if not problem.constraints or x.size == 1 or problem.box.listed_x is not None:
+        return []
+    share = float(problem.search.intervals(draws, x, np.array([r]))[0].several.mean())
+    where = f"on several intervals of tokens at r = {r:.3g}"
+    return [f"in {share:.1%} of the draws the constraints hold {where}; all of them count"] if share else []
 
 
 def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool, *, stated: bool) -> tuple[list[str], list[str]]:

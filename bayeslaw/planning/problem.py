@@ -34,6 +34,7 @@ LEAST_DRAWS = 2_000
 RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
 HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
 BEYOND = 10.0  # factor by which the box exceeds the logged tokens where no limits are stated
+FREE = 1e-300  # money for a token that costs nothing: of places that cost nothing the one with the fewest tokens is chosen
 ENDLESS = math.log(1e60)  # log tokens that stand for no end
 
 
@@ -117,8 +118,7 @@ class PlanProblem:
         """Log of the cost of a token at a replay share; 0 where another thing than the cost is minimised."""
         if self.minimise != "cost":
             return 0.0
-        price = float(np.mean(self.prices.token("cost", r, self.n)))
-        return math.log(price) if price > 0 else -math.inf
+        return math.log(max(float(np.mean(self.prices.token("cost", r, self.n))), FREE))
 
     def with_losses(self, losses: Sequence[DomainLoss], base_losses: Mapping[str, BaseLoss]) -> PlanProblem:
         """The same problem with other losses of the same domains, in the same order."""
@@ -349,7 +349,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class WholeLifeCost:
-    """The logarithm of the cost of a model's whole life, as a `Quantity` of tokens and replay share."""
+    """The logarithm of the cost of a whole life, as a `Quantity` of tokens and replay share; -inf where it costs nothing."""
 
     prices: Prices
     unit: str
@@ -357,7 +357,8 @@ class WholeLifeCost:
 
     def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
         spent = self.prices.token(self.unit, r, self.n, draws, axes) * np.exp(x)
-        return np.log(spent + behind(self.prices.serving(self.unit, self.n, draws), axes))
+        with np.errstate(divide="ignore"):
+            return np.log(spent + behind(self.prices.serving(self.unit, self.n, draws), axes))
 
 
 def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -> dict[str, float]:

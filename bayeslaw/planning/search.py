@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -95,8 +95,6 @@ def values_on_grid(quantities: Sequence[Quantity], draws: Index, x: Array, r: Ar
     quantities, draws, x, r
         As in `Quantity`, with x (n,) and r (R,).
     """
-    if any(isinstance(q, MedianOverDraws) for q in quantities):
-        return [q.values(draws, x, r[:, None], 2).transpose(1, 0, 2) for q in quantities]
     tables = [np.empty((r.size, draws.size, x.size)) for _ in quantities]
     size = max(1, CACHED // (r.size * x.size))
 
@@ -179,37 +177,33 @@ class Search:
         """For each number of draws needed, the cheapest tokens at which as many satisfy every constraint; None where none are."""
         if self.box.listed_x is not None:
             return self._cheapest_listed(draws, needed)
-        replays, x = self.box.replays, self.box.log_tokens()
-        least = np.array([intervals.least(needed) for intervals in self.intervals(draws, x, replays)])
-        price = least + self._log_prices(replays)[:, None]
+        replays = self.box.replays
+        least = np.array([intervals.least(needed) for intervals in self.intervals(draws, self.box.log_tokens(), replays)])
+        prices = least + self._log_prices(replays)[:, None]
+        between = self._between(draws, prices.min(axis=0))
         optima: list[Optimum | None] = []
-        between = self._between(draws, price.min(axis=0))
-        for level, k in enumerate(needed):
-            best = int(price[:, level].argmin())
-            if not np.isfinite(price[best, level]):
-                if between is None or between.count < k:
-                    optima.append(None)
-                else:
-                    optima.append(self._exact(draws, k, self._refined_replay(draws, k, between.x, between.r)))
-                continue
-            listed = self.box.step == 0
-            near = np.flatnonzero(price[:, level] <= price[best, level] + TIE).tolist() if listed else [best]
-            shares = [self._refined_replay(draws, k, float(least[i, level]), float(replays[i])) for i in near]
-            exact = [optimum for optimum in (self._exact(draws, k, r) for r in shares) if optimum is not None]
-            optima.append(min(exact, key=lambda o: o.value) if exact else None)
+        for k, x, price in zip(needed, least.T, prices.T, strict=True):
+            near = [int(price.argmin())] if self.box.step else np.flatnonzero(price <= price.min() + TIE)
+            starts = [(float(x[i]), float(replays[i])) for i in near if np.isfinite(price[i])]
+            if not starts and between is not None and between.count >= k:
+                starts = [(between.x, between.r)]
+            exact = (self._exact(draws, k, self._refined_replay(draws, k, *start)) for start in starts)
+            optima.append(min((optimum for optimum in exact if optimum is not None), key=lambda o: o.value, default=None))
         return optima
 
     def _between(self, draws: Index, least: Array) -> Optimum | None:
-        """Return where most draws satisfy every constraint, if the first grid of replay shares lacks a plan (inf in `least`)."""
+        """Where most draws satisfy every constraint, from which to start if the first grid of replay shares lacks a plan.
+
+        It lacks one where the least value for a number of draws needed (`least`) is inf; None where it lacks none.
+        """
         return self.most_probable(draws) if self.box.step and not np.isfinite(least).all() else None
 
     def _refined_replay(self, draws: Index, k: int, x: float, r: float) -> float:
-        """Follow the cheapest plan by smaller and smaller steps of the replay share."""
+        """The replay share of the cheapest plan, followed from log tokens and a share by smaller and smaller steps."""
         step = self.box.step
         for half, points in ROUNDS if step else ():
             near = self.box.near(r, step)
-            window = self.box.log_tokens(x, half, points)
-            least = np.array([intervals.least([k])[0] for intervals in self.intervals(draws, window, near)])
+            least = np.array([i.least([k])[0] for i in self.intervals(draws, self.box.log_tokens(x, half, points), near)])
             price = least + self._log_prices(near)
             best = int(price.argmin())
             if np.isfinite(price[best]):
@@ -230,7 +224,7 @@ class Search:
         optima: list[Optimum | None] = []
         for k in needed:
             allowed = np.where(counts >= k, price, np.inf)
-            i, j = np.unravel_index(int(allowed.argmin()), allowed.shape)
+            i, j = divmod(int(allowed.argmin()), x.size)
             optimum = Optimum(float(x[j]), float(replays[i]), float(price[i, j]), int(counts[i, j]))
             optima.append(optimum if np.isfinite(allowed[i, j]) else None)
         return optima
@@ -269,32 +263,33 @@ class Search:
 
     def lowest(self, draws: Index, needed: Sequence[int], value: Quantity) -> list[Optimum | None]:
         """For each number of draws needed, the plan with the lowest value that as many stay under, satisfying every constraint."""
-        replays, x = self.box.replays, self._with_budgets(self.box.log_tokens())
+        x, replays = self._with_budgets(self.box.log_tokens()), self.box.replays
         grid = self._levels(draws, x, replays, needed, value)
-        optima: list[Optimum | None] = []
         between = self._between(draws, grid.min(axis=(1, 2)))
-        for level, k in enumerate(needed):
-            i, j = np.unravel_index(int(grid[level].argmin()), grid[level].shape)
-            best, at, r = float(grid[level, i, j]), float(x[j]), float(replays[i])
-            if not np.isfinite(best) and between is not None and between.count >= k:
-                r, places = between.r, np.sort(np.append(x, between.x))
-                there = self._levels(draws, places, np.array([r]), [k], value)[0, 0]
-                best, at = float(there.min()), float(places[there.argmin()])
-            if not np.isfinite(best):
-                optima.append(None)
-                continue
-            half, step = float(np.diff(x).max(initial=0.0)), self.box.step
-            for _ in range(LOSS_ROUNDS if self.box.listed_x is None else 0):
-                near = self.box.near(r, step)
-                window = self._with_budgets(self.box.log_tokens(at, half, LOSS_POINTS))
-                levels = self._levels(draws, window, near, [k], value)[0]
-                i, j = np.unravel_index(int(levels.argmin()), levels.shape)
-                if levels[i, j] <= best:
-                    best, at, r = float(levels[i, j]), float(window[j]), float(near[i])
-                half, step = half / 3, step / 3
-            satisfied = self.satisfied(draws, at, r).all(axis=0) & (values_at(value, draws, at, r) <= best)
-            optima.append(Optimum(at, r, best, int(satisfied.sum())))
+        optima: list[Optimum | None] = []
+        for k, levels in zip(needed, grid, strict=True):
+            places, shares = x, replays
+            if not np.isfinite(levels.min()) and between is not None and between.count >= k:
+                places, shares = np.sort(np.append(x, between.x)), np.array([between.r])
+                levels = self._levels(draws, places, shares, [k], value)[0]
+            i, j = divmod(int(levels.argmin()), places.size)
+            best = Optimum(float(places[j]), float(shares[i]), float(levels[i, j]), k)
+            gap = float(np.diff(x).max(initial=0.0))
+            optima.append(self._refined_loss(draws, k, value, best, gap) if np.isfinite(best.value) else None)
         return optima
+
+    def _refined_loss(self, draws: Index, k: int, value: Quantity, best: Optimum, half: float) -> Optimum:
+        """The plan with the lowest value, followed from a place in smaller and smaller windows, at first `half` as wide."""
+        step = self.box.step
+        for _ in range(LOSS_ROUNDS if self.box.listed_x is None else 0):
+            near, window = self.box.near(best.r, step), self._with_budgets(self.box.log_tokens(best.x, half, LOSS_POINTS))
+            levels = self._levels(draws, window, near, [k], value)[0]
+            i, j = divmod(int(levels.argmin()), window.size)
+            if levels[i, j] <= best.value:
+                best = Optimum(float(window[j]), float(near[i]), float(levels[i, j]), k)
+            half, step = half / 3, step / 3
+        kept = self.satisfied(draws, best.x, best.r).all(axis=0) & (values_at(value, draws, best.x, best.r) <= best.value)
+        return replace(best, count=int(kept.sum()))
 
     def _levels(self, draws: Index, x: Array, r: Array, needed: Sequence[int], value: Quantity) -> Array:
         """The value (needed, R, n) that so many draws stay under while they satisfy every constraint; inf where fewer do."""
@@ -307,26 +302,26 @@ class Search:
 
     def most_probable(self, draws: Index) -> Optimum | None:
         """Where most draws satisfy every constraint; None where no draw does anywhere."""
-
-        def best(x: Array, r: Array, exact: bool = False) -> tuple[float, int, float]:
-            if self.box.listed_x is not None:
-                counts = self.counts(draws, x, r)
-                i, j = np.unravel_index(int(counts.argmax()), counts.shape)
-                return float(x[j]), int(counts[i, j]), float(r[i])
-            tops = [intervals.most() for intervals in self.intervals(draws, x, r, exact)]
-            most = int(np.argmax([count for _, count in tops]))
-            return *tops[most], float(r[most])
-
-        x, count, r = best(self.box.log_tokens(), self.box.replays)
-        if not count:
+        best = self._most(draws, self.box.log_tokens(), self.box.replays)
+        if not best.count:
             return None
         step = self.box.step
         for half, points in ROUNDS if step else ():
-            window = self.box.log_tokens(x, half, points)
-            x, count, r = best(window, self.box.near(r, step))
+            best = self._most(draws, self.box.log_tokens(best.x, half, points), self.box.near(best.r, step))
             step /= 3
-        x, count, r = best(self.box.log_tokens(), np.array([r]), exact=True)
-        return Optimum(x, r, x + self.log_price(r), count)
+        return self._most(draws, self.box.log_tokens(), np.array([best.r]), exact=True)
+
+    def _most(self, draws: Index, x: Array, r: Array, exact: bool = False) -> Optimum:
+        """The same among replay shares r, at log tokens between the first and the last of x, or at x where tokens are listed."""
+        if self.box.listed_x is not None:
+            counts = self.counts(draws, x, r)
+            i, j = divmod(int(counts.argmax()), x.size)
+            place, count = float(x[j]), int(counts[i, j])
+        else:
+            tops = [intervals.most() for intervals in self.intervals(draws, x, r, exact)]
+            i = int(np.argmax([count for _, count in tops]))
+            place, count = tops[i]
+        return Optimum(place, float(r[i]), place + self.log_price(float(r[i])), count)
 
     def intervals(self, draws: Index, x: Array, r: Array, exact: bool = False) -> list[Intervals]:
         """At each replay share, the intervals of log tokens on which each draw satisfies every constraint within the budget.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import evenly
 from bayeslaw.core.errors import BayeslawError
@@ -19,7 +21,6 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
-from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.style import (
     COLOURS,
     COMPUTE,
@@ -118,66 +119,82 @@ def plot_forecast(
     'compute (FLOPs)'
     """
     expect(forecast, Forecast, "fit.forecast(settings)")
-    measured = read_runs(measured) if isinstance(measured, (str, Path)) else measured
-    losses: pd.DataFrame | None = measured.frame if isinstance(measured, Runs) else measured
-    x, outcome = x or forecast_axis(forecast), forecast.outcome
-    by_compute = x == COMPUTE and {"N", "D"} <= {*forecast.outside} and COMPUTE not in forecast.outside
-    if x not in forecast.outside and not by_compute:
-        known = ", ".join(map(str, forecast.outside))
-        raise BayeslawError(f"{x!r} is not a covariate of {forecast.law}, which has {known}.", code="unknown-covariate")
-    unit = unit or next((part.fit.covariates[x].unit for part in forecast.members if x in part.fit.covariates), "")
-    table = forecast.summary(ci_prob)
-    texts = text_columns(forecast, table)
-    table = _headline(forecast, table.assign(**texts), ci_prob)
-    along = {x}  # columns that change along a curve
-    if by_compute:
-        table, unit = _with_compute(table), unit or "FLOPs"
-        losses = losses if losses is None or not {"N", "D"} <= {*losses} else _with_compute(losses)
-        of_size = table.groupby(["N", *(str(c) for c in forecast.outside if c not in ("N", "D")), *map(str, texts)])["D"].nunique()
-        along = {x, "D"} if of_size.max() > 1 else {x, "N", "D"}
-    covariates = [str(c) for c in forecast.outside if c not in along] + _asked(forecast, table, x)
-    others = [*(c for c in covariates if table[c].unique().size > 1), *map(str, texts)]
-    groups: list[tuple[Any, pd.DataFrame]] = list(table.groupby(others, sort=True)) if others else [((), table)]
-    shown = [groups[i] for i in evenly(len(groups), MOST_LINES)]
-    drawn = [group.sort_values(x) for _, group in shown]
-    if losses is not None:
-        if missing := [c for c in (x, *others, outcome.name) if c not in losses]:
-            lacking = ", ".join(map(str, missing))
-            raise BayeslawError(
-                f"The measured {outcome.plural} have no column {lacking}: add it to the table.", code="missing-columns"
-            )
-        losses = losses.assign(**text_columns(forecast, losses))
-    ax = ax or new_axes()
-    for i, (group, (key, _)) in enumerate(zip(drawn, shown, strict=True)):
-        setting = dict(zip(others, key, strict=True))
-        _draw_setting(ax, i, group, along, x, _words(setting) or forecast.law)
-    note_hidden(ax, len(groups), "setting")
+    curves = _Curves.of(forecast, x or forecast_axis(forecast), ci_prob)
+    losses = None if measured is None else _measured_rows(curves, measured)
+    x, outcome, ax = curves.x, forecast.outcome, ax or new_axes()
+    for number in range(len(curves.drawn)):
+        _draw_curve(ax, curves, number)
+    note_hidden(ax, curves.count, "setting")
     grounds = _grounds_outside(forecast, x)
-    fit_scale(ax, np.concatenate([table[x].to_numpy(dtype=np.float64), *map(np.asarray, grounds)]))
+    fit_scale(ax, np.concatenate([curves.table[x].to_numpy(dtype=np.float64), *map(np.asarray, grounds)]))
     _shade_outside(ax, grounds)
-    notes = []
-    if fitted:
-        notes += _draw_fitted(forecast, ax, drawn, x, [*covariates, *map(str, texts)])
-    if "N" in along and x != "N":
+    notes = _draw_fitted(ax, curves) if fitted else []
+    if "N" in curves.along and x != "N":
         notes.append(f"fitted {outcome.plural} are of any N and D, and those of a curve change together")
         if losses is not None:
-            on_curve = _on_curve(losses, drawn)
+            on_curve = _on_curve(losses, curves.drawn)
             if away := int((~on_curve).sum()):
                 notes.append(f"{away} of {len(losses)} measured {outcome.plural} are of another N at their compute and not drawn")
             losses = losses[on_curve]
     if losses is not None:
-        there = [*(c for c in covariates if c in losses), *map(str, texts)]
-        notes += _draw_measured(ax, drawn, losses, x, there, ci_prob, outcome)
-    _draw_chance(ax, drawn, x, outcome)
+        notes += _draw_measured(ax, curves, losses, ci_prob)
+    _draw_chance(ax, curves)
     keep_within(ax, outcome)
-    if any(_elsewhere(group, along) for group in drawn):
+    if any(_elsewhere(curve, curves.along) for curve in curves.drawn):
         notes.append("dashed: outside the runs in another covariate")
-    if fixed := {c: table[c].iloc[0] for c in covariates if c not in others}:
+    if fixed := {c: curves.table[c].iloc[0] for c in curves.others if c not in curves.varying}:
         notes.insert(0, f"at {_words(fixed)}")
     if "extrapolated" in forecast.headlines:
         inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
         notes.insert(0, f"interval: {inside}")
+    units = (part.fit.covariates[x].unit for part in forecast.members if x in part.fit.covariates)
+    unit = unit or next(units, "FLOPs" if x not in forecast.outside else "")
     return finish(ax, outcome.of_unit(x, unit), outcome.labelled(forecast.unit), _title(forecast, ci_prob), notes)
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """The curves of a picture, over one covariate or compute."""
+
+    forecast: Forecast
+    x: str
+    along: set[str]  # columns that change along a curve, x among them
+    others: list[str]  # the other covariates, and text columns
+    varying: list[str]  # those of them by which curves differ
+    table: pd.DataFrame  # all settings, with the columns of `_headline`
+    drawn: list[pd.DataFrame]  # the settings of each curve that is drawn, ascending in x
+    count: int  # of all curves
+
+    @classmethod
+    def of(cls, forecast: Forecast, x: str, ci_prob: float) -> _Curves:
+        covariates, along = [str(c) for c in forecast.outside], {x}
+        by_compute = x == COMPUTE and {"N", "D"} <= {*covariates} and COMPUTE not in covariates
+        if x not in covariates and not by_compute:
+            known = ", ".join(covariates)
+            raise BayeslawError(f"{x!r} is not a covariate of {forecast.law}, which has {known}.", code="unknown-covariate")
+        table = forecast.summary(ci_prob)
+        texts = text_columns(forecast, table)
+        table = _headline(forecast, table.assign(**texts), ci_prob)
+        if by_compute:
+            table = _with_compute(table)
+            of_size = table.groupby(["N", *(c for c in covariates if c not in ("N", "D")), *map(str, texts)])["D"].nunique()
+            along = {x, "D"} if of_size.max() > 1 else {x, "N", "D"}
+        others = [*(c for c in covariates if c not in along), *_asked(forecast, table, x), *map(str, texts)]
+        varying = [c for c in others if c in texts or table[c].unique().size > 1]
+        curves = [curve for _, curve in table.groupby(varying, sort=True)] if varying else [table]
+        drawn = [curves[i].sort_values(x) for i in evenly(len(curves), MOST_LINES)]
+        return cls(forecast, x, along, others, varying, table, drawn, len(curves))
+
+
+def _measured_rows(curves: _Curves, measured: Runs | pd.DataFrame | str | Path) -> pd.DataFrame:
+    """Return measured outcomes with the columns that their place among the curves takes."""
+    measured = read_runs(measured) if isinstance(measured, (str, Path)) else measured
+    rows, forecast = measured.frame if isinstance(measured, Runs) else measured, curves.forecast
+    rows = rows if curves.x in forecast.outside else _with_compute(rows)
+    if missing := [c for c in (curves.x, *curves.varying, forecast.outcome.name) if c not in rows]:
+        problem = f"The measured {forecast.outcome.plural} have no column {', '.join(missing)}: add it to the table."
+        raise BayeslawError(problem, code="missing-columns")
+    return rows.assign(**text_columns(forecast, rows))
 
 
 def _title(forecast: Forecast, ci_prob: float) -> str:
@@ -188,6 +205,9 @@ def _title(forecast: Forecast, ci_prob: float) -> str:
 
 
 def _with_compute(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with a column of compute, if it has N and D."""
+    if not {"N", "D"} <= {*table}:
+        return table
     return table.assign(**{COMPUTE: FLOPS * table["N"].astype(float) * table["D"].astype(float)})
 
 
@@ -211,18 +231,18 @@ def _asked(forecast: Forecast, table: pd.DataFrame, x: str) -> list[str]:
     return known
 
 
-def _draw_chance(ax: Axes, drawn: Sequence[pd.DataFrame], x: str, outcome: Outcome) -> None:
+def _draw_chance(ax: Axes, curves: _Curves) -> None:
     """Draw what guessing scores: one line where it is the same for all curves, otherwise one below each."""
-    if outcome.chance is None:
+    if (chance := curves.forecast.outcome.chance) is None:
         return
     style: dict[str, Any] = {"ls": (0, (4, 3)), "lw": 0.9, "zorder": 1.5}
-    values = [group[outcome.chance].astype(float) for group in drawn] if isinstance(outcome.chance, str) else []
-    constant = {float(outcome.chance)} if not isinstance(outcome.chance, str) else {float(v) for of in values for v in of}
+    of_curves = [curve[chance].astype(float) for curve in curves.drawn] if isinstance(chance, str) else []
+    constant = {float(v) for values in of_curves for v in values} if isinstance(chance, str) else {float(chance)}
     if len(constant) == 1:
         ax.axhline(constant.pop(), color="0.35", label="chance", **style)
         return
-    for i, (group, chance) in enumerate(zip(drawn, values, strict=True)):
-        ax.plot(group[x], chance, color=COLOURS[i], **style)
+    for i, (curve, values) in enumerate(zip(curves.drawn, of_curves, strict=True)):
+        ax.plot(curve[curves.x], values, color=COLOURS[i], **style)
     ax.plot([], [], color="0.35", label="chance", **style)
 
 
@@ -242,21 +262,16 @@ def _headline(forecast: Forecast, table: pd.DataFrame, ci_prob: float) -> pd.Dat
     return table.assign(**chosen)
 
 
-def _draw_setting(ax: Axes, i: int, rows: pd.DataFrame, along: Collection[str], x: str, label: str) -> None:
-    """Draw the i-th line with its band, from the columns of `_headline`; marks at its ends tell it from others without colour.
-
-    Parameters
-    ----------
-    ax, i, rows, x, label
-    along : collection of str
-        The columns that change along the line, the one on the axis among them.
-    """
-    low, high = rows["_low"], rows["_high"]
-    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, along) else "-", "marker": MARKERS[i], "ms": 5, "mec": "white"}
-    ax.plot(rows[x], rows["_median"], color=COLOURS[i], lw=1.5, label=label, markevery=[0, -1], **style)
-    ax.fill_between(rows[x], low, high, color=COLOURS[i], alpha=0.18, lw=0)
+def _draw_curve(ax: Axes, curves: _Curves, i: int) -> None:
+    """Draw the i-th line with its band; marks at its ends tell it from others without colour."""
+    rows = curves.drawn[i]
+    x, low, high = rows[curves.x], rows["_low"], rows["_high"]
+    label = _words({name: rows[name].iloc[0] for name in curves.varying}) or curves.forecast.law
+    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, curves.along) else "-", "marker": MARKERS[i], "ms": 5, "mec": "white"}
+    ax.plot(x, rows["_median"], color=COLOURS[i], lw=1.5, label=label, markevery=[0, -1], **style)
+    ax.fill_between(x, low, high, color=COLOURS[i], alpha=0.18, lw=0)
     if len(rows) == 1:  # a band of one point has no width
-        ax.vlines(rows[x], low, high, color=COLOURS[i], alpha=0.4, lw=3)
+        ax.vlines(x, low, high, color=COLOURS[i], alpha=0.4, lw=3)
 
 
 # --- outcomes --------------------------------------------------------------------------------------------------------
@@ -268,7 +283,7 @@ def fitted_rows(forecast: Forecast, needed: Sequence[str]) -> pd.DataFrame:
     for fit in (member.fit for member in forecast.members):
         frame = rows_of(fit).frame
         tables.append(frame[~base_rows(frame, fit.law)])  # base checkpoints that a law can't describe are kept, and not fitted
-    tables = [_with_compute(table) if COMPUTE in needed and {"N", "D"} <= {*table} else table for table in tables]
+    tables = [_with_compute(table) if COMPUTE in needed else table for table in tables]
     whole = [table for table in tables if set(needed) <= set(table)]
     rows = pd.concat(whole) if whole else pd.DataFrame(columns=[*needed, name])
     rows = rows.assign(**text_columns(forecast, rows)) if len(rows) else rows
@@ -278,44 +293,42 @@ def fitted_rows(forecast: Forecast, needed: Sequence[str]) -> pd.DataFrame:
     return kept
 
 
-def _draw_fitted(forecast: Forecast, ax: Axes, drawn: Sequence[pd.DataFrame], x: str, others: Sequence[str]) -> list[str]:
+def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
     """Draw the fitted outcomes at the settings of the curves, or at the nearest ones, and return notes of what is not drawn."""
-    rows, outcome = fitted_rows(forecast, [x, *others]), forecast.outcome
-    left = pd.Series(True, index=range(len(rows)))
-    near: dict[tuple[Any, ...], list[int]] = {}
-    shown, thinned = 0, 0
+    x, others, drawn, outcome = curves.x, curves.others, curves.drawn, curves.forecast.outcome
+    rows = fitted_rows(curves.forecast, [x, *others])
     lowest, highest = _reach(ax, pd.concat(drawn)[x])
     within = ((rows[x] >= lowest) & (rows[x] <= highest)).to_numpy()
+    left, thinned = np.ones(len(rows), dtype=bool), 0
 
-    def points(chosen: Any, i: int, **style: Any) -> None:
-        nonlocal shown, thinned
+    def points(chosen: NDArray[np.bool_], i: int, **style: Any) -> int:
+        """Draw the chosen rows as the i-th curve's, and return how many there was space for."""
+        nonlocal thinned
         at = np.flatnonzero(chosen & within)
-        left[chosen] = False
         kept = at[evenly(len(at), MOST_POINTS)]
-        shown, thinned = shown + len(kept), thinned + int(chosen.sum()) - len(kept)
+        left[chosen] = False
+        thinned += int(chosen.sum()) - len(kept)
         look: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 3, "mew": 0, "zorder": 2.5}
         ax.plot(rows[x].iloc[kept], rows[outcome.name].iloc[kept], **look | style)
+        return len(kept)
 
-    for i, group in enumerate(drawn):
-        same = _same(rows, group, others)
+    shown, near = 0, dict[tuple[Any, ...], list[int]]()
+    for i, curve in enumerate(drawn):
+        same = _same(rows, curve, others)
         if same.any():
-            points(same, i, color=COLOURS[i], alpha=0.75)
-        elif (setting := _nearest(forecast, rows, group, others)) is not None:
+            shown += points(same, i, color=COLOURS[i], alpha=0.75)
+        elif (setting := _nearest(curves.forecast, rows, curve, others)) is not None:
             near.setdefault(setting, []).append(i)
     if shown:
         ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted {outcome.plural}: {shown}")
     counts, marks = dict[str, int](), dict[str, set[str]]()
-    for setting, lines in near.items():
-        here = dict(zip(others, setting, strict=True))
-        nearest = pd.DataFrame([here])
-        if any(_same(nearest, group, others).all() for group in drawn):
+    for setting, numbers in near.items():
+        nearest = pd.DataFrame([dict(zip(others, setting, strict=True))])
+        if any(_same(nearest, curve, others).all() for curve in drawn):
             continue  # these rows stand at a curve of their own
-        different = {c: v for c, v in here.items() if any(not _same(nearest, drawn[i], [c]).all() for i in lines)}
-        before = shown
-        points(_same(rows, nearest, others), lines[0], color="0.45")
-        words = _words(different)
-        counts[words] = counts.get(words, 0) + shown - before
-        marks.setdefault(words, set()).add(MARKERS[lines[0]])
+        words = _words({c: nearest[c].iloc[0] for c in others if not all(_same(nearest, drawn[i], [c]).all() for i in numbers)})
+        counts[words] = counts.get(words, 0) + points(_same(rows, nearest, others), numbers[0], color="0.45")
+        marks.setdefault(words, set()).add(MARKERS[numbers[0]])
     for words, count in counts.items():
         if count:
             marker = marks[words].pop() if len(marks[words]) == 1 else MARKERS[0]
@@ -366,39 +379,24 @@ def _nearest(forecast: Forecast, rows: pd.DataFrame, group: pd.DataFrame, others
     return tuple(rows.iloc[int(distance.argmin())][list(others)])
 
 
-def _draw_measured(
-    ax: Axes,
-    drawn: Sequence[pd.DataFrame],
-    measured: pd.DataFrame,
-    x: str,
-    others: Sequence[str],
-    ci_prob: float,
-    outcome: Outcome,
-) -> list[str]:
+def _draw_measured(ax: Axes, curves: _Curves, measured: pd.DataFrame, ci_prob: float) -> list[str]:
     """Draw measured outcomes at the settings of the curves, crossed out where their interval does not hold them; return notes."""
+    outcome, others = curves.forecast.outcome, [c for c in curves.others if c in measured]
     left, held, missed, beyond = np.ones(len(measured), dtype=bool), 0, 0, 0
     scale = np.log if ax.get_xscale() == "log" else np.asarray
-    for i, group in enumerate(drawn):
-        same = _same(measured, group, others)
+    style: dict[str, Any] = {"ls": "", "ms": 5.5, "mfc": "white", "mew": 1.3, "zorder": 4}
+    for i, curve in enumerate(curves.drawn):
+        same = _same(measured, curve, others)
         left &= ~same
-        at, values = (measured[name].to_numpy(dtype=np.float64)[same] for name in (x, outcome.name))
-        along = group[x].to_numpy(dtype=np.float64)
+        at, values = (measured[name].to_numpy(dtype=np.float64)[same] for name in (curves.x, outcome.name))
+        along = curve[curves.x].to_numpy(dtype=np.float64)
         rounding = 1e-6 * np.abs(along).max()  # of numbers that were written as text in between
         judged = (at >= along.min() - rounding) & (at <= along.max() + rounding)
         with np.errstate(divide="ignore", invalid="ignore"):
-            low, high = (np.interp(scale(at), scale(along), group[end]) for end in ("_low", "_high"))
+            low, high = (np.interp(scale(at), scale(along), curve[end]) for end in ("_low", "_high"))
         inside = (values >= low) & (values <= high)
-        style: dict[str, Any] = {
-            "ls": "",
-            "marker": MARKERS[i],
-            "ms": 5.5,
-            "mfc": "white",
-            "mec": COLOURS[i],
-            "mew": 1.3,
-            "zorder": 4,
-        }
         if same.any():
-            ax.plot(at, values, **style)
+            ax.plot(at, values, marker=MARKERS[i], mec=COLOURS[i], **style)
         if (out := judged & ~inside).any():
             mark_missed(ax, at[out], values[out])
         held, missed, beyond = held + int((judged & inside).sum()), missed + int(out.sum()), beyond + int((~judged).sum())
@@ -422,7 +420,7 @@ def _grounds_outside(forecast: Forecast, x: str) -> list[tuple[float, float]]:
     """Return where settings leave the range of the runs of any law of the forecast: from the range's end to the farthest."""
     derived = x not in forecast.outside
     tables = [pd.DataFrame(part.fit.observed.covariates) for part in forecast.members]
-    tables = [_with_compute(table) if derived and {"N", "D"} <= {*table} else table for table in tables]
+    tables = [_with_compute(table) if derived else table for table in tables]
     seen = [table[x].to_numpy(dtype=np.float64) for table in tables if x in table]
     given = (_with_compute(forecast.settings) if derived else forecast.settings)[x].to_numpy(dtype=np.float64)
     low, high = max(float(v.min()) for v in seen), min(float(v.max()) for v in seen)

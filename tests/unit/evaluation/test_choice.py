@@ -17,14 +17,14 @@ from bayeslaw.evaluation.choice import (
     PRIOR,
     WIDTH,
     HeldOut,
-    Question,
+    TargetDirection,
     crps_terms,
+    direction_of_targets,
     floor_note,
     groups_of,
     hold_outs,
     nearness,
     quantiles_of,
-    question,
     shrunk_weights,
     targets_of,
 )
@@ -42,8 +42,8 @@ NORMAL = norm.ppf((np.arange(KEPT) + 0.5) / KEPT)
 # --- targets ---------------------------------------------------------------------------------------------------------
 
 
-def asked(targets: Mapping[str, Any], runs: Mapping[str, Any] = RUNS, laws: Any = (CHINCHILLA,)) -> Question:
-    return question(read_runs(pd.DataFrame(runs)), read_runs(pd.DataFrame(targets)), laws)
+def asked(targets: Mapping[str, Any], runs: Mapping[str, Any] = RUNS, laws: Any = (CHINCHILLA,)) -> TargetDirection:
+    return direction_of_targets(read_runs(pd.DataFrame(runs)), read_runs(pd.DataFrame(targets)), laws)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def asked(targets: Mapping[str, Any], runs: Mapping[str, Any] = RUNS, laws: Any 
 )
 def test_the_direction_in_which_targets_leave_the_runs(targets: dict[str, list[float]], by: str, reach: list[float]) -> None:
     found = asked(targets, {"N": [*RUNS["N"], 5e8], "D": [*RUNS["D"], 1e10]})
-    assert (found.by, found.targets) == (by, len(targets["N"]))
+    assert (found.by, found.count) == (by, len(targets["N"]))
     np.testing.assert_allclose(found.reach, reach)
     assert by in found.text
     assert ("interpolation" in found.text) == (not by)

@@ -176,6 +176,17 @@ def test_money_for_new_tokens_prefers_replay(source: Fit, target: Fit, whole: Pl
 
 
 @pytest.mark.slow
+def test_where_replayed_tokens_cost_nothing_the_cheapest_plan_costs_nothing(source: Fit, target: Fit) -> None:
+    """It has the fewest tokens of those that cost nothing, as with a price of replayed tokens that is almost 0."""
+    free, almost = (
+        best_of(solve(source, target, minimise="cost", prices={"new-token": 1e-6} | more, levels=(0.9,)))
+        for more in ({}, {"replayed-token": 1e-13})
+    )
+    assert (free.replay, free.cost) == (1.0, 0.0)
+    assert (free.tokens, free.held_out) == (almost.tokens, almost.held_out)
+
+
+@pytest.mark.slow
 def test_frozen_parts_make_flops_cheaper(source: Fit, target: Fit, fixed: Plan) -> None:
     """Frozen weights cost 4 FLOPs per parameter and token: the plan is the same, its FLOPs and their price are two thirds."""
     budget = 0.9 * best_of(fixed).flops
@@ -224,6 +235,10 @@ def test_least_replay_keeps_to_the_budget(source: Fit) -> None:
     assert best_of(short).searched >= 0.9
     assert present(short.deterministic).replay == pytest.approx(best_of(short).replay, abs=1e-8)
     assert best_of(tiny).replay == pytest.approx(0.999, abs=1e-8)  # only the end of the grid lies within this budget
+    # Of an uncertain price 90% of the draws lie below some amount, and the budget pays for as many new tokens at that.
+    uncertain = least_replay(source, prices={"new-token": "1e-7:1e-6:90%"}, max_cost=price * 0.001)
+    dear = np.partition(uncertain.problem.prices.new[uncertain.draws], 899)[899]
+    assert best_of(uncertain).replay == pytest.approx(1 - 1e-9 / dear, abs=1e-8)
 
 
 @pytest.mark.slow
