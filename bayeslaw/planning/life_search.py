@@ -26,8 +26,8 @@ SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
 # that the least cost, or loss, is found to some 1e-5 of it.
 ROUNDS, NEAR, KEPT = 6, 9, 4
 LIMITS = 17  # quantiles of what the draws can afford that are tried first, and twice as many limits of draws after that
-FINER, NARROW = 3, 17  # of the grid of log D: how often it is made finer around a root, and points of each
-TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # of log D beyond a root of straight lines, which may lie where too few draws reach the loss
+TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # of log D beyond a root, which may lie where too few draws reach the loss
+HUGE = 1e6  # margin of a loss that is no number
 BISECTIONS = 32  # of log D
 
 
@@ -213,8 +213,9 @@ class LifeSearch:
     def _fewest_tokens(self, n: float, k: int) -> float:
         """Log of the fewest tokens with which k draws reach the loss; inf where none are enough.
 
-        They are looked for on a grid, on finer ones around the first place where enough draws reach the loss, and on a line.
+        They are looked for on a grid, and by Brent's method below the first place where enough draws reach the loss.
         """
+        from scipy.optimize import brentq
 
         def margins(places: Array) -> Array:
             """By how much at least k draws stay under the loss, (m,)."""
@@ -222,16 +223,13 @@ class LifeSearch:
             return np.asarray(math.log(self.value) - np.partition(logs, k - 1, axis=0)[k - 1])
 
         places = np.linspace(*self.losses.support[1], TOKENS)
-        for finer in range(FINER + 1):
-            reached = margins(places)
-            if reached[0] >= 0 or not (reached >= 0).any():
-                return float(places[0]) if reached[0] >= 0 else math.inf
-            i = int((reached >= 0).argmax())
-            if finer < FINER:
-                places = np.linspace(places[i - 1], places[i], NARROW)
-        share = reached[i] / (reached[i] - reached[i - 1]) if np.isfinite(reached[i - 1]) else 0.0
-        ends = np.minimum(places[i] - share * (places[i] - places[i - 1]) + np.array([0.0, *TIGHT]), places[i])
-        return float(ends[(margins(ends) >= 0).argmax()] if share else places[i])
+        reached = margins(places) >= 0
+        if reached[0] or not reached.any():
+            return float(places[0]) if reached[0] else math.inf
+        i = int(reached.argmax())
+        root = brentq(lambda place: max(float(margins(np.array([place]))[0]), -HUGE), places[i - 1], places[i], xtol=TIGHT[0])
+        ends = np.minimum(root + np.array([0.0, *TIGHT]), places[i])
+        return float(ends[(margins(ends) >= 0).argmax()])
 
     def _tokens_of_least_loss(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
         """The tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
