@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.schedule_text import logged_files, parse_schedule
+from bayeslaw.data.schedule_text import logged_files, parse_schedule, phases_of
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.posterior.draws import LawDraws, check_values
@@ -85,8 +85,11 @@ class Recipe:
         return recipe
 
     def with_pretraining(self, steps: int) -> Recipe:
-        """Return the same recipe after a pre-training of another length."""
-        return replace(self, start=with_option(self._planned("length"), "steps", steps))
+        """Return the same recipe after a pre-training of another length, of which several phases have the shares that they had."""
+        phases = phases_of(self._planned("length"))
+        lengths = np.array([len(parse_schedule(phase)) for phase in phases])
+        shares = np.maximum(np.round(steps * lengths / lengths.sum()).astype(np.int64), 1)
+        return replace(self, start=" + ".join(with_option(p, "steps", n) for p, n in zip(phases, shares.tolist(), strict=True)))
 
     def _planned(self, needed: str) -> str:
         """Return the schedule of a planned pre-training; refuse a finished one, for which `needed` is not known or fixed."""
@@ -152,21 +155,21 @@ def with_option(text: str, name: str, value: float) -> str:
         A schedule, such as 'cosine:steps=10000,peak=2e-4'. Of several joined phases only `final`, that of the last, can be changed.
     name, value : str, float
     """
-    before, plus, last = text.rpartition("+")
-    if plus and name != "final":
+    *before, last = phases_of(text)
+    if before and name != "final":
         raise BayeslawError(
             f"{text!r} has several phases, whose {name} can't be chosen together: give a single phase.", code="several-phases"
         )
     changed, count = re.subn(rf"([:,])\s*{name}\s*=[^,]+", rf"\g<1>{name}={value!r}", last)
     if not count:
         changed = f"{last}{',' if ':' in last else ':'}{name}={value!r}"
-    return before + plus + changed
+    return " + ".join([*before, changed])
 
 
 def _with_potential(text: str, value: float) -> str:
     """Return the text of a schedule whose last rate is this share of its highest, which an earlier phase may have."""
-    _, plus, last = text.rpartition("+")
-    share = parse_schedule(text).peak / parse_schedule(last).peak if plus else 1.0
+    *before, last = phases_of(text)
+    share = parse_schedule(text).peak / parse_schedule(last).peak if before else 1.0
     return with_option(text, "final", value * share)
 
 

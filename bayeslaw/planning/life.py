@@ -33,7 +33,7 @@ from bayeslaw.planning.arguments import Range, check_choice, check_passed, logge
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.plan import LEVELS, Spread, halves
-from bayeslaw.planning.problem import check_confidence
+from bayeslaw.planning.problem import confidences
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
@@ -194,7 +194,7 @@ def whole_life(
     minimise: str | None = None,
     sizes: Range = None,
     confidence: float = 0.9,
-    levels: Sequence[float] = LEVELS,
+    levels: float | Sequence[float] = LEVELS,
     prices: Mapping[str, Amount] | None = None,
     device: Mapping[str, Amount] | None = None,
     stage: str | None = None,
@@ -226,7 +226,7 @@ def whole_life(
         A menu of sizes ('1e9,3e9,7e9' or a list), or a range that is searched ('1e9:7e10'). By default, the law's support.
     confidence : float
         Probability with which the loss, and the budget, are kept.
-    levels : sequence of float
+    levels : float or sequence of float
         Further confidences of the frontier.
     prices : mapping, optional
         Money for a 'flop' and an 'hour' of training, and a 'served-flop' and a 'served-hour', the same unless given: amounts.
@@ -266,13 +266,11 @@ def whole_life(
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
     losses, _ = _losses(fit, stage, settings or {}, on, "none", seed)
     searched, held_out = halves(losses.size)
-    for level in (confidence, *levels):
-        check_confidence(level, searched.size)
+    every = confidences(confidence, levels, searched.size)
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
     searches = [LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist()]
-    every = sorted({*levels, confidence})
     chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
     erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
     if any(drawn is not None for drawn in errors):

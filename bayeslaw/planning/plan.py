@@ -10,7 +10,7 @@ probability with which the plan satisfies its constraints.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html, intervals
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.base_loss import BASE_LOSS
@@ -46,11 +46,11 @@ from bayeslaw.planning.problem import (
     WholeLifeCost,
     box_of,
     by_name,
-    check_confidence,
     check_domains,
     check_objective,
     check_settings,
     checked_posteriors,
+    confidences,
     domain_losses,
     forgetting_limits,
     logged_tokens,
@@ -96,7 +96,7 @@ def plan(
     base_loss: str | float | Mapping[str, str | float] | None = None,
     source_levels: Mapping[str, str] | Mapping[str, Mapping[str, str]] | None = None,
     target_levels: Mapping[str, str] | None = None,
-    levels: Sequence[float] = LEVELS,
+    levels: float | Sequence[float] = LEVELS,
     points: PointFits | None = None,
     discrepancy: float | str | None = None,
     seed: int = 0,
@@ -115,7 +115,8 @@ def plan(
     confidence : float
         Probability with which all constraints are to hold together.
     max_forgetting : text, float or mapping of source to these, optional
-        Largest rise of the source loss over its base: '2%' of it, or in the unit of its fit.
+        Largest rise of the source loss over its base: '2%' of it, or in the unit of its fit. The number 0.02 is not 2%, but 0.02
+        nats/token for a fit to such losses.
     max_loss : float, optional
         Largest target loss, in the unit of its fit.
     max_tokens, max_flops, max_hours, max_cost : float, optional
@@ -142,10 +143,11 @@ def plan(
     source_levels, target_levels : mapping, optional
         Values of columns by which parameters are pooled, for one fit of several domains; by default 'source' and 'target' of a
         column that has these.
-    levels : sequence of float
+    levels : float or sequence of float
         Confidences of the frontier.
     points : pair of PointFit, optional
-        Point fits of source and target that the deterministic plan goes by, instead of median losses.
+        Point fits of source and target that the deterministic plan goes by, instead of median losses. One of them is None where
+        that domain has no fit, and several sources are a mapping by name.
     discrepancy : float or text, optional
         By default, 'learned', losses outside the runs in size or stage have the error of the law, as the forecasts that are called
         extrapolated; 'none' leaves it out. Or a relative sd that you state for the laws' errors at the plan, .01 or '1%'.
@@ -176,6 +178,7 @@ def plan(
             code="unknown-spread",
         )
     whole_number("seed", seed, 0)
+    check_points(points)
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
     check_domains(bool(fits), target is not None, base_loss, source_levels, target_levels)
@@ -198,15 +201,14 @@ def plan(
     sd, learned = read_choice(discrepancy)
     losses = with_next_run(losses, seed, sd, run=on == "run", learned=learned)
     solver = _Solver(*halves(losses[0].size))
-    for level in (confidence, *levels):
-        check_confidence(level, solver.draws.size)
+    every = confidences(confidence, levels, solver.draws.size)
     own, target_loss = tuple(losses[: len(fits)]), losses[-1] if target is not None else None
     base = base_losses([s for s in own if s.name in limits or minimise == "source-loss"], base_loss, seed, model.get(BASE_LOSS))
     own = tuple(s.starting_at(np.exp(base[s.name].log)) if s.name in base else s for s in own)
     limited = price.uncertain_budgets(n, budgets)
     problem = PlanProblem(own, target_loss, base, limits, loss, box, minimise, price, model, limited)
     problem.check_reachable(solver.draws, confidence)
-    return solver.plan(problem, confidence, {*levels, confidence}, on=on, points=points, force=force, stated=bool(sd))
+    return solver.plan(problem, confidence, every, on=on, points=points, force=force, stated=bool(sd))
 
 
 @dataclass(frozen=True)
@@ -401,7 +403,7 @@ class _Solver:
         self,
         problem: PlanProblem,
         confidence: float,
-        levels: Iterable[float],
+        levels: Sequence[float],
         *,
         on: str,
         points: PointFits | None,
@@ -412,7 +414,6 @@ class _Solver:
 
         `stated` is whether losses have an error of the law that the user stated.
         """
-        levels = sorted(levels)
         needed = [enough(level, self.draws.size) for level in levels]
         optima = _optima(problem, problem.search, self.draws, needed, problem.objective)
         frontier = {level: self.scored(problem, optimum, level) for level, optimum in zip(levels, optima, strict=True)}
@@ -514,6 +515,16 @@ def _optima(
     if objective is not None:
         return search.lowest(draws, needed, objective)
     return search.cheapest(draws, needed)
+
+
+def check_points(points: object) -> None:
+    """Refuse what is no pair of point fits for source and target, of which one may be None: posteriors have many draws."""
+    pair = points if isinstance(points, (tuple, list)) and len(points) == 2 else (points, points)
+    fits = [fit for of_domain in pair for fit in by_name(of_domain).values()]
+    if points is not None and (pair is not points or not all(isinstance(fit, PointFit) for fit in fits)):
+        given = f"({', '.join(type(fit).__name__ for fit in points)})" if pair is points else shortened(repr(points))
+        problem = f"points is a pair (source, target) of what bayeslaw.point_fit returns, such as (None, point), not {given}"
+        raise BayeslawError(f"{problem}.", code="not-a-pair-of-point-fits")
 
 
 def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointFit] | None, target: PointFit | None) -> PlanProblem:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, numbers
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import compact
@@ -94,7 +94,8 @@ class PlanProblem:
     @property
     def texts(self) -> tuple[str, ...]:
         """The constraints in words."""
-        texts = [f"loss of {name} rises by at most {limit} over its base" for name, limit in self.forgetting.items()]
+        limits = {name: limit.text(self.base_losses[name].log) for name, limit in self.forgetting.items()}
+        texts = [f"loss of {name} rises by at most {limit} over its base" for name, limit in limits.items()]
         if self.target is not None and math.isfinite(self.max_loss):
             texts.append(f"target loss at most {self.max_loss:g} {self.target.unit}")
         texts += [f"{budget.name} at most {compact(math.exp(float(budget.limit[0])))}" for budget in self.budgets]
@@ -213,8 +214,11 @@ class ForgettingLimit:
             )
         return np.asarray(np.log(loss))
 
-    def __str__(self) -> str:
-        return f"{100 * self.amount:+g}%" if self.relative else f"{self.amount:+g} {self.unit}"
+    def text(self, base: Array) -> str:
+        """The limit in words; one in a unit also in percent of the base loss, whose log (S,) is given, since 0.02 is not 2%."""
+        if self.relative:
+            return f"{100 * self.amount:+g}%"
+        return f"{self.amount:+g} {self.unit} ({100 * self.amount / float(np.exp(np.median(base))):+.2g}%)"
 
 
 @dataclass(frozen=True)
@@ -622,7 +626,23 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
     return {k: str(v) for k, v in chosen.items()}
 
 
-def check_confidence(confidence: float, draws: int) -> None:
+def confidences(confidence: float, levels: float | Sequence[float], draws: int) -> list[float]:
+    """The confidences of a frontier, ascending: `levels` and the one that is asked for, each refused where draws can't resolve it.
+
+    Parameters
+    ----------
+    confidence, levels
+        As in `plan`.
+    draws : int
+        How many are searched.
+    """
+    every = [confidence, *numbers("levels", levels, "0.8 or (0.5, 0.9)").tolist()]
+    for level in every:
+        _check_confidence(level, draws)
+    return sorted({*every})
+
+
+def _check_confidence(confidence: float, draws: int) -> None:
     """Refuse a confidence outside (0, 1) or beyond what so many searched draws resolve."""
     if not isinstance(confidence, Real):
         raise BayeslawError(f"A confidence is a number such as 0.9, not {confidence!r}.", code="not-a-number")

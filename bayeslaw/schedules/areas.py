@@ -12,10 +12,10 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
+from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas, require_schedule
 
 Phase = Literal["pretrain", "adapt"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -58,7 +58,7 @@ OPEN = Point(None)
 
 def trace(
     schedule: Schedule,
-    at: Index,
+    at: ArrayLike,
     start: Point | None = None,
     *,
     phase: Phase = "pretrain",
@@ -91,7 +91,8 @@ def trace(
     >>> table.shape
     (2, 12)
     """
-    schedule.check_steps(at)
+    require_schedule(schedule)
+    at = schedule.steps_at(at)
     if phase not in PHASES:
         raise BayeslawError(f"phase is {phase!r}; it must be {' or '.join(PHASES)}.", code="unknown-phase")
     if phase == "adapt" and start is None:

@@ -36,6 +36,12 @@ SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
         ({"confidence": 90}, "no-probability", ["0.9 for 90%"]),
         ({"confidence": "90%"}, "not-a-number", ["'90%'"]),
         ({"confidence": None}, "not-a-number", ["None"]),
+        ({"levels": "0.5"}, "not-numbers", ["levels", "'0.5'"]),
+        ({"levels": None}, "not-numbers", ["levels", "None"]),
+        ({"levels": 90}, "no-probability", ["0.9 for 90%"]),
+        ({"points": 3}, "not-a-pair-of-point-fits", ["(source, target)", "not 3"]),
+        ({"points": (None,)}, "not-a-pair-of-point-fits", ["(None,)"]),
+        ({"points": (3, None)}, "not-a-pair-of-point-fits", ["(int, NoneType)"]),
         ({"levels": (0.5, 0.999)}, "confidence-not-resolved", ["0.999", "1,000", "0.99"]),
         ({"max_forgetting": "-100%"}, "impossible-forgetting", ["-100%"]),
         ({"max_forgetting": -2.0}, "impossible-forgetting", ["-2 nats/token", "1.548"]),
@@ -121,6 +127,8 @@ def test_what_is_said_of_a_domain_needs_its_fit(source: Fit, target: Fit, there:
 def test_limits_of_forgetting_are_of_the_loss_in_every_draw() -> None:
     base = np.log([2.0, 2.5, 4.0])
     np.testing.assert_allclose(np.exp(ForgettingLimit.of("2%", "nats").log_limit(base)), [2.04, 2.55, 4.08])
+    assert ForgettingLimit.of("2%", "nats").text(base) == "+2%"
+    assert ForgettingLimit.of(0.02, "nats").text(base) == "+0.02 nats (+0.8%)"  # of the median base, 2.5
     np.testing.assert_allclose(np.exp(ForgettingLimit.of(0.05, "nats").log_limit(base)), [2.05, 2.55, 4.05])
     np.testing.assert_allclose(np.exp(ForgettingLimit.of(1.25, "nats").log_limit(base)), [3.25, 3.75, 5.25])  # half the median base
     with fails("forgetting-not-percent", "1.26"):
