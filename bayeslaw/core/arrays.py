@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError, shortened
+from bayeslaw.core.errors import BayeslawError, shown
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -35,7 +35,7 @@ def numbers(name: str, given: Any, example: str) -> Array:
     if values.dtype == object and all(isinstance(value, Real) for value in values.flat):
         values = values.astype(np.float64)
     if not holds_numbers(values):
-        problem = f"{name} must be a number, or a list or an array of numbers, such as {example}, not {shortened(repr(given))}."
+        problem = f"{name} must be a number, or a list or an array of numbers, such as {example}, not {shown(given)}."
         raise BayeslawError(problem, code="not-numbers")
     return values.astype(np.float64)
 

@@ -156,6 +156,12 @@ def shortened(text: object, most: int = 60) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 12]} … {shown[-8:]}"
 
 
+def shown(value: object) -> str:
+    """Return what was given for an error message: a table or a column of one by its type, all else as Python writes it."""
+    kind = type(value).__name__
+    return f"a {kind}" if kind in ("DataFrame", "Series") else shortened(repr(value))
+
+
 def row_ranges(rows: Iterable[int]) -> str:
     """Return numbers of rows as text, with neighbours in one range: 'rows 1–40, 52, 60–63'; of many, the first six."""
     parts: list[list[int]] = []
@@ -187,7 +193,7 @@ def whole_number(name: str, value: object, least: int, most: int = MOST) -> None
         raise BayeslawError(f"{name} must be a whole number of at most {most:,}, not {given}.", code="too-large-a-number")
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+def nearest(name: object, known: Iterable[str], cutoff: float = 0.5) -> str:
     """Return ' Did you mean X?' for the closest known name, or ''.
 
     Parameters
@@ -196,5 +202,5 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
         What was given, the known names, and the least similarity of the two (0 to 1).
     """
     by_lower = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, holds_numbers
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, shown
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
 FLOPS = 3 * PASS  # per parameter and token, where everything is trained
@@ -128,6 +128,9 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> A
 def stages_of(given: Stages) -> tuple[Stage, ...]:
     """Read stages written as '0.4:0.034,0.33:0.5': tokens (or their share), trainable share and, if given, backward share."""
     if not isinstance(given, str):
+        if not isinstance(given, (list, tuple)) or not all(isinstance(stage, Stage) for stage in given):
+            message = f"Stages are a text such as '0.4:0.034,0.6:0.5' or a list of bayeslaw.core.flops.Stage, not {shown(given)}."
+            raise BayeslawError(message, code="unreadable-stages")
         stages = tuple(given)
     else:
         try:

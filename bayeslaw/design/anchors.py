@@ -363,7 +363,7 @@ def anchors(
     ['a', 'b']
     """
     members = paired(fits if isinstance(fits, Sequence) and not isinstance(fits, str) else [fits])
-    require_fits(*members)
+    require_fits(*(members or [None]))
     require_losses(members, "a choice of runs, which lowers the variance of logarithms,", positive=True)
     check_probability(ci_prob)
     whole_number("rounds", rounds, 1)

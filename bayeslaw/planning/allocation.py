@@ -21,7 +21,7 @@ from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values
+from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_mapping, read_values
 from bayeslaw.planning.optimum import POWERS, optimum
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
@@ -169,14 +169,14 @@ def allocate(
     check_passed(fit, force)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
-    flops = read_values(compute)
+    flops, settings = read_values(compute), read_mapping(settings, "{'ptpp': 279}")
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
-    laws, optima = _optima(fits, settings or {}, stage, flops)
+    laws, optima = _optima(fits, settings, stage, flops)
     pictured, extrapolated, half = laws, False, False
     if discrepancy == "learned" and (erring := _erring(fits, optima, flops)) is not None:
         half = len(erring[0]) > len(fits)
         fits, extrapolated = erring
-        laws, optima = _optima(fits, settings or {}, stage, flops)
+        laws, optima = _optima(fits, settings, stage, flops)
         pictured = laws if extrapolated else pictured
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
     parts = enumerate(zip(fits, laws, optima, strict=True))
@@ -193,7 +193,7 @@ def allocate(
     notes = [note for o in optima for note in o["notes"]]
     if lacking and any(powers_of):
         notes.append(f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute")
-    notes += stage_notes([law.law for law in laws], stage, settings or {})
+    notes += stage_notes([law.law for law in laws], stage, settings)
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for covariate, values in (("N", n), ("D", d)):

@@ -29,7 +29,16 @@ from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
+from bayeslaw.planning.arguments import (
+    Range,
+    check_choice,
+    check_passed,
+    logged,
+    outside_note,
+    read_mapping,
+    read_range,
+    read_values,
+)
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.plan import LEVELS, Spread, halves
@@ -263,8 +272,9 @@ def whole_life(
     whole_number("seed", seed, 0)
     check_choice("on", on, "unknown-spread")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
-    of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
-    losses, _ = _losses(fit, stage, settings or {}, on, "none", seed)
+    settings = read_mapping(settings, "{'ptpp': 279}")
+    of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings)
+    losses, _ = _losses(fit, stage, settings, on, "none", seed)
     searched, held_out = halves(losses.size)
     every = confidences(confidence, levels, searched.size)
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
@@ -272,7 +282,7 @@ def whole_life(
     span, menu = _sizes(sizes, losses)
     searches = [LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out) for value in values.tolist()]
     chosen, beyond = [search.frontier(every) for search in searches], [False] * len(searches)
-    erring, errors = _losses(fit, stage, settings or {}, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
+    erring, errors = _losses(fit, stage, settings, on, discrepancy, seed) if discrepancy == "learned" else (losses, [])
     if any(drawn is not None for drawn in errors):
         beyond = [_leaves(fit, search, row, confidence) for search, row in zip(searches, chosen, strict=True)]
     for i in np.flatnonzero(beyond).tolist():

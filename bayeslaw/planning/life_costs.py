@@ -24,6 +24,7 @@ from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import number
 from bayeslaw.laws.prior import Prior
+from bayeslaw.planning.arguments import read_mapping
 
 UNITS = {"flops": "FLOPs", "hours": "device hours", "cost": "money"}  # by the name of what is limited or minimised
 RATES = ("flop", "served-flop", "hour", "served-hour")  # prices; those of serving are those of training unless given
@@ -167,7 +168,8 @@ class LifeCosts:
         served, prices, device, per_token
             As in `bayeslaw.planning.whole_life` and in the attributes.
         """
-        money, machine = dict(prices or {}), dict(device or {})
+        money = read_mapping(prices, "{'flop': 2e-18}", "Prices")
+        machine = read_mapping(device, "{'peak': 312e12, 'utilisation': 0.5}", "Figures of a device")
         _check_names("price", money, RATES)
         _check_names("device", machine, DEVICE)
         known = {name: price_of(name, value, size, seed) for name, value in money.items()}

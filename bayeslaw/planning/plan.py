@@ -183,7 +183,7 @@ def plan(
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
     check_domains(bool(fits), target is not None, base_loss, source_levels, target_levels)
     model = check_settings(settings, posteriors)
-    price = Prices.of(prices or {}, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
+    price = Prices.of(prices, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
     n, loss, limits = model.get("N", math.nan), positive("max-loss", max_loss), forgetting_limits(max_forgetting, fits)
     check_objective(minimise, bool(fits), target is not None, bool(limits), math.isfinite(loss), price, n)
     budgets = read_budgets(price, n, {"flops": max_flops, "hours": max_hours, "cost": max_cost})

@@ -176,3 +176,57 @@ def test_settings_weights_columns_and_sizes_of_another_type() -> None:
         api.forecast(fit, AT).mean(None)
     with fails("not-a-whole-number", "size"):
         fit.prior_draws(-1)
+
+
+def test_names_that_are_no_texts_tables_for_mappings_and_truth_values_for_numbers() -> None:
+    fit, source, target = (
+        typical_fit("chinchilla", size=400),
+        *(typical_fit(f"transfer-{domain}", size=2000) for domain in ("source", "target")),
+    )
+    model = {"N": 1e9, "ptpp": 31}
+
+    def planned(**options: Any) -> object:
+        return api.plan(source, target, **({"settings": model, "on": "latent", "minimise": "target-loss"} | options))
+
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        ("unknown-covariate", "no covariate 1", lambda: api.grid(fit, {1: 1e9, "D": 2e10})),
+        ("not-a-number", "N=True", lambda: api.grid(fit, {"N": True, "D": 2e10})),
+        ("unknown-column", "['N']", lambda: api.forecast(fit, AT).mean(["N"])),
+        ("unreadable-compute", "compute", lambda: api.allocate(fit, pd.concat([AT, AT]))),
+        ("unknown-stage", "['a']", lambda: api.allocate(fit, 1e20, ["a"])),
+        ("not-a-mapping", "a DataFrame", lambda: api.allocate(fit, 1e20, settings=AT)),
+        ("not-a-mapping", "a DataFrame", lambda: api.planning.whole_life(fit, compute=1e20, settings=AT)),
+        ("not-a-mapping", "Prices", lambda: api.planning.whole_life(fit, compute=1e20, prices=3)),
+        ("not-a-mapping", "device", lambda: planned(max_tokens=1e10, device="A100")),
+        ("not-a-mapping", "Levels of sources", lambda: planned(max_tokens=1e10, source_levels="web")),
+        ("not-a-mapping", "Levels of the target", lambda: planned(max_tokens=1e10, target_levels="web")),
+        ("unreadable-range", "replay True", lambda: planned(max_tokens=1e10, replay=True)),
+        ("limit-not-positive", "max-tokens", lambda: planned(max_tokens=True)),
+        ("unreadable-stages", "not 3", lambda: planned(max_tokens=1e10, stages=3)),
+        ("unreadable-stages", "(0.4, 0.5)", lambda: api.anchors(fit, AT, AT, budget=1e20, stages=[(0.4, 0.5)])),
+        ("missing-column", "['cost']", lambda: api.anchors(fit, AT, AT, budget=1e20, cost=["cost"])),
+        ("not-a-fit", "not None", lambda: api.anchors([], AT, AT, budget=1e20)),
+        ("not-two-names", "'ab'", lambda: api.planning.versus(fit, fit, compute=1e20, names="ab")),
+        ("not-two-levels", "3 are not", lambda: api.planning.versus(fit, compute=1e20, levels=3)),
+        ("no-menu", "two or more checkpoints", lambda: api.planning.plan_menu(source, target, None, on="latent")),
+        ("not-a-mapping", "Bounds", lambda: api.mix(fit, bounds=[0.1, 0.5])),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()
+
+
+def test_arguments_that_changed_places_are_asked_about() -> None:
+    law, fit = api.load_law("chinchilla"), typical_fit("chinchilla", size=400)
+    for call in (
+        lambda: api.fit(RUNS, law), lambda: api.backtest(law, RUNS), lambda: api.compare(law, RUNS),
+        lambda: api.point_fit(RUNS, law),
+        lambda: api.forecast(AT, fit), lambda: api.score(api.read_runs(RUNS), fit), lambda: api.fit(law, fit),
+        lambda: api.score(fit, law),
+    ):  # fmt: skip
+        with pytest.raises(api.BayeslawError, match="have two arguments changed places"):
+            call()
+    with fails("not-a-fit", "bayeslaw.fit makes one"):
+        api.forecast(law, AT)
+    with fails("not-a-table", "not the type NoneType."):
+        api.fit(law, None)

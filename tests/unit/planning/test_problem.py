@@ -53,6 +53,7 @@ SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
         ({"minimise": "time"}, "unknown-objective", ["'time'", "target-loss"]),
         ({"replay": "0:34"}, "replay-not-a-share", ["0.34 for 34%"]),
         ({"atpp": "20:1"}, "unreadable-range", ["ATPP '20:1'"]),
+        ({"replay": "25%"}, "unreadable-range", ["replay '25%'", "Write 0.25 for 25%."]),
         ({"atpp": "0:20"}, "no-tokens", ["0"]),
         ({"atpp": "1:20", "tokens": "1e9:1e10"}, "atpp-and-tokens", []),
         ({"max_tokens": 0}, "limit-not-positive", ["max-tokens", "0"]),
@@ -86,6 +87,7 @@ def test_a_problem_that_can_not_be_used_is_refused(
         ({"N": 8.1e9, "ptpp": 279, "D": 1e9}, "setting-chosen-by-plan", ["D"]),
         ({"N": 8.1e9, "pttp": 279}, "unknown-setting", ["'pttp'", "'ptpp'"]),
         ({"N": 8.1e9, "ptpp": "15:279"}, "setting-not-a-number", ["'15:279'"]),
+        ({"N": 8.1e9, "ptpp": "10%"}, "setting-not-a-number", ["Write 0.1 for 10%."]),
     ],
 )
 def test_a_model_that_can_not_be_planned_for_is_refused(
