@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 
 class BayeslawError(ValueError):
@@ -191,6 +192,25 @@ def whole_number(name: str, value: object, least: int, most: int = MOST) -> None
     if int(value) > most:
         given = shortened(value) if int(value) < 10**1000 else "a number of more than 1,000 digits"  # Python refuses to write more
         raise BayeslawError(f"{name} must be a whole number of at most {most:,}, not {given}.", code="too-large-a-number")
+
+
+CROSSED = "{'N': 1e9, 'D': '1e9:1e11:3'}, whose values are crossed"
+
+
+def as_mapping(given: Any, example: str = CROSSED, what: str = "Settings") -> dict[str, Any]:
+    """Return a mapping, an empty one for None; tables and lists are refused.
+
+    Parameters
+    ----------
+    given : mapping or None
+    example, what : str
+        A mapping, and what is given by it, for the error.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise BayeslawError(f"{what} are a mapping, such as {example}, not {shown(given)}.", code="not-a-mapping")
+    return dict(given)
 
 
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.5) -> str:

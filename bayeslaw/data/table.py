@@ -106,6 +106,9 @@ class Runs:
     originals: Mapping[str, pd.Series] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.frame, pd.DataFrame):
+            problem = f"Runs hold a DataFrame, not the type {type(self.frame).__name__}: bayeslaw.read_runs reads tables."
+            raise BayeslawError(problem, code="not-a-table")
         index = self.frame.index
         if index.dtype.kind not in "iu" or not index.is_unique:
             problem = "the index of a table has the rows' numbers, whole and each once"

@@ -137,8 +137,8 @@ def compare(
     whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
-    check_options(options or {})
-    noise = [noise] if isinstance(noise, str) else noise
+    options = check_options(options)
+    noise = noise if isinstance(noise, Iterable) and not isinstance(noise, str) else [noise]
     cards = load_laws(laws)
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
@@ -160,7 +160,7 @@ def compare(
         Observations.of(law, table)
     folds = [_unseen(fold, cards, notes) for fold in folds]
     with opened(executor) as place:
-        work = Work(table, candidates, options or {}, seed, force, place, progress, notes)
+        work = Work(table, candidates, options, seed, force, place, progress, notes)
         if asked is not None and beyond:
             return compare_beyond(work, asked, undescribed)
         if not folds:

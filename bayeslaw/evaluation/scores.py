@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.errors import BayeslawError, TableError, as_mapping
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.text import counted, significant
 from bayeslaw.core.units import check_unit
@@ -295,6 +295,7 @@ def scored(
         raise BayeslawError("Averages are scored by posteriors, whose errors rows share.", code="point-fit")
     if not isinstance(fit, PointFit) and bootstrap is not None:
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
+    bootstrap = None if bootstrap is None else as_mapping(bootstrap, "fit.bootstrap(200)", "Resamples")
     rows = held_rows(members, runs, in_sample)
     held, loss = rows.runs, rows.runs.frame[outcome.name].to_numpy(dtype=np.float64)
     counts = counts_of(len(held), rows.base, rows.seen, in_sample)

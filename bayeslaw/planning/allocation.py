@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
@@ -21,7 +21,7 @@ from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_mapping, read_values
+from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values
 from bayeslaw.planning.optimum import POWERS, optimum
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
@@ -169,7 +169,7 @@ def allocate(
     check_passed(fit, force)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
-    flops, settings = read_values(compute), read_mapping(settings, "{'ptpp': 279}")
+    flops, settings = read_values(compute), as_mapping(settings, "{'ptpp': 279}")
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
     laws, optima = _optima(fits, settings, stage, flops)
     pictured, extrapolated, half = laws, False, False

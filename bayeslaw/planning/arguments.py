@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, FitError, nearest, shown
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.text import number, percent_hint
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
@@ -64,25 +64,6 @@ def check_choice(name: str, value: object, code: str) -> None:
     """
     if value not in (known := CHOICES[name]):
         raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.{nearest(str(value), known)}", code=code)
-
-
-CROSSED = "{'N': 1e9, 'D': '1e9:1e11:3'}, whose values are crossed"
-
-
-def read_mapping(given: Any, example: str = CROSSED, what: str = "Settings") -> dict[str, Any]:
-    """Return a mapping, an empty one for None; tables and lists are refused.
-
-    Parameters
-    ----------
-    given : mapping or None
-    example, what : str
-        A mapping, and what is given by it, for the error.
-    """
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise BayeslawError(f"{what} are a mapping, such as {example}, not {shown(given)}.", code="not-a-mapping")
-    return dict(given)
 
 
 def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataFrame, free: tuple[str, ...]) -> LawDraws:

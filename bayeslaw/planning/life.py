@@ -22,7 +22,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
@@ -35,7 +35,6 @@ from bayeslaw.planning.arguments import (
     check_passed,
     logged,
     outside_note,
-    read_mapping,
     read_range,
     read_values,
 )
@@ -272,7 +271,7 @@ def whole_life(
     whole_number("seed", seed, 0)
     check_choice("on", on, "unknown-spread")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
-    settings = read_mapping(settings, "{'ptpp': 279}")
+    settings = as_mapping(settings, "{'ptpp': 279}")
     of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings)
     losses, _ = _losses(fit, stage, settings, on, "none", seed)
     searched, held_out = halves(losses.size)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, counted, short_lines
@@ -27,7 +27,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import Posterior, fits_of, paired, require_losses, with_error
-from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, read_mapping, setting
+from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
 from bayeslaw.planning.mix_search import ATTAINABLE, RECOMMENDED, TODAY, Domain, Search
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import require_fits
@@ -209,10 +209,10 @@ def mix(
     """
     _check_choices(on, discrepancy, tail, confidence)
     whole_number("seed", seed, 0)
-    at, limits = read_mapping(at, "{'N': 1e9}"), read_mapping(limits, "{'code': 1.2}", "Limits")
-    bounds = read_mapping(bounds, "{'web': (0.1, 0.5)}", "Bounds")
-    today = today if today is None else read_mapping(today, "{'web': 0.4, 'code': 0.6}", "Today's shares")
-    weights = weights if weights is None else read_mapping(weights, "{'web': 2, 'code': 1}", "Weights")
+    at, limits = as_mapping(at, "{'N': 1e9}"), as_mapping(limits, "{'code': 1.2}", "Limits")
+    bounds = as_mapping(bounds, "{'web': (0.1, 0.5)}", "Bounds")
+    today = today if today is None else as_mapping(today, "{'web': 0.4, 'code': 0.6}", "Today's shares")
+    weights = weights if weights is None else as_mapping(weights, "{'web': 2, 'code': 1}", "Weights")
     named = _by_domain(fits)
     require_losses([fit for fit, _ in named.values()], "a mixture", positive=True)
     for fit in {id(fit): fit for fit, _ in named.values()}.values():

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index, numbers
-from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import compact
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_mapping, read_once, read_range, setting
+from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_once, read_range, setting
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.life_costs import RATES, UNITS, Amount, LifeCosts, price_of
@@ -258,7 +258,7 @@ class Prices:
         size : int
             Number of draws S.
         """
-        given = read_mapping(given, "{'flop': 2e-18}", "Prices")
+        given = as_mapping(given, "{'flop': 2e-18}", "Prices")
         for name in given:
             if name not in PRICES:
                 raise BayeslawError(
@@ -445,7 +445,7 @@ def check_domains(source: bool, target: bool, base_loss: Any, source_levels: Any
 
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
     """Settings of the plan as numbers; those that are unknown, or chosen by the plan itself, are refused."""
-    settings = read_mapping(settings, "{'N': 1e9}")
+    settings = as_mapping(settings, "{'N': 1e9}")
     known = {name for p in posteriors for fit, _ in p.selections for name in (*fit.law.measured, *fit.law.levels)}
     model = dict[str, float]()
     for name, value in settings.items():
@@ -585,7 +585,7 @@ def domain_losses(
         Further settings of sources, as of `bayeslaw.planning.base_loss.start_of`.
     """
     corners = pd.DataFrame([{"D": d, "r": r} for d in (math.exp(box.low), math.exp(box.high)) for r in box.replay])
-    levels = read_mapping(source_levels, LEVELS, "Levels of sources")
+    levels = as_mapping(source_levels, LEVELS, "Levels of sources")
     by_source = any(isinstance(value, Mapping) for value in levels.values())
     domains: list[Any] = [(name, p, levels.get(name) if by_source else levels, "source") for name, p in sources.items()]
     domains += [("target", target, target_levels, "target")] if target is not None else []
@@ -608,7 +608,7 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
-    chosen = read_mapping(given, LEVELS, f"Levels of the {role}")
+    chosen = as_mapping(given, LEVELS, f"Levels of the {role}")
     known = [*posterior.levels, *{fit.observed.group_column for fit, _ in posterior.selections if fit.observed.group_column}]
     if strange := [column for column in chosen if column not in known]:
         differ = f"they differ by {', '.join(known)}" if known else "they differ by no column"

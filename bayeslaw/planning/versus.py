@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
 from bayeslaw.core.text import compact, counted, short_lines
@@ -39,7 +39,7 @@ from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, read_mapping, read_once, read_values
+from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.planning.versus_notes import Followed, notes_of
 from bayeslaw.posterior.diagnostics import checks_label
@@ -364,7 +364,7 @@ def versus(
     if ratio is not None and not (math.isfinite(ratio) and ratio > 0):
         raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
     first, second = _pair(a, b, force)
-    own = _own_settings(first, second, b is None, levels, *map(read_mapping, (settings, settings_a, settings_b)))
+    own = _own_settings(first, second, b is None, levels, *map(as_mapping, (settings, settings_a, settings_b)))
     names = _names(names, levels, first, second)
     frame = None if at is None else _rows(at, first, own[0])
     if frame is None:

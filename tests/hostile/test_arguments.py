@@ -205,10 +205,25 @@ def test_names_that_are_no_texts_tables_for_mappings_and_truth_values_for_number
         ("unreadable-stages", "not 3", lambda: planned(max_tokens=1e10, stages=3)),
         ("unreadable-stages", "(0.4, 0.5)", lambda: api.anchors(fit, AT, AT, budget=1e20, stages=[(0.4, 0.5)])),
         ("missing-column", "['cost']", lambda: api.anchors(fit, AT, AT, budget=1e20, cost=["cost"])),
-        ("not-a-fit", "not None", lambda: api.anchors([], AT, AT, budget=1e20)),
+        ("not-a-fit", "at least one fit", lambda: api.anchors([], AT, AT, budget=1e20)),
         ("not-two-names", "'ab'", lambda: api.planning.versus(fit, fit, compute=1e20, names="ab")),
         ("not-two-levels", "3 are not", lambda: api.planning.versus(fit, compute=1e20, levels=3)),
         ("no-menu", "two or more checkpoints", lambda: api.planning.plan_menu(source, target, None, on="latent")),
+        ("not-a-mapping", "Options", lambda: api.backtest(RUNS, "chinchilla", options=3)),
+        ("not-a-mapping", "Options", lambda: api.compare(RUNS, "chinchilla", options=3)),
+        ("not-a-mapping", "Options", lambda: api.inference.Task("chinchilla", RUNS, 3)),
+        ("unknown-direction", "['compute']", lambda: api.backtest(RUNS, "chinchilla", by=["compute"])),
+        ("unknown-noise", "None", lambda: api.compare(RUNS, "chinchilla", noise=None)),
+        ("not-a-task", "Task(law, runs, options)", lambda: api.fit_many(3)),
+        ("not-a-text", "not 3", lambda: api.read_runs(RUNS, columns={"N": 3})),
+        ("not-a-text", "not 3", lambda: api.read_runs(RUNS, columns={3: "N"})),
+        ("not-a-text", "not None", lambda: api.import_runs("runs.csv", columns={"N": None})),
+        ("not-a-text", "'val_loss'", lambda: api.import_runs("runs.csv", losses=3)),
+        ("not-a-table", "bayeslaw.read_runs", lambda: api.Runs(3, "runs")),
+        ("unknown-dataset", "['tinycpt']", lambda: api.fetch_dataset(["tinycpt"])),
+        ("unknown-distribution", "['Normal']", lambda: api.Prior(["Normal"], {})),
+        ("wrong-prior-arguments", "'mu': 0.5", lambda: api.Prior("LogNormal", [0, 1])),
+        ("not-a-mapping", "Resamples", lambda: api.score(api.point_fit("chinchilla", RUNS, starts=1), RUNS, bootstrap=3)),
         ("not-a-mapping", "Bounds", lambda: api.mix(fit, bounds=[0.1, 0.5])),
     ]
     for code, named, call in wrong:
@@ -230,3 +245,9 @@ def test_arguments_that_changed_places_are_asked_about() -> None:
         api.forecast(law, AT)
     with fails("not-a-table", "not the type NoneType."):
         api.fit(law, None)
+
+
+def test_labels_of_fits_may_be_numbers() -> None:
+    fit = typical_fit("chinchilla", size=400)
+    assert api.report({1: fit}).facts["fits"][0]["label"] == "1"
+    assert api.explore({1: fit}, draws=100).data["fits"][0]["label"] == "1"
