@@ -198,7 +198,7 @@ CROSSED = "{'N': 1e9, 'D': '1e9:1e11:3'}, whose values are crossed"
 
 
 def as_mapping(given: Any, example: str = CROSSED, what: str = "Settings") -> dict[str, Any]:
-    """Return a mapping, an empty one for None; tables and lists are refused.
+    """Return a mapping whose keys are texts, an empty one for None; tables and lists are refused.
 
     Parameters
     ----------
@@ -210,6 +210,8 @@ def as_mapping(given: Any, example: str = CROSSED, what: str = "Settings") -> di
         return {}
     if not isinstance(given, Mapping):
         raise BayeslawError(f"{what} are a mapping, such as {example}, not {shown(given)}.", code="not-a-mapping")
+    if wrong := [key for key in given if not isinstance(key, str)]:
+        raise BayeslawError(f"{what} are a mapping by name, such as {example}; {wrong[0]!r} is no text.", code="not-a-mapping")
     return dict(given)
 
 

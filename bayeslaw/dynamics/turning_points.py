@@ -28,11 +28,12 @@ from bayeslaw.data.schedule_text import logged_files, parse_schedule, phases_of
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.optimise import check_weight, combinable
-from bayeslaw.dynamics.recipe import Recipe, losses
+from bayeslaw.dynamics.recipe import Recipe, losses, require_recipe
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.planning.search import intervals_of
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
+from bayeslaw.posterior.fit import require_fits
 from bayeslaw.schedules.areas import Point
 from bayeslaw.schedules.schedule import MOST_STEPS
 
@@ -176,6 +177,8 @@ def turning_point(
     >>> 0 <= turning_point.within <= turning_point.ever <= 1
     True
     """
+    require_fits(source, *([] if target is None else [target]))
+    require_recipe(recipe)
     check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, shown
 from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas, require_schedule
 
 Phase = Literal["pretrain", "adapt"]
@@ -56,6 +56,13 @@ class Point:
 OPEN = Point(None)
 
 
+def require_start(start: object) -> None:
+    """Refuse a state before a phase that is no `Point`."""
+    if start is not None and not isinstance(start, Point):
+        made = "what bayeslaw.schedules.trace returns beside its table, Curves.at a point of a logged run, or OPEN if it is unknown"
+        raise BayeslawError(f"The state of a training is {made}, not {shown(start)}.", code="not-a-point")
+
+
 def trace(
     schedule: Schedule,
     at: ArrayLike,
@@ -92,6 +99,7 @@ def trace(
     (2, 12)
     """
     require_schedule(schedule)
+    require_start(start)
     at = schedule.steps_at(at)
     if phase not in PHASES:
         raise BayeslawError(f"phase is {phase!r}; it must be {' or '.join(PHASES)}.", code="unknown-phase")

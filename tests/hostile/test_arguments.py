@@ -11,6 +11,7 @@ import pytest
 
 import bayeslaw
 from tests import oracles
+from tests.dynamics import SOURCE, dynamics_fit
 from tests.errors import fails
 from tests.fixed import typical_fit
 
@@ -251,3 +252,36 @@ def test_labels_of_fits_may_be_numbers() -> None:
     fit = typical_fit("chinchilla", size=400)
     assert api.report({1: fit}).facts["fits"][0]["label"] == "1"
     assert api.explore({1: fit}, draws=100).data["fits"][0]["label"] == "1"
+
+
+def test_arguments_of_the_dynamics() -> None:
+    dynamics, data, fit = api.dynamics, api.data, dynamics_fit(SOURCE, size=400)
+    schedule = api.schedules.constant(4000, 2e-4)
+    steps = np.arange(100, 2001, 100)
+    table = pd.DataFrame({"run": "a", "step": steps, "lr": 2e-4, "loss": 3 + 1 / steps})
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        ("not-a-mapping", "not 3", lambda: dynamics.Recipe(RECIPE.start, RECIPE.adapt, 3)),
+        ("not-a-mapping", "1 is no text", lambda: dynamics.Recipe(RECIPE.start, RECIPE.adapt, {1: 2})),
+        ("no-such-step", "0.5", lambda: RECIPE.rows([0.5])),  # it was taken for step 0
+        ("not-numbers", "'x'", lambda: RECIPE.pretraining("x")),
+        ("not-a-number", "peak", lambda: RECIPE.varied(peak="x")),
+        ("not-a-number", "steps", lambda: RECIPE.varied(steps=np.nan)),
+        ("not-a-whole-number", "steps", lambda: RECIPE.with_pretraining("x")),
+        ("not-a-recipe", "'cosine:steps=10'", lambda: dynamics.turning_point(fit, "cosine:steps=10")),
+        ("not-a-recipe", "None", lambda: dynamics.balance(fit, fit, None, {"peak": (1e-4, 1e-3)}, weight=0.5)),
+        ("not-a-mapping", "Ranges", lambda: dynamics.balance(fit, fit, RECIPE, 3, weight=0.5)),
+        ("not-a-fit", "not 3", lambda: dynamics.turning_point(fit, RECIPE, target=3)),
+        ("not-a-text", "['run']", lambda: data.read_curves(table, run=["run"])),
+        ("not-a-list", "3", lambda: data.read_curves(table, losses=3)),
+        ("unknown-run", "['a']", lambda: data.read_curves(table).curve(["a"])),
+        ("not-a-text", "not None", lambda: data.to_long(table, None)),
+        ("not-curves", "a DataFrame", lambda: dynamics.watch(fit, table, "a", schedule)),
+        ("not-a-point", "not 3", lambda: dynamics.RunForecasts(fit, schedule, start=3)),  # which ended the training
+        ("not-a-mapping", "not 'N'", lambda: dynamics.RunForecasts(fit, schedule, settings="N")),
+        ("not-a-number", "'x'", lambda: dynamics.RunForecasts(fit, schedule, memory="x")),
+        ("not-numbers", "None", lambda: dynamics.compare_memories(table, "annealing", memories=None)),
+        ("not-a-table", "int", lambda: dynamics.combine(3, "web", "code", "forum")),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()
