@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -51,6 +52,16 @@ def finite_number(name: str, given: Any, example: str) -> float:
     if isinstance(given, bool) or not isinstance(given, Real) or not math.isfinite(given):
         raise BayeslawError(f"{name} must be a finite number, such as {example}, not {given!r}.", code="not-a-number")
     return float(given)
+
+
+def common_shape(values: Mapping[str, Array]) -> tuple[int, ...]:
+    """Return the shape to which arrays by name broadcast; unequal lengths are refused."""
+    try:
+        return np.broadcast_shapes(*(array.shape for array in values.values()))
+    except ValueError:
+        sizes = ", ".join(f"{array.size:,} of {name}" for name, array in values.items())
+        problem = f"There are values of unequal numbers: {sizes}. Give equally many of each, or one for all"
+        raise BayeslawError(f"{problem}.", code="unequal-lengths") from None
 
 
 def sums_by(values: Array, code: Index) -> Array:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array, holds_numbers
+from bayeslaw.core.arrays import Array, holds_numbers, numbers
 from bayeslaw.core.errors import BayeslawError, shown
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
@@ -117,6 +117,8 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> A
     >>> float(bayeslaw.core.device_hours(3.6e18, peak=1e15, utilisation=0.5))
     2.0
     """
+    numbers("flops", flops, "3.6e18")
+    numbers("utilisation", utilisation, "0.5")
     peaks, share = _positive("A device's peak", peak, " FLOP/s"), np.asarray(utilisation, dtype=np.float64)
     if not ((share > 0) & (share <= 1)).all():
         wrong = float(share[~((share > 0) & (share <= 1))].flat[0])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
+from bayeslaw.core.files import as_path
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.text import counted, exact, short_lines
 from bayeslaw.core.units import check_unit
@@ -91,7 +92,7 @@ class Settled:
             "unit": self.prediction.content["unit"], **self.measured,
             "scores": {str(k): plain_value(v) for k, v in self.table.to_dict("records")[0].items()}, "rows": rows,
         }  # fmt: skip
-        write_sealed(Path(path), seal(content, read_key(key))[0])
+        write_sealed(as_path(path, "A score"), seal(content, read_key(key))[0])
 
 
 def settle(

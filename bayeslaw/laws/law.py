@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Array, Index, numbers
+from bayeslaw.core.arrays import Array, Index, common_shape, numbers
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.core.text import short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
@@ -293,7 +293,7 @@ class Law:
             raise BayeslawError(problem, code="missing-parameter")
         at = {k: numbers(k, covariates[k], "1e9") for k in self.covariates}
         of_draws = {k: numbers(f"Draws of {k}", draws[k], "[0.3, 0.4]")[:, None] for k in self.parameters}
-        settings, size = _common_shape(at), _common_shape(of_draws)[0]
+        settings, size = common_shape(at), common_shape(of_draws)[0]
         loss = self.evaluate({**at, **of_draws})
         return np.broadcast_to(np.asarray(loss, dtype=np.float64), (size, *settings))
 
@@ -559,16 +559,6 @@ class Law:
             f"Law {self.name}", self.title, html.formulas(self.mathml), html.grid(pd.DataFrame(rows)),
             *map(html.paragraph, about), html.notes([self.note] if self.note else []),
         )  # fmt: skip
-
-
-def _common_shape(values: Mapping[str, Array]) -> tuple[int, ...]:
-    """Return the shape to which arrays by name broadcast; unequal lengths are refused."""
-    try:
-        return np.broadcast_shapes(*(array.shape for array in values.values()))
-    except ValueError:
-        sizes = ", ".join(f"{array.size:,} of {name}" for name, array in values.items())
-        problem = f"There are values of unequal numbers: {sizes}. Give equally many of each, or one for all"
-        raise BayeslawError(f"{problem}.", code="unequal-lengths") from None
 
 
 def _chosen(members: list[Any], code: Index) -> Any:

@@ -425,7 +425,7 @@ def _box(bounds: Mapping[str, tuple[float, float]], shares: tuple[str, ...], see
     for name, ends in bounds.items():
         if name not in shares:
             raise BayeslawError(f"There is no share {name!r} to bound; {_known(name, dict.fromkeys(shares))}", code="unknown-share")
-        own = [setting(f"bound of {name}", end) for end in ends] if np.iterable(ends) else []
+        own = [setting(f"bound of {name}", end) for end in ends] if np.iterable(ends) and not isinstance(ends, str) else []
         if len(own) != 2 or not 0 <= own[0] <= own[1] <= 1:
             raise BayeslawError(f"The bounds of {name} are [least, largest] within 0 and 1, not {ends!r}.", code="invalid-bounds")
         low[shares.index(name)], high[shares.index(name)] = own

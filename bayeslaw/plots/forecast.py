@@ -26,6 +26,7 @@ from bayeslaw.plots.style import (
     MARKERS,
     MOST_LINES,
     SMALL,
+    axes_of,
     count_measured,
     expect,
     failure,
@@ -33,7 +34,6 @@ from bayeslaw.plots.style import (
     fit_scale,
     keep_within,
     mark_missed,
-    new_axes,
     note_hidden,
     short_number,
 )
@@ -118,7 +118,7 @@ def plot_forecast(
     'compute (FLOPs)'
     """
     expect(forecast, Forecast, "fit.forecast(settings)")
-    measured = read_runs(measured) if isinstance(measured, (str, Path)) else measured
+    measured = measured if measured is None or isinstance(measured, (Runs, pd.DataFrame)) else read_runs(measured)
     losses: pd.DataFrame | None = measured.frame if isinstance(measured, Runs) else measured
     x, outcome = x or forecast_axis(forecast), forecast.outcome
     by_compute = x == COMPUTE and {"N", "D"} <= {*forecast.outside} and COMPUTE not in forecast.outside
@@ -147,7 +147,7 @@ def plot_forecast(
                 f"The measured {outcome.plural} have no column {lacking}: add it to the table.", code="missing-columns"
             )
         losses = losses.assign(**text_columns(forecast, losses))
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     for i, (group, (key, _)) in enumerate(zip(drawn, shown, strict=True)):
         setting = dict(zip(others, key, strict=True))
         _draw_setting(ax, i, group, along, x, _words(setting) or forecast.law)

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import bayeslaw
 from tests import oracles
@@ -281,6 +282,37 @@ def test_arguments_of_the_dynamics() -> None:
         ("not-a-number", "'x'", lambda: dynamics.RunForecasts(fit, schedule, memory="x")),
         ("not-numbers", "None", lambda: dynamics.compare_memories(table, "annealing", memories=None)),
         ("not-a-table", "int", lambda: dynamics.combine(3, "web", "code", "forum")),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()
+
+
+def test_arguments_of_records_units_and_pictures() -> None:
+    evaluation, units, plots, fit = api.evaluation, api.core.units, api.plots, typical_fit("chinchilla")
+    prediction, forecast = evaluation.register(fit, AT), api.forecast(fit, {"N": 1e9, "D": "1e9:1e11:3"})
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        ("not-a-text", "who", lambda: evaluation.register(fit, AT, who=3)),
+        ("not-a-path", "A prediction", lambda: evaluation.read_prediction(3)),
+        ("not-a-path", "A prediction", lambda: evaluation.settle(3, AT)),
+        ("not-a-path", "A prediction", lambda: prediction.save(3)),
+        ("not-a-path", "A key", lambda: prediction.save("p.json", key=3)),
+        ("not-a-path", "A folder", lambda: evaluation.record([])),
+        ("not-a-table", "int", lambda: api.design.compare_with_predictions(fit, 3)),
+        ("not-numbers", "loss", lambda: units.convert("2.5", "bits/token")),
+        ("not-numbers", "None", lambda: units.convert(None, "bits/token")),
+        ("not-numbers", "bytes_per_token", lambda: units.convert(2.5, "bits/byte", bytes_per_token="4.2")),
+        ("unequal-lengths", "2 of loss, 3 of", lambda: units.convert([2, 3], "bits/byte", bytes_per_token=[4, 4, 4])),
+        ("not-a-table", "int", lambda: units.convert_table(3, "bits/byte")),
+        ("unknown-column", "[4.2]", lambda: units.convert_table(RUNS, "bits/byte", bytes_per_token=[4.2])),
+        ("not-a-number", "reference", lambda: units.convert_table(RUNS, "nats/token", reference="4.2")),
+        ("not-numbers", "utilisation", lambda: api.core.device_hours(1e20, 1e15, "half")),
+        ("not-axes", "Figure", lambda: plots.plot_forecast(forecast, Figure())),
+        ("not-a-table", "int", lambda: plots.plot_forecast(forecast, Figure().subplots(), measured=3)),
+        ("unknown-parameter", "['E']", lambda: plots.plot_prior_posterior(fit, ["E"], Figure().subplots())),
+        ("not-a-path", "A picture", lambda: plots.save_figure(3, lambda ax: None)),
+        ("not-a-function", "draw", lambda: plots.save_figure("a.png", 3)),
+        ("not-a-number", "width", lambda: plots.save_figure("a.png", lambda ax: None, width="3in")),
     ]
     for code, named, call in wrong:
         with fails(code, named):
