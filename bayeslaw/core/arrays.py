@@ -41,15 +41,17 @@ def numbers(name: str, given: Any, example: str) -> Array:
     return values.astype(np.float64)
 
 
-def finite_number(name: str, given: Any, example: str) -> float:
-    """Return one finite number; all else is refused.
+def one_number(name: str, given: Any, example: str, *, finite: bool = True) -> float:
+    """Return one number; texts, truth values and all else are refused.
 
     Parameters
     ----------
     name, given, example : str, object, str
         The error calls the number by its name and shows the example.
+    finite : bool
+        Also refuse nan and infinite numbers, which the caller may have a better word for.
     """
-    if isinstance(given, bool) or not isinstance(given, Real) or not math.isfinite(given):
+    if isinstance(given, bool) or not isinstance(given, Real) or (finite and not math.isfinite(given)):
         raise BayeslawError(f"{name} must be a finite number, such as {example}, not {given!r}.", code="not-a-number")
     return float(given)
 

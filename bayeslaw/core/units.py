@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array, common_shape, finite_number, holds_numbers, numbers
+from bayeslaw.core.arrays import Array, common_shape, holds_numbers, numbers, one_number
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 
 NATS = "nats/token"
@@ -166,7 +166,7 @@ def convert_table(
     given = {"bytes_per_token": bytes_per_token, "characters_per_token": characters_per_token}
     needed = {RATIOS[what] for what in (per(frm), per(to)) if what in RATIOS and per(frm) != per(to)}
     if reference is not None:
-        finite_number("reference", reference, "4.2")
+        one_number("reference", reference, "4.2")
         if per(to) != "token" or not reference > 0:
             message = f"A reference is the bytes per token of a tokenizer, for losses per token; not {reference:g} for {to}."
             raise BayeslawError(message, code="wrong-reference")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array, finite_number, numbers
+from bayeslaw.core.arrays import Array, numbers, one_number
 from bayeslaw.core.errors import BayeslawError, shown
 from bayeslaw.data.curves import Curves, read_curves
 from bayeslaw.forecasting.stack import Posterior
@@ -95,7 +95,7 @@ def memory_of(posteriors: Sequence[Posterior], given: float | None = None) -> fl
     posteriors, given
         Fits of tables that don't say their memory fit any.
     """
-    given = None if given is None else finite_number("memory", given, "0.999")
+    given = None if given is None else one_number("memory", given, "0.999")
     return _agreed(posteriors, "memory", given, MEMORY, SAME if given is None else SAME * (1 - given))
 
 

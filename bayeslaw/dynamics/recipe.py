@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array, finite_number
+from bayeslaw.core.arrays import Array, one_number
 from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, shown, whole_number
 from bayeslaw.data.schedule_text import logged_files, parse_schedule, phases_of
 from bayeslaw.data.validate import complete
@@ -76,7 +76,7 @@ class Recipe:
         recipe = self
         for name, value in choices.items():
             check_choice(name)
-            finite_number(name, value, "1000" if name == "steps" else "0.1")
+            one_number(name, value, "1000" if name == "steps" else "0.1")
             match name:
                 case "r":
                     recipe = replace(recipe, settings={**recipe.settings, "r": float(value)})

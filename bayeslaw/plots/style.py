@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
-from bayeslaw.core.arrays import Array, finite_number
+from bayeslaw.core.arrays import Array, one_number
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import as_path, check_target, write_whole
 from bayeslaw.core.text import counted
@@ -408,7 +408,7 @@ def _checked_height(height: float | None, width: float) -> float:
     """Return the height of a panel in inches, by default that for its width; sizes at which no text can be read are refused."""
     for name, size in (("width", width), ("height", height)):
         if size is not None:
-            finite_number(f"The {name} of a picture", size, "3.3")
+            one_number(f"The {name} of a picture", size, "3.3")
     if not LEAST_WIDTH <= width <= MOST_WIDTH:
         given = f"{width:g} in: give inches, such as 3.3 for a column of a paper in two columns"
         raise BayeslawError(

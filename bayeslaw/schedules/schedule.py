@@ -8,13 +8,14 @@ weighted by memory^(i-k), equals the first-order filter m, which needs one pass 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array, Index, finite_number, numbers
+from bayeslaw.core.arrays import Array, Index, numbers, one_number
 from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 
 MEMORY = 0.999  # lambda of the papers
@@ -132,10 +133,10 @@ def areas(
         The weight of a step, for a phase with larger batches: tokens of its steps over those of the reference.
     """
     for given, value, example in (("memory", memory, "0.999"), ("power", power, "0.1"), ("weight", weight, "1")):
-        finite_number(given, value, example)
+        one_number(given, value, example, finite=False)
     _check_range(0 <= memory < 1, f"memory is {memory:g}; it must lie in [0, 1).")
-    _check_range(power >= 0, f"power is {power:g}; it must be 0 or more.")
-    _check_range(weight > 0, f"weight is {weight:g}; it must be positive.")
+    _check_range(0 <= power < math.inf, f"power is {power:g}; it must be 0 or more.")
+    _check_range(0 < weight < math.inf, f"weight is {weight:g}; it must be positive.")
     rates = (schedule if isinstance(schedule, Schedule) else Schedule(numbers("schedule", schedule, "[1e-3, 5e-4]"))).rates
     start = before if before is not None else State(float(rates[0]))
     falls = -np.diff(rates, prepend=start.rate)
@@ -156,7 +157,7 @@ def _shaped(
     whole_number("steps", steps, 1, MOST_STEPS)
     whole_number("warmup", warmup, 0)
     for given, value, example in (("peak", peak, "3e-4"), ("start", start, "0"), ("final", final, "0.1")):
-        finite_number(given, value, example)
+        one_number(given, value, example, finite=False)
     if warmup >= steps:
         raise BayeslawError(f"A warm-up of {warmup} steps does not fit into {steps}.", code="long-warmup")
     _check_range(0 < peak <= HIGHEST, f"peak is {peak:g}; a highest learning rate lies in (0, {HIGHEST:g}], such as 3e-4.")
@@ -254,7 +255,7 @@ def wsd(
     """
 
     def stable_and_decay(share: Array) -> Array:
-        finite_number("decay", decay, "0.2")
+        one_number("decay", decay, "0.2", finite=False)
         message = f"decay is {decay:g}; it is the share of all steps over which the rate falls, after the warm-up."
         _check_range(0 < decay <= (steps - warmup) / steps, message)
         length = max(round(decay * steps), 1)
@@ -286,7 +287,7 @@ def multistep(
         shares = numbers("at", at, "(0.8, 0.9)")
         message = f"at is {shares.tolist()}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
         _check_range(bool(((shares > 0) & (shares < 1)).all() and (np.diff(shares) >= 0).all()), message)
-        finite_number("factor", factor, "0.316")
+        one_number("factor", factor, "0.316", finite=False)
         _check_range(0 < factor <= 1, f"factor is {factor:g}; it must lie in (0, 1].")
         places = np.round(shares * steps, 6)  # .7 of 90 steps would be 62.99999999999999
         passed = np.searchsorted(places, np.arange(warmup + 1, warmup + share.size + 1), side="left")

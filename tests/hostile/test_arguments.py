@@ -235,12 +235,12 @@ def test_names_that_are_no_texts_tables_for_mappings_and_truth_values_for_number
 
 def test_arguments_that_changed_places_are_asked_about() -> None:
     law, fit = api.load_law("chinchilla"), typical_fit("chinchilla", size=400)
-    for call in (
+    exchanged: list[Callable[[], object]] = [
         lambda: api.fit(RUNS, law), lambda: api.backtest(law, RUNS), lambda: api.compare(law, RUNS),
-        lambda: api.point_fit(RUNS, law),
-        lambda: api.forecast(AT, fit), lambda: api.score(api.read_runs(RUNS), fit), lambda: api.fit(law, fit),
-        lambda: api.score(fit, law),
-    ):  # fmt: skip
+        lambda: api.point_fit(RUNS, law), lambda: api.forecast(AT, fit), lambda: api.score(api.read_runs(RUNS), fit),
+        lambda: api.fit(law, fit), lambda: api.score(fit, law),
+    ]  # fmt: skip
+    for call in exchanged:
         with pytest.raises(api.BayeslawError, match="have two arguments changed places"):
             call()
     with fails("not-a-fit", "bayeslaw.fit makes one"):
@@ -256,18 +256,18 @@ def test_labels_of_fits_may_be_numbers() -> None:
 
 
 def test_arguments_of_the_dynamics() -> None:
-    dynamics, data, fit = api.dynamics, api.data, dynamics_fit(SOURCE, size=400)
+    dynamics, data, recipe, fit = api.dynamics, api.data, cast("Any", RECIPE), dynamics_fit(SOURCE, size=400)
     schedule = api.schedules.constant(4000, 2e-4)
     steps = np.arange(100, 2001, 100)
     table = pd.DataFrame({"run": "a", "step": steps, "lr": 2e-4, "loss": 3 + 1 / steps})
     wrong: list[tuple[str, str, Callable[[], object]]] = [
         ("not-a-mapping", "not 3", lambda: dynamics.Recipe(RECIPE.start, RECIPE.adapt, 3)),
         ("not-a-mapping", "1 is no text", lambda: dynamics.Recipe(RECIPE.start, RECIPE.adapt, {1: 2})),
-        ("no-such-step", "0.5", lambda: RECIPE.rows([0.5])),  # it was taken for step 0
-        ("not-numbers", "'x'", lambda: RECIPE.pretraining("x")),
-        ("not-a-number", "peak", lambda: RECIPE.varied(peak="x")),
-        ("not-a-number", "steps", lambda: RECIPE.varied(steps=np.nan)),
-        ("not-a-whole-number", "steps", lambda: RECIPE.with_pretraining("x")),
+        ("no-such-step", "0.5", lambda: recipe.rows([0.5])),  # it was taken for step 0
+        ("not-numbers", "'x'", lambda: recipe.pretraining("x")),
+        ("not-a-number", "peak", lambda: recipe.varied(peak="x")),
+        ("not-a-number", "steps", lambda: recipe.varied(steps=np.nan)),
+        ("not-a-whole-number", "steps", lambda: recipe.with_pretraining("x")),
         ("not-a-recipe", "'cosine:steps=10'", lambda: dynamics.turning_point(fit, "cosine:steps=10")),
         ("not-a-recipe", "None", lambda: dynamics.balance(fit, fit, None, {"peak": (1e-4, 1e-3)}, weight=0.5)),
         ("not-a-mapping", "Ranges", lambda: dynamics.balance(fit, fit, RECIPE, 3, weight=0.5)),
