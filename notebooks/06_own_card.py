@@ -37,7 +37,7 @@ prior   = { dist = "LogNormal", mu = 0.0, sigma = 0.8 }
 [parameters.A]
 meaning = "scale of the model-size term"
 unit    = "nats/token x parameters^alpha"
-# What more parameters could still gain at the middle of the runs: 0.06 to 2.8 nats.
+# What more parameters could still gain at the middle of the runs: 0.06 to 2.9 nats.
 prior   = { dist = "LogNormal", mu = -0.9, sigma = 1.0, on = "A/N**alpha" }
 
 [parameters.alpha]

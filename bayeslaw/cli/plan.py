@@ -29,7 +29,7 @@ def plan(
     on: Annotated[str | None, Option(help="The losses that are constrained: latent (the law's) or run (the next run's).")] = None,
     confidence: Annotated[float, Option(help="Probability with which all constraints hold together.")] = 0.9,
     max_forgetting: Annotated[
-        list[str] | None, Option(help="Largest rise of the source loss: 2% of its base loss, 0.05, or NAME=2%.")
+        list[str] | None, Option(help="Largest rise of the source loss: 2% of its base loss, 0.05 in its unit, or NAME=2%.")
     ] = None,
     max_loss: Annotated[float | None, Option(help="Largest target loss, in the unit of its fit.")] = None,
     max_tokens: Annotated[float | None, Option(parser=options.amount, metavar="NUMBER", help="Budget of tokens.")] = None,

@@ -1,12 +1,16 @@
-"""Types of arrays that several packages name, and a choice, sums and a mean that they share."""
+"""Types of arrays that several packages name, numbers as users give them, and a choice, sums and a mean that they share."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bayeslaw.core.errors import BayeslawError, shown
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -15,6 +19,51 @@ Index = NDArray[np.int64]
 def holds_numbers(values: Any) -> bool:
     """Whether an array or a column holds numbers, which truth values are not."""
     return values.dtype.kind in "fiu"
+
+
+def numbers(name: str, given: Any, example: str) -> Array:
+    """Return a number, or a list or an array of numbers, as an array of one axis at least; texts and all else are refused.
+
+    Parameters
+    ----------
+    name, given, example : str, object, str
+        The error calls the numbers by their name and shows the example.
+    """
+    try:
+        values = np.atleast_1d(np.asarray(given))
+    except ValueError:  # lists of unequal lengths
+        values = np.array([None])
+    if values.dtype == object and all(isinstance(value, Real) for value in values.flat):
+        values = values.astype(np.float64)
+    if not holds_numbers(values):
+        problem = f"{name} must be a number, or a list or an array of numbers, such as {example}, not {shown(given)}."
+        raise BayeslawError(problem, code="not-numbers")
+    return values.astype(np.float64)
+
+
+def one_number(name: str, given: Any, example: str, *, finite: bool = True) -> float:
+    """Return one number; texts, truth values and all else are refused.
+
+    Parameters
+    ----------
+    name, given, example : str, object, str
+        The error calls the number by its name and shows the example.
+    finite : bool
+        Also refuse nan and infinite numbers, which the caller may have a better word for.
+    """
+    if isinstance(given, bool) or not isinstance(given, Real) or (finite and not math.isfinite(given)):
+        raise BayeslawError(f"{name} must be a finite number, such as {example}, not {given!r}.", code="not-a-number")
+    return float(given)
+
+
+def common_shape(values: Mapping[str, Array]) -> tuple[int, ...]:
+    """Return the shape to which arrays by name broadcast; unequal lengths are refused."""
+    try:
+        return np.broadcast_shapes(*(array.shape for array in values.values()))
+    except ValueError:
+        sizes = ", ".join(f"{array.size:,} of {name}" for name, array in values.items())
+        problem = f"There are values of unequal numbers: {sizes}. Give equally many of each, or one for all"
+        raise BayeslawError(f"{problem}.", code="unequal-lengths") from None
 
 
 def sums_by(values: Array, code: Index) -> Array:

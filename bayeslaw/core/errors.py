@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 
 class BayeslawError(ValueError):
@@ -156,6 +157,12 @@ def shortened(text: object, most: int = 60) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 12]} … {shown[-8:]}"
 
 
+def shown(value: object) -> str:
+    """Return what was given for an error message: a table or a column of one by its type, all else as Python writes it."""
+    kind = type(value).__name__
+    return f"a {kind}" if kind in ("DataFrame", "Series") else shortened(repr(value))
+
+
 def row_ranges(rows: Iterable[int]) -> str:
     """Return numbers of rows as text, with neighbours in one range: 'rows 1–40, 52, 60–63'; of many, the first six."""
     parts: list[list[int]] = []
@@ -187,7 +194,28 @@ def whole_number(name: str, value: object, least: int, most: int = MOST) -> None
         raise BayeslawError(f"{name} must be a whole number of at most {most:,}, not {given}.", code="too-large-a-number")
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+CROSSED = "{'N': 1e9, 'D': '1e9:1e11:3'}, whose values are crossed"
+
+
+def as_mapping(given: Any, example: str = CROSSED, what: str = "Settings") -> dict[str, Any]:
+    """Return a mapping whose keys are texts, an empty one for None; tables and lists are refused.
+
+    Parameters
+    ----------
+    given : mapping or None
+    example, what : str
+        A mapping, and what is given by it, for the error.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise BayeslawError(f"{what} are a mapping, such as {example}, not {shown(given)}.", code="not-a-mapping")
+    if wrong := [key for key in given if not isinstance(key, str)]:
+        raise BayeslawError(f"{what} are a mapping by name, such as {example}; {wrong[0]!r} is no text.", code="not-a-mapping")
+    return dict(given)
+
+
+def nearest(name: object, known: Iterable[str], cutoff: float = 0.5) -> str:
     """Return ' Did you mean X?' for the closest known name, or ''.
 
     Parameters
@@ -196,5 +224,5 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
         What was given, the known names, and the least similarity of the two (0 to 1).
     """
     by_lower = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""

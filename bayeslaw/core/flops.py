@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array, holds_numbers
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.arrays import Array, holds_numbers, numbers
+from bayeslaw.core.errors import BayeslawError, shown
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
 FLOPS = 3 * PASS  # per parameter and token, where everything is trained
@@ -117,6 +117,8 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> A
     >>> float(bayeslaw.core.device_hours(3.6e18, peak=1e15, utilisation=0.5))
     2.0
     """
+    numbers("flops", flops, "3.6e18")
+    numbers("utilisation", utilisation, "0.5")
     peaks, share = _positive("A device's peak", peak, " FLOP/s"), np.asarray(utilisation, dtype=np.float64)
     if not ((share > 0) & (share <= 1)).all():
         wrong = float(share[~((share > 0) & (share <= 1))].flat[0])
@@ -128,6 +130,9 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> A
 def stages_of(given: Stages) -> tuple[Stage, ...]:
     """Read stages written as '0.4:0.034,0.33:0.5': tokens (or their share), trainable share and, if given, backward share."""
     if not isinstance(given, str):
+        if not isinstance(given, (list, tuple)) or not all(isinstance(stage, Stage) for stage in given):
+            message = f"Stages are a text such as '0.4:0.034,0.6:0.5' or a list of bayeslaw.core.flops.Stage, not {shown(given)}."
+            raise BayeslawError(message, code="unreadable-stages")
         stages = tuple(given)
     else:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -46,6 +47,12 @@ def number(text: str) -> float:
     if "_" in plain:
         raise ValueError(f"{text!r} has an underscore")
     return float(f"{float(plain) * factor:.15g}") if factor != 1 else float(plain)  # 1.1M is 1100000, not 1100000.0000000001
+
+
+def percent_hint(given: object) -> str:
+    """Return ' Write 0.25 for 25%.' where a text that should be a share has percentages, or ''."""
+    found = re.search(r"([0-9.]*[0-9])\s*%", given) if isinstance(given, str) else None
+    return f" Write {float(found[1]) / 100:g} for {found[1]}%." if found and found[1].count(".") < 2 else ""
 
 
 def significant(value: float, digits: int = 4) -> str:

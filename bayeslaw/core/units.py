@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array, holds_numbers
+from bayeslaw.core.arrays import Array, common_shape, holds_numbers, numbers, one_number
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 
 NATS = "nats/token"
@@ -61,6 +61,7 @@ def convert(
         the units is per byte or character. A ratio that is not positive is refused.
     """
     to, frm = unit(to), unit(frm)
+    numbers("loss", loss, "2.5")
     values = np.asarray(loss, dtype=np.float64)
     if to == frm:
         return values.copy()
@@ -72,7 +73,9 @@ def convert(
     else:
         nats = values * in_nats(frm)
     if per(frm) != per(to):
-        nats = nats * _ratio(per(frm), given) / _ratio(per(to), given)
+        ratios = {what: np.asarray(_ratio(what, given)) for what in (per(frm), per(to))}
+        common_shape({"loss": values} | {RATIOS[what]: ratio for what, ratio in ratios.items() if what in RATIOS})
+        nats = nats * ratios[per(frm)] / ratios[per(to)]
     return np.exp(nats) if to == PERPLEXITY else np.asarray(nats / in_nats(to))
 
 
@@ -84,6 +87,7 @@ def _ratio(what: str, given: dict[str, Ratios]) -> Array | float:
     if value is None:
         needed = f"give {RATIOS[what]}, those of the validation text over its tokens."
         raise BayeslawError(f"Losses per {what} and per token differ by {what}s per token: {needed}", code="missing-ratio")
+    numbers(RATIOS[what], value, "4.2")
     ratio = np.asarray(value, dtype=np.float64)
     if not (np.isfinite(ratio) & (ratio > 0)).all():
         raise BayeslawError(f"{RATIOS[what]} must be positive and finite everywhere.", code="not-positive")
@@ -154,13 +158,16 @@ def convert_table(
     name : str
         What errors call the table.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise BayeslawError(f"Losses are converted in a DataFrame, not in the type {type(frame).__name__}.", code="not-a-table")
     if "loss" not in frame:
         raise BayeslawError(f"{name} has no column loss to convert.", code="no-loss")
     frm, to = unit_of(frame, name), unit(to)
     given = {"bytes_per_token": bytes_per_token, "characters_per_token": characters_per_token}
     needed = {RATIOS[what] for what in (per(frm), per(to)) if what in RATIOS and per(frm) != per(to)}
     if reference is not None:
-        if per(to) != "token" or not (np.isfinite(reference) and reference > 0):
+        one_number("reference", reference, "4.2")
+        if per(to) != "token" or not reference > 0:
             message = f"A reference is the bytes per token of a tokenizer, for losses per token; not {reference:g} for {to}."
             raise BayeslawError(message, code="wrong-reference")
         needed |= {"bytes_per_token"}
@@ -213,7 +220,7 @@ def _column(frame: pd.DataFrame, column: str, value: float | str | None, name: s
         return values
     try:
         values = np.full(len(frame), float(value))
-    except ValueError:
+    except (ValueError, TypeError):
         message = f"{column} is a number or a column of {name}; {value!r} is neither.{nearest(str(value), map(str, frame))}"
         raise BayeslawError(message, code="unknown-column") from None
     if column in frame and not np.array_equal(pd.to_numeric(frame[column], errors="coerce"), values):

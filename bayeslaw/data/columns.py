@@ -112,6 +112,9 @@ def check_columns(columns: object) -> None:
     if not isinstance(columns, Mapping):
         problem = f"columns names your columns by what we call them, such as {{'N': 'params'}}, not by a {type(columns).__name__}."
         raise BayeslawError(problem, code="not-a-mapping")
+    if wrong := [name for pair in columns.items() for name in pair if not isinstance(name, str)]:
+        problem = f"columns names your columns by what we call them, both texts, such as {{'N': 'params'}}, not {wrong[0]!r}."
+        raise BayeslawError(problem, code="not-a-text")
 
 
 def named(ours: str, text: str, columns: Collection[str]) -> tuple[str, float, str]:

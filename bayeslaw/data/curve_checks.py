@@ -65,7 +65,7 @@ def loss_columns(frame: pd.DataFrame, name: str, asked: Collection[str] | None) 
     given = [str(c) for c in frame]
     wide = [c for c in given if c.endswith("_loss") and c != "train_loss"]
     if asked is not None:
-        if isinstance(asked, str) or not asked:
+        if isinstance(asked, str) or not isinstance(asked, Iterable) or not asked:
             raise BayeslawError(f"losses is {asked!r}; give a list of columns, such as ['source_loss'].", code="not-a-list")
         for column in asked:
             if column not in frame:

@@ -113,7 +113,7 @@ class Curves:
 
     def curve(self, run: str) -> Curve:
         """Return a run's phase, the run and step that it goes on from, and the weight of its steps."""
-        if run not in self._curves:
+        if run not in [*self._curves]:
             raise BayeslawError(f"{self.name} has no run {run!r}.{nearest(run, self._curves)}", code="unknown-run")
         return self._curves[run]
 
@@ -228,6 +228,8 @@ def read_curves(
     """
     if per not in ("step", "token"):
         raise BayeslawError(f"per is {per!r}; areas count per 'step' or per 'token'.", code="unknown-option")
+    if not isinstance(run, str):
+        raise BayeslawError(f"run is the name of the column that names the runs, not {run!r}.", code="not-a-text")
     if steps not in ("own", "continued", None):
         raise BayeslawError(f"steps is {steps!r}; steps of a run are its 'own' or 'continued'.", code="unknown-option")
     table = read_table(source, "curves", names=[run], columns=columns)

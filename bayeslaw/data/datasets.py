@@ -75,7 +75,7 @@ def datasets() -> Mapping[str, Dataset]:
 def dataset(name: str) -> Dataset:
     """Return one public set."""
     known = datasets()
-    if name not in known:
+    if name not in [*known]:
         message = f"There is no public set {name!r}; there are {', '.join(known)}.{nearest(str(name), known)}"
         raise BayeslawError(message, code="unknown-dataset")
     return known[name]

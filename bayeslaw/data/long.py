@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -36,7 +36,11 @@ def to_long(
     >>> bayeslaw.data.to_long(wide, ["web_loss", "code_loss"])[["run", "domain", "loss"]].to_numpy().tolist()
     [['a web', 'web', 3.1], ['a code', 'code', 1.4]]
     """
-    losses = [losses] if isinstance(losses, str) else losses
+    losses = [losses] if isinstance(losses, str) or not isinstance(losses, Iterable) else losses
+    columns = losses.values() if isinstance(losses, Mapping) else losses
+    if wrong := [column for column in columns if not isinstance(column, str)]:
+        message = f"losses names the columns of losses, such as ['web_loss', 'code_loss'], not {wrong[0]!r}."
+        raise BayeslawError(message, code="not-a-text")
     named = losses if isinstance(losses, Mapping) else {_domain(column): column for column in losses}
     pairs = {str(domain): column for domain, column in named.items()}
     if len(pairs) < LEAST or len({*pairs.values()}) < len(losses):

@@ -42,20 +42,20 @@ def parse_schedule(text: str) -> Schedule:
     >>> len(schedule)
     15
     """
-    phases = [_part(part) for part in _parts(text)]
+    phases = [_part(part) for part in phases_of(text)]
     return phases[0] if len(phases) == 1 else joined(*phases)
 
 
 def logged_files(text: str) -> list[Path]:
     """Return the files that a schedule's text names."""
-    parts = [part.partition(":") for part in _parts(text)]
+    parts = [part.partition(":") for part in phases_of(text)]
     return [Path(rest.split(",")[0].strip()) for name, _, rest in parts if name.strip() == "logged" and rest.strip()]
 
 
 def assumptions(text: str) -> list[str]:
     """Return a note for each logged schedule of a text whose log begins late: what rates are assumed before."""
     notes = []
-    for part in _parts(text):
+    for part in phases_of(text):
         name, _, rest = part.partition(":")
         path, *others = rest.split(",")
         if name.strip() == "logged" and "warmup" not in (given := _pairs(name, others, LOGGED)):
@@ -65,7 +65,8 @@ def assumptions(text: str) -> list[str]:
     return notes
 
 
-def _parts(text: str) -> list[str]:
+def phases_of(text: str) -> list[str]:
+    """Return the texts of the phases that a text joins by ``+``, of which numbers such as 1e+4 and names of files have some too."""
     if not isinstance(text, str):
         raise BayeslawError(f"A schedule is a text such as {EXAMPLES}, not a {type(text).__name__}.", code="not-a-text")
     return [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]

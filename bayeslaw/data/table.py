@@ -106,6 +106,9 @@ class Runs:
     originals: Mapping[str, pd.Series] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.frame, pd.DataFrame):
+            problem = f"Runs hold a DataFrame, not the type {type(self.frame).__name__}: bayeslaw.read_runs reads tables."
+            raise BayeslawError(problem, code="not-a-table")
         index = self.frame.index
         if index.dtype.kind not in "iu" or not index.is_unique:
             problem = "the index of a table has the rows' numbers, whole and each once"
@@ -325,13 +328,17 @@ def _computed(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
 def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return a table as it stands in its file, with rows counted from 1, and its name."""
     if not isinstance(source, (str, PathLike, pd.DataFrame)):
-        advice = "a dictionary of columns becomes one by pandas.DataFrame(…)"
+        advice = "."
         if isinstance(getattr(source, "runs", None), Runs):
-            advice = "give its attribute `runs`"
+            advice = ": give its attribute `runs`."
         elif isinstance(source, (list, tuple)):
-            advice = "bayeslaw.import_runs reads several logs, and pandas.concat joins several DataFrames"
+            advice = ": bayeslaw.import_runs reads several logs, and pandas.concat joins several DataFrames."
+        elif isinstance(source, Mapping):
+            advice = ": a dictionary of columns becomes one by pandas.DataFrame(…)."
+        elif type(source).__name__ in ("Law", "Fit", "Stack", "PointFit"):  # of which nothing is known here
+            advice = ": have two arguments changed places?"
         problem = f"A table is the path of a file or a pandas DataFrame, not the type {type(source).__name__}"
-        raise BayeslawError(f"{problem}: {advice}.", code="not-a-table")
+        raise BayeslawError(problem + advice, code="not-a-table")
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), IN_MEMORY
     else:

@@ -364,6 +364,8 @@ def anchors(
     """
     members = paired(fits if isinstance(fits, Sequence) and not isinstance(fits, str) else [fits])
     require_fits(*members)
+    if not members:
+        raise BayeslawError("Give at least one fit, whose law the runs would inform.", code="not-a-fit")
     require_losses(members, "a choice of runs, which lowers the variance of logarithms,", positive=True)
     check_probability(ci_prob)
     whole_number("rounds", rounds, 1)

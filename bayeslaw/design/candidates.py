@@ -234,7 +234,7 @@ def _faults(
 
 
 def _column(frame: pd.DataFrame, column: str, what: str) -> NDArray[np.float64]:
-    if column not in frame:
+    if column not in [*frame]:
         raise BayeslawError(f"There is no column {column!r} for {what}.{nearest(column, map(str, frame))}", code="missing-column")
     if not holds_numbers(frame[column]):
         raise BayeslawError(f"Column {column!r}, for {what}, holds no numbers.", code="not-numbers")

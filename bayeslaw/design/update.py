@@ -215,7 +215,7 @@ def compare_with_predictions(fit: Posterior, new: Runs, *, seed: int = 0, force:
     require_fits(fit)
     for member in fits_of(fit).values():
         require_draws(member, "A comparison with predictions")
-    new = _compared(fit, new)
+    new = _compared(fit, read_runs(new))
     frame = new.frame[new.frame["compared"]]
     predicted = forecast(fit, replace(new, frame=frame), seed=seed, force=force)
     forced = predicted.forced

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, as_mapping
 from bayeslaw.core.intervals import check_probability, interval_names, quantiles
 from bayeslaw.data.logs.curves import log_curves
 from bayeslaw.data.table import Runs
@@ -23,7 +23,7 @@ from bayeslaw.dynamics.follow import Follower, Refit
 from bayeslaw.dynamics.memory import memory_of, power_of, require_batch
 from bayeslaw.dynamics.monitor import Discrepancy, Watch
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.schedules.areas import Phase, Point
+from bayeslaw.schedules.areas import Phase, Point, require_start
 from bayeslaw.schedules.schedule import Schedule
 
 BEFORE = "forecast/"  # the names of what is logged
@@ -83,6 +83,7 @@ class RunForecasts:
     ) -> None:
         if target is None and (stop_reached is not None or stop_hopeless is not None):
             raise BayeslawError("Stopping is by the probability of a target: give the target loss too.", code="no-target")
+        require_start(start)
         check_probability(ci_prob)  # before the training, as all else: later there are warnings alone
         for name, share in (("stop_reached", stop_reached), ("stop_hopeless", stop_hopeless)):
             if share is not None and not (isinstance(share, Real) and 0 <= share <= 1):
@@ -90,7 +91,7 @@ class RunForecasts:
         self.follower = Follower(fit, run, schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
         self.memory, self.power = memory_of([fit], memory), power_of([fit])
         require_batch([fit], 0.0)  # before the training: areas of its losses count steps
-        self.start, self.settings, self.ci_prob = start, settings or {}, ci_prob
+        self.start, self.settings, self.ci_prob = start, as_mapping(settings, "{'N': 1e9}"), ci_prob
         self.stop_reached, self.stop_hopeless = stop_reached, stop_hopeless
         self.watched: Watch | None = None
         self._rows: dict[int, dict[str, float]] = {}

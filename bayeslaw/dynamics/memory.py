@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.arrays import Array, numbers, one_number
+from bayeslaw.core.errors import BayeslawError, shown
 from bayeslaw.data.curves import Curves, read_curves
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit, point_fit
@@ -74,7 +74,7 @@ def compare_memories(
     (['memory', 'steps', 'left_out', 'fitted'], 2)
     """
     law = load_law(law)
-    memories = list(memories)
+    memories = numbers("memories", memories, "[0.99, 0.999]").tolist()
     if not memories:
         raise BayeslawError("Give at least one memory to compare, such as .999.", code="no-memory")
     if not any(name.startswith("S2") for name in law.covariates):
@@ -95,6 +95,7 @@ def memory_of(posteriors: Sequence[Posterior], given: float | None = None) -> fl
     posteriors, given
         Fits of tables that don't say their memory fit any.
     """
+    given = None if given is None else one_number("memory", given, "0.999")
     return _agreed(posteriors, "memory", given, MEMORY, SAME if given is None else SAME * (1 - given))
 
 
@@ -121,7 +122,9 @@ def reference_batch_of(posteriors: Sequence[Posterior]) -> float | None:
 
 
 def require_same_areas(posteriors: Sequence[Posterior], curves: Curves) -> None:
-    """Refuse curves whose areas were not computed as those that laws were fitted to."""
+    """Refuse curves whose areas were not computed as those that laws were fitted to, and what are no curves."""
+    if not isinstance(curves, Curves):
+        raise BayeslawError(f"Curves are what bayeslaw.data.read_curves returns, not {shown(curves)}.", code="not-curves")
     memory_of(posteriors, curves.memory)
     power_of(posteriors, curves.power)
     require_batch(posteriors, curves.reference_batch)

@@ -51,6 +51,8 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     >>> bayeslaw.dynamics.combine(losses, "forum", "web", "code").frame[["loss", "L_source", "L_target"]].values.tolist()
     [[2.7, 3.0, 2.0]]
     """
+    if not isinstance(runs, (Runs, pd.DataFrame)):
+        raise BayeslawError(f"Losses of domains are Runs or a DataFrame, not the type {type(runs).__name__}.", code="not-a-table")
     if not isinstance(runs, Runs):  # not read as tables of runs are, since other domains may have losses in other units
         runs = Runs(runs.set_axis(pd.RangeIndex(1, len(runs) + 1, name="row"), axis=0), "the table")
     frame, names, domains = runs.frame, runs.name, (of, source, target)

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, Index, evenly
-from bayeslaw.core.errors import BayeslawError, shortened, whole_number
+from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
@@ -42,7 +42,7 @@ from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit, require_single_fit
 from bayeslaw.schedules.areas import trace
 from bayeslaw.schedules.changes import nodes, number_of_nodes
-from bayeslaw.schedules.schedule import Schedule, joined
+from bayeslaw.schedules.schedule import Schedule, joined, require_schedule
 
 MOST_DRAWS = 2_000  # of the fit that are used at most
 POINTS = 100  # steps ahead that are forecast
@@ -75,6 +75,8 @@ class Watch:
         The rows that the fit was not fitted to: step, loss, and `pit`, the probability of a lower loss that was stated before each.
     pareto_k, reliable : float, bool
         Shape of the largest weights of the draws, and whether it is low enough for the weighted draws to be relied on.
+    seed : int
+        As in `watch`, also of the noise of the last evaluation in `final`.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Watch:
     stated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"step": [], "loss": [], "pit": []}))
     pareto_k: float = -np.inf
     reliable: bool = True
+    seed: int = 0
 
     def __repr__(self) -> str:
         return short_lines(f"<Watch of {self.summary().splitlines()[0]}>")
@@ -105,7 +108,8 @@ class Watch:
     @property
     def final(self) -> Array:
         """Draws (S,) of the loss that the run will log at the last step: its own, and the noise of one evaluation."""
-        noise = np.random.default_rng([self.step, Stream.LAST]).standard_normal(self.point.size)
+        # The seed comes last: NumPy takes [a, b, 0] for [a, b], so that the seed 0 gives the numbers that were given without one.
+        noise = np.random.default_rng([self.step, Stream.LAST, self.seed]).standard_normal(self.point.size)
         return np.asarray(self.loss[:, -1] * np.exp(self.point * noise))
 
     @property
@@ -199,7 +203,8 @@ def watch(
     check : bool
         Whether the checks of the fit and of the forecast are made. `Follower` makes them once for all updates of a run.
     seed, force : int, bool
-        Seed of the run effect ahead and of the law's errors; whether to go on in spite of failed checks.
+        Seed of the run effect ahead, of the law's errors and of the noise of the last evaluation; whether to go on in spite of
+        failed checks.
 
     Raises
     ------
@@ -258,8 +263,9 @@ def watch(
     used = whole.members[0].fit
     point = used.noise.scales(used.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
-        run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.reliable
-    )
+        run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.reliable,
+        seed,
+    )  # fmt: skip
 
 
 def check_arguments(fit: Fit, schedule: Schedule, seed: int, discrepancy: str, target: float | None) -> None:
@@ -271,10 +277,7 @@ def check_arguments(fit: Fit, schedule: Schedule, seed: int, discrepancy: str, t
         As for `watch`.
     """
     _require_areas(fit)
-    if not isinstance(schedule, Schedule):
-        raise BayeslawError(
-            f"A schedule is what bayeslaw.data.parse_schedule returns, not {shortened(repr(schedule))}.", code="not-a-schedule"
-        )
+    require_schedule(schedule)
     whole_number("seed", seed, 0)
     if discrepancy not in get_args(Discrepancy):
         raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")

@@ -22,11 +22,11 @@ from scipy.stats import qmc
 
 from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index, mean_of_largest
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
-from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses
+from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses, require_recipe
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.planning.arguments import check_passed
@@ -106,7 +106,7 @@ def balance_curve(
     if not weights:
         raise BayeslawError("Give at least one weight of the source loss.", code="no-weights")
     objectives = [Objective(weight, tail) for weight in weights]
-    landscape = _landscape(source, target, recipe, Space(dict(ranges)), seed, force=force)
+    landscape = _landscape(source, target, recipe, Space(as_mapping(ranges, "{'peak': (1e-4, 1e-3)}", "Ranges")), seed, force=force)
     return [_choose(landscape, objective, seed, force=force) for objective in objectives]
 
 
@@ -391,6 +391,7 @@ def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Poster
 
 def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Space, seed: int, *, force: bool) -> Landscape:
     """Return the changes of both losses at recipes that fill the ranges."""
+    require_recipe(recipe)
     (source, target), size = combinable(source, target, force=force)
     memory_of([source, target], recipe.memory)
     power_of([source, target], recipe.power)

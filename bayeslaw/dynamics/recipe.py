@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.schedule_text import logged_files, parse_schedule
+from bayeslaw.core.arrays import Array, one_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, shown, whole_number
+from bayeslaw.data.schedule_text import logged_files, parse_schedule, phases_of
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.schedules.areas import NO_AREA, POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
-from bayeslaw.schedules.schedule import MEMORY, Schedule
+from bayeslaw.schedules.schedule import MEMORY, MOST_STEPS, Schedule
 
 AREAS = ("S1", "S2", "S2w")
 # Highest rate and steps of the adaptation, loss potential (last rate of pre-training over its highest), and replay share.
@@ -55,6 +55,9 @@ class Recipe:
     power: float = POWER
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", as_mapping(self.settings, "{'N': 1e9}"))
+
     @cached_property
     def point(self) -> Point:
         """The point at which the adaptation begins."""
@@ -73,6 +76,7 @@ class Recipe:
         recipe = self
         for name, value in choices.items():
             check_choice(name)
+            one_number(name, value, "1000" if name == "steps" else "0.1")
             match name:
                 case "r":
                     recipe = replace(recipe, settings={**recipe.settings, "r": float(value)})
@@ -85,8 +89,12 @@ class Recipe:
         return recipe
 
     def with_pretraining(self, steps: int) -> Recipe:
-        """Return the same recipe after a pre-training of another length."""
-        return replace(self, start=with_option(self._planned("length"), "steps", steps))
+        """Return the same recipe after a pre-training of another length, of which several phases have the shares that they had."""
+        whole_number("steps", steps, 1, MOST_STEPS)
+        phases = phases_of(self._planned("length"))
+        lengths = np.array([len(parse_schedule(phase)) for phase in phases])
+        shares = np.maximum(np.round(steps * lengths / lengths.sum()).astype(np.int64), 1)
+        return replace(self, start=" + ".join(with_option(p, "steps", n) for p, n in zip(phases, shares.tolist(), strict=True)))
 
     def _planned(self, needed: str) -> str:
         """Return the schedule of a planned pre-training; refuse a finished one, for which `needed` is not known or fixed."""
@@ -100,16 +108,16 @@ class Recipe:
 
     def rows(self, steps: Sequence[int] | NDArray[np.int64] | None = None) -> pd.DataFrame:
         """Return the settings after some steps of the adaptation, by default after its last; 0 is before its first step."""
-        at = np.asarray([len(self.schedule)] if steps is None else steps, dtype=np.int64)
+        at = len(self.schedule) if steps is None else steps
         table, _ = trace(self.schedule, at, self.point, phase="adapt", memory=self.memory, power=self.power, weight=self.weight)
         return self._with_settings(table, "planned")
 
     def pretraining(self, steps: Sequence[int] | NDArray[np.int64], number: int = 0) -> pd.DataFrame:
         """Return the settings after some steps of the pre-training, with `number` nodes of the changes of its rate."""
-        at, schedule = np.asarray(steps, dtype=np.int64), parse_schedule(self._planned("schedule"))
-        table, _ = trace(schedule, at, memory=self.memory, power=self.power)
+        schedule = parse_schedule(self._planned("schedule"))
+        table, _ = trace(schedule, steps, memory=self.memory, power=self.power)
         if number:
-            table = table.join(nodes(schedule, at, number=number))
+            table = table.join(nodes(schedule, steps, number=number))
         return self._with_settings(table, "planned pre-training")
 
     def without_shift(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
@@ -120,21 +128,26 @@ class Recipe:
             raise BayeslawError(
                 f"This recipe starts from {start}: give one that starts from a pre-training.", code="no-pretraining"
             )
-        at = np.asarray(steps, dtype=np.int64)
-        table, _ = trace(self.schedule, at, point, memory=self.memory, power=self.power, weight=self.weight)
+        table, _ = trace(self.schedule, steps, point, memory=self.memory, power=self.power, weight=self.weight)
         return self._with_settings(table, "hidden, pre-training data")
 
     def from_scratch(self, steps: Sequence[int] | NDArray[np.int64]) -> pd.DataFrame:
         """Return the other hidden curve: the rates of both phases, all on the data of the adaptation."""
         self._planned("schedule")
-        at = np.asarray(steps, dtype=np.int64)
-        table, _ = trace(self.schedule, at, self.point, memory=self.memory, power=self.power, weight=self.weight)
+        table, _ = trace(self.schedule, steps, self.point, memory=self.memory, power=self.power, weight=self.weight)
         names = {f"{area}_{phase}": f"{area}_{other}" for area in AREAS for phase, other in (("pt", "cpt"), ("cpt", "pt"))}
         return self._with_settings(table.rename(columns=names).assign(S1_pt=NO_AREA), "hidden, adaptation data")
 
     def _with_settings(self, table: pd.DataFrame, run: str) -> pd.DataFrame:
         """Return a table with the other covariates, without those that are unknown, such as areas of an open model."""
         return table.assign(run=run, **self.settings).dropna(axis=1, how="all")
+
+
+def require_recipe(given: object) -> None:
+    """Refuse what is no `Recipe`, such as the text of a schedule."""
+    if not isinstance(given, Recipe):
+        example = "bayeslaw.dynamics.Recipe('wsd:steps=40000,peak=2e-4', 'cosine:steps=10000,peak=2e-4')"
+        raise BayeslawError(f"A recipe is a pre-training and an adaptation, {example}, not {shown(given)}.", code="not-a-recipe")
 
 
 def check_choice(name: str) -> None:
@@ -152,21 +165,21 @@ def with_option(text: str, name: str, value: float) -> str:
         A schedule, such as 'cosine:steps=10000,peak=2e-4'. Of several joined phases only `final`, that of the last, can be changed.
     name, value : str, float
     """
-    before, plus, last = text.rpartition("+")
-    if plus and name != "final":
+    *before, last = phases_of(text)
+    if before and name != "final":
         raise BayeslawError(
             f"{text!r} has several phases, whose {name} can't be chosen together: give a single phase.", code="several-phases"
         )
     changed, count = re.subn(rf"([:,])\s*{name}\s*=[^,]+", rf"\g<1>{name}={value!r}", last)
     if not count:
         changed = f"{last}{',' if ':' in last else ':'}{name}={value!r}"
-    return before + plus + changed
+    return " + ".join([*before, changed])
 
 
 def _with_potential(text: str, value: float) -> str:
     """Return the text of a schedule whose last rate is this share of its highest, which an earlier phase may have."""
-    _, plus, last = text.rpartition("+")
-    share = parse_schedule(text).peak / parse_schedule(last).peak if plus else 1.0
+    *before, last = phases_of(text)
+    share = parse_schedule(text).peak / parse_schedule(last).peak if before else 1.0
     return with_option(text, "final", value * share)
 
 

@@ -24,14 +24,16 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
+from bayeslaw.data.schedule_text import logged_files, parse_schedule, phases_of
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.optimise import check_weight, combinable
-from bayeslaw.dynamics.recipe import Recipe, losses
+from bayeslaw.dynamics.recipe import Recipe, losses, require_recipe
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.planning.search import intervals_of
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
+from bayeslaw.posterior.fit import require_fits
 from bayeslaw.schedules.areas import Point
 from bayeslaw.schedules.schedule import MOST_STEPS
 
@@ -55,7 +57,8 @@ class TurningPoint:
         Turning length in steps: 0 where the loss never rises, inf where the base is not regained within `steps`.
     critical : array (S,) or None
         Steps of pre-training at the critical point: inf where the base is regained after any pre-training, 0 where it never is;
-        None for a finished pre-training, whose length is fixed.
+        None for a finished pre-training, a point or one of logged rates, whose length is fixed. Several phases of a planned one
+        are longer and shorter together.
     weight, failed : float, bool
         Weight of the source; whether checks of a fit or forecast failed and were forced.
     outside : bool array (n,)
@@ -174,6 +177,8 @@ def turning_point(
     >>> 0 <= turning_point.within <= turning_point.ever <= 1
     True
     """
+    require_fits(source, *([] if target is None else [target]))
+    require_recipe(recipe)
     check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")
@@ -189,7 +194,8 @@ def turning_point(
     outside = np.any([(prediction.outside.to_numpy() > 0).any(axis=1) for prediction in predictions], axis=0)
     loss, base = (_weighted(terms, rows).T for rows in (table, recipe.rows([0])))
     limit = _weighted(terms, _limit_setting(table.tail(1), terms)).T
-    critical = None if isinstance(recipe.start, Point) else _critical(recipe, terms, int(steps[-1]))
+    finished = isinstance(recipe.start, Point) or logged_files(recipe.start)
+    critical = None if finished else _critical(recipe, terms, int(steps[-1]))
     length = _turning_lengths(steps, base - loss)
     return TurningPoint(steps, loss, base[:, 0], limit[:, 0], length, critical, weight, outside, failed, posteriors[0].unit)
 
@@ -219,7 +225,7 @@ def _shortest(text: str) -> int:
 
 def _ends(recipe: Recipe, steps: NDArray[np.int64]) -> pd.DataFrame:
     """Return the settings at the ends of adaptations of several lengths."""
-    if recipe.adapt.startswith("constant") and "+" not in recipe.adapt:
+    if recipe.adapt.startswith("constant") and len(phases_of(recipe.adapt)) == 1:
         return recipe.varied(steps=float(steps[-1])).rows(steps)
     rows = [recipe.varied(steps=float(n)).rows() for n in steps.tolist()]
     return pd.concat(rows, ignore_index=True).assign(run=[f"{n} steps" for n in steps.tolist()])
@@ -256,8 +262,11 @@ def _turning_lengths(steps: NDArray[np.int64], margin: Array) -> Array:
 def _critical(recipe: Recipe, terms: list[tuple[float, Posterior]], longest: int) -> Array:
     """Return the longest pre-training (S,) whose base is regained, of those up to a hundred times as long as the recipe's."""
     assert isinstance(recipe.start, str)
-    least = _shortest(recipe.start)
-    given = max(_option(recipe.start, "steps"), least + 1)
+    phases = phases_of(recipe.start)
+    lengths = [len(parse_schedule(phase)) for phase in phases]
+    whole = sum(lengths)
+    least = max(math.ceil(_shortest(phase) * whole / length) for phase, length in zip(phases, lengths, strict=True))
+    given = max(whole, least + 1)
     shortest, most = max(least, given / 1000), max(min(100 * given, MOST), given)
     counts = np.unique(np.geomspace(shortest, most, CRITICAL).round().astype(np.int64))
     recipes = [recipe.with_pretraining(n) for n in counts.tolist()]

@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, evenly
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.core.threads import one_blas_thread
@@ -202,8 +202,7 @@ def backtest(
     if as_ not in get_args(Reading):
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
     _, learned = read_choice(discrepancy)
-    given = dict(options or {})
-    check_options(given)
+    given = check_options(options)
     laws = laws_of_stack(law) if isinstance(law, Sequence) and not isinstance(law, str) else load_laws(law)
     if not learned:  # fits need not learn what no forecast uses
         given["discrepancy"] = "none"
@@ -230,10 +229,12 @@ def backtest(
     return _result(name, laws[0].outcome, by, along, parts, outcomes, notes)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse options of the fits that are arguments of their own, which would count in their place."""
-    if own := [name for name in ("noise", "seed") if name in options]:
+def check_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of the fits; those that are arguments of their own, which would count in their place, are refused."""
+    given = as_mapping(options, "{'draws': 2000}", "Options")
+    if own := [name for name in ("noise", "seed") if name in given]:
         raise BayeslawError(f"{own[0]} is an argument of its own: give {own[0]}=…, not among the options.", code="own-argument")
+    return given
 
 
 def _seldom(law: Law, noise: str | Callable[..., Any], table: Runs, parts: Sequence[Runs]) -> str:

@@ -136,8 +136,8 @@ def compare(
     whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
     whole_number("starts", starts, 1, MOST_STARTS)
     whole_number("seed", seed, 0)
-    check_options(options or {})
-    noise = [noise] if isinstance(noise, str) else noise
+    options = check_options(options)
+    noise = noise if isinstance(noise, Iterable) and not isinstance(noise, str) else [noise]
     cards = load_laws(laws)
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
@@ -159,7 +159,7 @@ def compare(
         Observations.of(law, table)  # refuses what can't be fitted
     folds = [_unseen(fold, cards, notes) for fold in folds]
     with opened(executor) as place:
-        work = Work(table, common, candidates, options or {}, seed, force, place, progress, notes)
+        work = Work(table, common, candidates, options, seed, force, place, progress, notes)
         if beyond is not None:
             return compare_beyond(work, beyond)
         return _held_out(work, folds, by, starts, bootstrap) if folds else _left_out_singly(work)

@@ -28,7 +28,9 @@ def direction(runs: Runs, by: str) -> pd.Series:
     """
     if by not in DIRECTIONS:
         given = shortened(repr(by))
-        hint = " Parameters vary by a column with --pool (options={'by': …})." if "=" in by else did_you_mean(by, DIRECTIONS)
+        hint = (
+            " Parameters vary by a column with --pool (options={'by': …})." if "=" in str(by) else did_you_mean(str(by), DIRECTIONS)
+        )
         raise BayeslawError(f"A backtest goes along {', '.join(DIRECTIONS)}, not along {given}.{hint}", code="unknown-direction")
     frame, known = runs.frame, [str(c) for c in runs.frame]
     product = by == "compute" and "flops" not in frame

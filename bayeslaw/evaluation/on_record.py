@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import as_path
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.evaluation.prediction import RESULT_ENDING, Prediction, read_prediction
 from bayeslaw.evaluation.reach import ABSOLUTE, SCORES, by_reach, independent_runs, inside, scores_of, transforms_by_reach
@@ -181,7 +182,7 @@ def record(folder: str | Path, *, key: str | Path | None = None) -> Record:
     >>> bayeslaw.evaluation.record(".").faults
     ()
     """
-    place = Path(folder)
+    place = as_path(folder, "A folder")
     if not place.is_dir():
         raise BayeslawError(f"There is no folder {place} with registered forecasts.", code="no-folder")
     files = sorted(path for path in place.glob("*.json") if path.is_file() and not path.name.startswith("."))

@@ -21,6 +21,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import as_path
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.intervals import columns
@@ -130,7 +131,7 @@ class Prediction:
         key : str or Path, optional
             A file with a key of at least 16 bytes; the prediction is signed by HMAC-SHA256 with it.
         """
-        path, secret = Path(path), read_key(key)
+        path, secret = as_path(path, "A prediction"), read_key(key)
         check_new(path)
         data, digest = seal(self.content, secret)
         write_sealed(path, data)
@@ -176,6 +177,8 @@ def register(
     """
     require_fits(fit)
     for name, text in (("who", who), ("why", why)):
+        if not isinstance(text, str):
+            raise BayeslawError(f"{name} is a text, not {text!r}.", code="not-a-text")
         if len(text) > MOST_TEXT:
             raise BayeslawError(f"{name} has {len(text):,} characters, and may have {MOST_TEXT:,}.", code="too-long")
     outcome = fit.selections[0][0].law.outcome
@@ -225,7 +228,7 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
     >>> bayeslaw.evaluation.read_prediction("next.json").sha256 == written.sha256
     True
     """
-    path = Path(path)
+    path = as_path(path, "A prediction")
     content = unseal(path, KIND, "prediction", read_key(key))
     return _checked(path.name, content)
 

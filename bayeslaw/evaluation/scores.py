@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, TableError, row_ranges
+from bayeslaw.core.errors import BayeslawError, TableError, as_mapping
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.text import counted, significant
 from bayeslaw.core.units import check_unit
@@ -295,6 +295,7 @@ def scored(
         raise BayeslawError("Averages are scored by posteriors, whose errors rows share.", code="point-fit")
     if not isinstance(fit, PointFit) and bootstrap is not None:
         raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
+    bootstrap = None if bootstrap is None else as_mapping(bootstrap, "fit.bootstrap(200)", "Resamples")
     rows = held_rows(members, runs, in_sample)
     held, loss = rows.runs, rows.runs.frame[outcome.name].to_numpy(dtype=np.float64)
     counts = counts_of(len(held), rows.base, rows.seen, in_sample)
@@ -411,9 +412,9 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
     seen = np.any([member.observed.has(member.law, frame) for member in members], axis=0)
     if seen.all() and not in_sample:
         raise BayeslawError(
-            f"{runs.name}: no row is held out. The fit has the covariates and the {outcome.name} of all {len(frame)} rows "
-            f"({row_ranges(frame.index)}). Give {outcome.plural} that it has not seen, or score these as in-sample (--in-sample, "
-            "in_sample=True).",
+            f"{runs.name}: there is nothing to score, since the fit was made with all {counted(len(frame), 'row')}"
+            f"{' that are no base checkpoints' if base.any() else ''}. Give {outcome.plural} that it has not seen, which show how "
+            "well it forecasts, or score these as in-sample (--in-sample, in_sample=True).",
             code="nothing-held-out",
         )
     held = replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import write_whole
+from bayeslaw.core.files import as_path, write_whole
 
 CHANGED = "changed-file"
 LEAST_KEY = 16  # bytes
@@ -39,7 +39,7 @@ def read_key(path: str | Path | None) -> bytes | None:
     """Return the key in a file, all of its bytes, at least `LEAST_KEY`; None where no file is given."""
     if path is None:
         return None
-    path = Path(path)
+    path = as_path(path, "A key")
     try:
         key = path.read_bytes()
     except OSError as error:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
+from bayeslaw.core.files import as_path
 from bayeslaw.core.html import plain_value
-from bayeslaw.core.text import exact, short_lines
+from bayeslaw.core.text import counted, exact, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
@@ -91,7 +92,7 @@ class Settled:
             "unit": self.prediction.content["unit"], **self.measured,
             "scores": {str(k): plain_value(v) for k, v in self.table.to_dict("records")[0].items()}, "rows": rows,
         }  # fmt: skip
-        write_sealed(Path(path), seal(content, read_key(key))[0])
+        write_sealed(as_path(path, "A score"), seal(content, read_key(key))[0])
 
 
 def settle(
@@ -163,8 +164,8 @@ def settle(
     seen = _seen(asked, frame, place)
     if seen.all() and not in_sample:
         raise BayeslawError(
-            f"{runs.name}: no row is held out. The fits had the settings and the {outcome.name} of all {len(frame)} rows. Give "
-            f"{outcome.plural} that they had not, or score these as in-sample (--in-sample, in_sample=True).",
+            f"{runs.name}: there is nothing to score, since the fits were made with all {counted(len(frame), 'row')}. Give "
+            f"{outcome.plural} that they have not seen, or score these as in-sample (--in-sample, in_sample=True).",
             code="nothing-held-out",
         )
     if not in_sample:

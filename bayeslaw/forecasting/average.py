@@ -94,7 +94,7 @@ def averaged(settings: pd.DataFrame, over: str, facts: Sequence[str] = ()) -> tu
     settings, over, facts
         As in `average`.
     """
-    if over not in settings:
+    if over not in [*settings]:
         message = f"There is no column {over!r} to average over; there are {', '.join(map(str, settings))}."
         raise BayeslawError(f"{message}{nearest(str(over), map(str, settings))}", code="unknown-column")
     keys = [str(c) for c in settings if c != over and c not in facts]

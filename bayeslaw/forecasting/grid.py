@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, shortened
-from bayeslaw.core.text import number
+from bayeslaw.core.text import number, percent_hint
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.data.observations import Observations
@@ -89,7 +89,7 @@ def grid_of(
     settings = _under_our_names(settings, [*wanted, *groups, "atpp"])
     for given in settings:
         if given not in (*wanted, *groups, "atpp"):
-            known, hint = ", ".join([*wanted, *groups]), did_you_mean(given, [*wanted, *groups])
+            known, hint = ", ".join([*wanted, *groups]), did_you_mean(str(given), [*wanted, *groups])
             raise BayeslawError(f"{name} has no covariate {given!r}; it has {known}.{hint}", code="unknown-covariate")
     if {"D", "atpp"} <= settings.keys() and "atpp" not in measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
@@ -135,7 +135,7 @@ def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[
     """Return the settings under our names and in our units: params_b=7 is N=7e9."""
     ours: dict[str, Setting] = {}
     for given, value in settings.items():
-        name, factor = (given, 1.0) if given in known else resolve(given) or (given, 1.0)
+        name, factor = (given, 1.0) if given in known else resolve(str(given)) or (given, 1.0)
         name, factor = (name, factor) if name in known else (given, 1.0)
         if name in ours:
             raise BayeslawError(f"{given} is {name}, which is given twice.", code="given-twice")
@@ -161,6 +161,8 @@ def _texts(value: str | float | Sequence[Any]) -> list[Any]:
 
 def _values(measured: Mapping[str, Covariate], name: str, value: str | float | Sequence[float]) -> list[float]:
     try:
+        if isinstance(value, bool):
+            raise ValueError
         if isinstance(value, str) and ":" in value:
             return _range(measured, name, value)
         parts = value.split(",") if isinstance(value, str) else np.atleast_1d(np.asarray(value, dtype=float))
@@ -180,7 +182,7 @@ def _no_number(name: str, value: object) -> BayeslawError:
         problem += (
             " Settings have no errors here; a plan takes that of a base loss (--base-loss 2.31+-0.02, base_loss='2.31+-0.02')."
         )
-    return BayeslawError(problem, code="not-a-number")
+    return BayeslawError(problem + percent_hint(value), code="not-a-number")
 
 
 def _range(measured: Mapping[str, Covariate], name: str, text: str) -> list[float]:

@@ -252,7 +252,7 @@ def by_label(fits: Mapping[str, Posterior] | Posterior) -> dict[str, Posterior]:
         raise BayeslawError(problem, code="not-a-fit")
     named = fits if isinstance(fits, Mapping) else {getattr(fits, "name", ""): fits}
     require_fits(*named.values())
-    return dict(named)
+    return {str(name): fit for name, fit in named.items()}
 
 
 def paired[P](posteriors: Iterable[P]) -> list[P]:

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError, StoppedError, nearest
+from bayeslaw.core.errors import BayeslawError, StoppedError, as_mapping, nearest
 from bayeslaw.core.executors import Executor, Result, opened
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.inference.fit import fit
@@ -43,7 +43,7 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in self.options:
+        for name in as_mapping(self.options, "{'draws': 2000}", "Options"):
             if name not in OPTIONS:
                 raise BayeslawError(
                     f"A task has no option {name!r}; it has {', '.join(OPTIONS)}.{nearest(name, OPTIONS)}", code="unknown-option"
@@ -93,7 +93,7 @@ def fit_many(
     >>> tasks = [bayeslaw.inference.Task(law, "runs.csv") for law in ("chinchilla", "overtraining")]
     >>> fits = [outcome.value for outcome in bayeslaw.fit_many(tasks, progress=False)]
     """
-    tasks = list(tasks)
+    tasks = [tasks] if not isinstance(tasks, Iterable) else list(tasks)
     if wrong := [task for task in tasks if not isinstance(task, Task)]:
         problem = f"Tasks are made by bayeslaw.inference.Task(law, runs, options), not {wrong[0]!r:.60}."
         raise BayeslawError(problem, code="not-a-task")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.arrays import Array, Index, common_shape, numbers
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.core.text import short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
@@ -275,7 +275,7 @@ class Law:
 
         Parameters
         ----------
-        draws : mapping of str to array (S,)
+        draws : mapping of str to array (S,) or number
             Of every parameter.
         covariates : mapping of str to array (n,) or number
             Settings, in the units of the card.
@@ -291,10 +291,11 @@ class Law:
         if missing := [k for k in self.parameters if k not in draws]:
             problem = f"{self.name} has the parameters {', '.join(self.parameters)}; give draws of {', '.join(missing)} too."
             raise BayeslawError(problem, code="missing-parameter")
-        at = {k: np.atleast_1d(np.asarray(covariates[k], dtype=np.float64)) for k in self.covariates}
-        loss = self.evaluate({**at, **{k: np.asarray(draws[k], dtype=np.float64)[:, None] for k in self.parameters}})
-        settings = np.broadcast_shapes(*(values.shape for values in at.values()))
-        return np.broadcast_to(np.asarray(loss, dtype=np.float64), (np.size(next(iter(draws.values()))), *settings))
+        at = {k: numbers(k, covariates[k], "1e9") for k in self.covariates}
+        of_draws = {k: numbers(f"Draws of {k}", draws[k], "[0.3, 0.4]")[:, None] for k in self.parameters}
+        settings, size = common_shape(at), common_shape(of_draws)[0]
+        loss = self.evaluate({**at, **of_draws})
+        return np.broadcast_to(np.asarray(loss, dtype=np.float64), (size, *settings))
 
     def reference(self, table: pd.DataFrame) -> dict[str, float]:
         """Return the reference point of a table, at which priors with `on` hold.

@@ -79,10 +79,14 @@ class Prior:
     on: Expression | None = None
 
     def __post_init__(self) -> None:
-        if self.dist not in ARGUMENTS:
+        if self.dist not in [*ARGUMENTS]:
             known = f"{', '.join(ARGUMENTS)}.{nearest(self.dist, ARGUMENTS)}"
             raise BayeslawError(f"There is no prior distribution {self.dist!r}; known are {known}", code="unknown-distribution")
         expected = ARGUMENTS[self.dist][1]
+        if not isinstance(self.args, Mapping):
+            example = ", ".join(f"'{name}': 0.5" for name in expected)
+            problem = f"The numbers of {self.dist} are a mapping, such as {{{example}}}, not {shortened(repr(self.args))}"
+            raise BayeslawError(f"{problem}; Prior.parse('{self.dist}(…)') reads a text.", code="wrong-prior-arguments")
         if set(self.args) != set(expected):
             missing = [name for name in expected if name not in self.args]
             problems = [f"{', '.join(missing)} is missing"] if missing else []

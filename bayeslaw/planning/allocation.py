@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
@@ -169,14 +169,14 @@ def allocate(
     check_passed(fit, force)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
-    flops = read_values(compute)
+    flops, settings = read_values(compute), as_mapping(settings, "{'ptpp': 279}")
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
-    laws, optima = _optima(fits, settings or {}, stage, flops)
+    laws, optima = _optima(fits, settings, stage, flops)
     pictured, extrapolated, half = laws, False, False
     if discrepancy == "learned" and (erring := _erring(fits, optima, flops)) is not None:
         half = len(erring[0]) > len(fits)
         fits, extrapolated = erring
-        laws, optima = _optima(fits, settings or {}, stage, flops)
+        laws, optima = _optima(fits, settings, stage, flops)
         pictured = laws if extrapolated else pictured
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
     parts = enumerate(zip(fits, laws, optima, strict=True))
@@ -193,7 +193,7 @@ def allocate(
     notes = [note for o in optima for note in o["notes"]]
     if lacking and any(powers_of):
         notes.append(f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute")
-    notes += stage_notes([law.law for law in laws], stage, settings or {})
+    notes += stage_notes([law.law for law in laws], stage, settings)
     if (share := float(corner.mean())) > 0:
         notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
     for covariate, values in (("N", n), ("D", d)):

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, FitError, nearest, shortened
-from bayeslaw.core.text import number
+from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.text import number, percent_hint
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import check, complete
 from bayeslaw.forecasting.stack import Posterior, check_pairing
@@ -66,23 +66,6 @@ def check_choice(name: str, value: object, code: str) -> None:
         raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.{nearest(str(value), known)}", code=code)
 
 
-CROSSED = "{'N': 1e9, 'D': '1e9:1e11:3'}, whose values are crossed"
-
-
-def check_mapping(given: object, example: str = CROSSED, what: str = "Settings") -> None:
-    """Refuse tables and lists where a mapping is asked for.
-
-    Parameters
-    ----------
-    given : object
-    example, what : str
-        A mapping, and what is given by it, for the error.
-    """
-    if not isinstance(given, Mapping):
-        shown = "a DataFrame" if isinstance(given, pd.DataFrame) else shortened(repr(given))
-        raise BayeslawError(f"{what} are a mapping, such as {example}, not {shown}.", code="not-a-mapping")
-
-
 def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataFrame, free: tuple[str, ...]) -> LawDraws:
     """A law's draws at the settings of a table, in which only the free covariates differ.
 
@@ -116,14 +99,15 @@ def setting(name: str, value: Any) -> float:
     """The value of a setting as a finite number."""
     number = as_number(value)
     if not math.isfinite(number):
-        raise BayeslawError(f"{name} = {value!r} is not a finite number; give one value of it.", code="setting-not-a-number")
+        problem = f"{name} = {value!r} is not a finite number; give one value of it.{percent_hint(value)}"
+        raise BayeslawError(problem, code="setting-not-a-number")
     return number
 
 
 def as_number(value: Any) -> float:
     """A value as a number; nan where it is none."""
     try:
-        return number(value) if isinstance(value, str) else float(value)
+        return number(value) if isinstance(value, str) else math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         return math.nan
 
@@ -156,6 +140,8 @@ def read_values(given: str | float | Sequence[float], name: str = "compute", uni
             values = np.geomspace(number(low), number(high), int(count))
         else:
             values = _listed(given)
+        if values.ndim > 1:  # a DataFrame
+            raise ValueError
     except BayeslawError:
         raise
     except (ValueError, TypeError):
@@ -182,14 +168,17 @@ def read_range(name: str, given: str | float | Sequence[float]) -> tuple[float, 
             raise ValueError
     except (ValueError, TypeError, IndexError):
         raise BayeslawError(
-            f"{name} {given!r} is not a range such as 1:20, smaller end first, a list such as 5,10 or one number.",
+            f"{name} {given!r} is not a range such as 1:20, smaller end first, a list such as 5,10 or one number."
+            f"{percent_hint(given)}",
             code="unreadable-range",
         ) from None
     return low, high, values
 
 
 def _listed(given: str | float | Sequence[float]) -> Array:
-    """Numbers (n,) from a text such as '1B,3B', a sequence or a number."""
+    """Numbers (n,) from a text such as '1B,3B', a sequence or a number; True is none, such as of `replay`."""
+    if isinstance(given, bool):
+        raise ValueError
     return np.atleast_1d(np.asarray([number(part) for part in given.split(",")] if isinstance(given, str) else given, np.float64))
 
 

@@ -22,18 +22,26 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
+from bayeslaw.planning.arguments import (
+    Range,
+    check_choice,
+    check_passed,
+    logged,
+    outside_note,
+    read_range,
+    read_values,
+)
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.plan import LEVELS, Spread, halves
-from bayeslaw.planning.problem import check_confidence
+from bayeslaw.planning.problem import confidences
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
@@ -194,7 +202,7 @@ def whole_life(
     minimise: str | None = None,
     sizes: Range = None,
     confidence: float = 0.9,
-    levels: Sequence[float] = LEVELS,
+    levels: float | Sequence[float] = LEVELS,
     prices: Mapping[str, Amount] | None = None,
     device: Mapping[str, Amount] | None = None,
     stage: str | None = None,
@@ -226,7 +234,7 @@ def whole_life(
         A menu of sizes ('1e9,3e9,7e9' or a list), or a range that is searched ('1e9:7e10'). By default, the law's support.
     confidence : float
         Probability with which the loss, and the budget, are kept.
-    levels : sequence of float
+    levels : float or sequence of float
         Further confidences of the frontier.
     prices : mapping, optional
         Money for a 'flop' and an 'hour' of training, and a 'served-flop' and a 'served-hour', the same unless given: amounts.
@@ -263,16 +271,15 @@ def whole_life(
     whole_number("seed", seed, 0)
     check_choice("on", on, "unknown-spread")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
-    of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings or {})
-    losses = _losses(fit, stage, settings or {}, on, seed)
-    erring = _losses(fit, stage, settings or {}, on, seed, learned=True) if discrepancy == "learned" else losses
+    settings = as_mapping(settings, "{'ptpp': 279}")
+    of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings)
+    losses = _losses(fit, stage, settings, on, seed)
+    erring = _losses(fit, stage, settings, on, seed, learned=True) if discrepancy == "learned" else losses
     searched, held_out = halves(losses.size)
-    for level in (confidence, *levels):
-        check_confidence(level, searched.size)
+    every = confidences(confidence, levels, searched.size)
     costs = LifeCosts.of(losses.size, served=served, prices=prices, device=device, seed=seed)
     costs.require(unit)
     span, menu = _sizes(sizes, losses)
-    every = sorted({*levels, confidence})
     answers = [
         _answer(fit, LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out), erring, every, confidence)
         for value in values.tolist()

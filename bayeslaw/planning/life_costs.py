@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, nearest, shortened
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, shortened
 from bayeslaw.core.flops import FLOPS, SERVED, device_hours
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.streams import Stream
@@ -167,7 +167,8 @@ class LifeCosts:
         served, prices, device, per_token
             As in `bayeslaw.planning.whole_life` and in the attributes.
         """
-        money, machine = dict(prices or {}), dict(device or {})
+        money = as_mapping(prices, "{'flop': 2e-18}", "Prices")
+        machine = as_mapping(device, "{'peak': 312e12, 'utilisation': 0.5}", "Figures of a device")
         _check_names("price", money, RATES)
         _check_names("device", machine, DEVICE)
         known = {name: price_of(name, value, size, seed) for name, value in money.items()}

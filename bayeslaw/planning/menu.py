@@ -197,7 +197,7 @@ def plan_menu(
 
 def _models(given: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
     """The checkpoints of a menu with numbers as settings; fewer than two different ones are refused, and those without N."""
-    sound = all(isinstance(model, Mapping) and "N" in model for model in given)
+    sound = isinstance(given, (list, tuple)) and all(isinstance(model, Mapping) and "N" in model for model in given)
     models = [{name: setting(name, value) for name, value in model.items()} for model in given] if sound else []
     if len(models) < 2 or any(model in models[:i] for i, model in enumerate(models)):
         example = "--sizes 1e9,3e9, in Python [{'N': 1e9}, {'N': 3e9}]"

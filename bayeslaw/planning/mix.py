@@ -19,7 +19,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, counted, short_lines
@@ -27,7 +27,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import Posterior, fits_of, paired, require_losses, with_error
-from bayeslaw.planning.arguments import at_settings, check_choice, check_mapping, check_paired, check_passed, setting
+from bayeslaw.planning.arguments import at_settings, check_choice, check_paired, check_passed, setting
 from bayeslaw.planning.mix_search import ATTAINABLE, RECOMMENDED, TODAY, Domain, Search
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import require_fits
@@ -209,24 +209,23 @@ def mix(
     """
     _check_choices(on, discrepancy, tail, confidence)
     whole_number("seed", seed, 0)
-    for what, given, example in (
-        ("Settings", at, "{'N': 1e9}"), ("Limits", limits, "{'code': 1.2}"), ("Bounds", bounds, "{'web': (0.1, 0.5)}"),
-        ("Today's shares", today, "{'web': 0.4, 'code': 0.6}"), ("Weights", weights, "{'web': 2, 'code': 1}"),
-    ):  # fmt: skip
-        check_mapping({} if given is None else given, example, what)
+    at, limits = as_mapping(at, "{'N': 1e9}"), as_mapping(limits, "{'code': 1.2}", "Limits")
+    bounds = as_mapping(bounds, "{'web': (0.1, 0.5)}", "Bounds")
+    today = today if today is None else as_mapping(today, "{'web': 0.4, 'code': 0.6}", "Today's shares")
+    weights = weights if weights is None else as_mapping(weights, "{'web': 2, 'code': 1}", "Weights")
     named = _by_domain(fits)
     require_losses([fit for fit, _ in named.values()], "a mixture", positive=True)
     for fit in {id(fit): fit for fit, _ in named.values()}.values():
         check_passed(fit, force)
     shares = _shares_of([fit for fit, _ in named.values()])
     chosen = _weights(weights, named)
-    upper = {name: _limit(name, value, named) for name, value in (limits or {}).items()}
-    domains = _domains(named, shares, dict(at or {}), [d for d in named if d in chosen or d in upper], on, discrepancy, seed)
+    upper = {name: _limit(name, value, named) for name, value in limits.items()}
+    domains = _domains(named, shares, at, [d for d in named if d in chosen or d in upper], on, discrepancy, seed)
     fitted = _fitted_mixtures(named, shares)
     seen = np.stack(list(fitted.values()))
     now = None if today is None else _mixture(today, shares, "today")
     box = _box(bounds, shares, seen)
-    if among is not None and bounds is not None:
+    if among is not None and bounds:
         raise BayeslawError("Give bounds or a table of mixtures (among), not both.", code="bounds-and-among")
     others = _within(fitted, box) if among is None else _given(among, shares)
     inside, others = len(others), dict(islice(others.items(), MOST_MIXTURES))
@@ -240,7 +239,7 @@ def mix(
     table, draws = search.compare(compared)
     table = table.assign(regret=(draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
-    notes = _notes(best, now, shares, seen, box if among is None else None, bounds is None, domains, search)
+    notes = _notes(best, now, shares, seen, box if among is None else None, not bounds, domains, search)
     if inside > len(others):
         notes.append(f"of {inside:,} fitted mixtures within the bounds the first {len(others):,} are compared")
     if same:
@@ -258,7 +257,7 @@ def mix(
         optima=optima,
         weights=chosen,
         limits=upper,
-        at=dict(at or {}),
+        at=at,
         today=None if now is None else dict(zip(shares, now.tolist(), strict=True)),
         shares=shares,
         bounds={s: (float(low), float(high)) for s, low, high in zip(shares, *box, strict=True)},
@@ -420,13 +419,13 @@ def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> 
     return {f"given {runs.frame.index[row]}": mixtures[row] for row in np.sort(first)}
 
 
-def _box(bounds: Mapping[str, tuple[float, float]] | None, shares: tuple[str, ...], seen: Array) -> tuple[Array, Array]:
+def _box(bounds: Mapping[str, tuple[float, float]], shares: tuple[str, ...], seen: Array) -> tuple[Array, Array]:
     """Least and largest shares (k,): of the fitted mixtures, or as given."""
     low, high = seen.min(axis=0), seen.max(axis=0)
-    for name, ends in (bounds or {}).items():
+    for name, ends in bounds.items():
         if name not in shares:
             raise BayeslawError(f"There is no share {name!r} to bound; {_known(name, dict.fromkeys(shares))}", code="unknown-share")
-        own = [setting(f"bound of {name}", end) for end in ends] if np.iterable(ends) else []
+        own = [setting(f"bound of {name}", end) for end in ends] if np.iterable(ends) and not isinstance(ends, str) else []
         if len(own) != 2 or not 0 <= own[0] <= own[1] <= 1:
             raise BayeslawError(f"The bounds of {name} are [least, largest] within 0 and 1, not {ends!r}.", code="invalid-bounds")
         low[shares.index(name)], high[shares.index(name)] = own

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html, intervals
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.base_loss import BASE_LOSS
@@ -46,11 +46,11 @@ from bayeslaw.planning.problem import (
     WholeLifeCost,
     box_of,
     by_name,
-    check_confidence,
     check_domains,
     check_objective,
     check_settings,
     checked_posteriors,
+    confidences,
     domain_losses,
     forgetting_limits,
     logged_tokens,
@@ -96,7 +96,7 @@ def plan(
     base_loss: str | float | Mapping[str, str | float] | None = None,
     source_levels: Mapping[str, str] | Mapping[str, Mapping[str, str]] | None = None,
     target_levels: Mapping[str, str] | None = None,
-    levels: Sequence[float] = LEVELS,
+    levels: float | Sequence[float] = LEVELS,
     points: PointFits | None = None,
     discrepancy: float | str | None = None,
     seed: int = 0,
@@ -115,7 +115,8 @@ def plan(
     confidence : float
         Probability with which all constraints are to hold together.
     max_forgetting : text, float or mapping of source to these, optional
-        Largest rise of the source loss over its base: '2%' of it, or in the unit of its fit.
+        Largest rise of the source loss over its base: '2%' of it, or in the unit of its fit. The number 0.02 is not 2%, but 0.02
+        nats/token for a fit to such losses.
     max_loss : float, optional
         Largest target loss, in the unit of its fit.
     max_tokens, max_flops, max_hours, max_cost : float, optional
@@ -142,10 +143,11 @@ def plan(
     source_levels, target_levels : mapping, optional
         Values of columns by which parameters are pooled, for one fit of several domains; by default 'source' and 'target' of a
         column that has these.
-    levels : sequence of float
+    levels : float or sequence of float
         Confidences of the frontier.
     points : pair of PointFit, optional
-        Point fits of source and target that the deterministic plan goes by, instead of median losses.
+        Point fits of source and target that the deterministic plan goes by, instead of median losses. One of them is None where
+        that domain has no fit, and several sources are a mapping by name.
     discrepancy : float or text, optional
         By default, 'learned', losses outside the runs in size or stage have the error of the law, as the forecasts that are called
         extrapolated; 'none' leaves it out. Or a relative sd that you state for the laws' errors at the plan, .01 or '1%'.
@@ -176,6 +178,7 @@ def plan(
             code="unknown-spread",
         )
     whole_number("seed", seed, 0)
+    check_points(points)
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)
     check_domains(bool(fits), target is not None, base_loss, source_levels, target_levels)
@@ -183,7 +186,7 @@ def plan(
     target = posteriors[-1] if target is not None else None
     model = check_settings(settings, posteriors)
     n = model.get("N", math.nan)
-    costs = Prices.of(prices or {}, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
+    costs = Prices.of(prices, stages, size=posteriors[0].size, served=served, device=device, seed=seed)
     forgetting, most_loss = forgetting_limits(max_forgetting, sources), positive("max-loss", max_loss)
     check_objective(minimise, bool(fits), target is not None, bool(forgetting), math.isfinite(most_loss), costs, n)
     budgets = read_budgets(costs, n, {"flops": max_flops, "hours": max_hours, "cost": max_cost})
@@ -208,10 +211,9 @@ def plan(
         budgets=costs.uncertain_budgets(n, budgets),
     )  # fmt: skip
     solver = _Solver(problem, *halves(problem.size))
-    for level in (confidence, *levels):
-        check_confidence(level, solver.draws.size)
+    every = confidences(confidence, levels, solver.draws.size)
     problem.check_reachable(solver.draws, confidence)
-    return solver.plan(confidence, sorted({*levels, confidence}), on=on, points=points, force=force, stated=bool(sd))
+    return solver.plan(confidence, every, on=on, points=points, force=force, stated=bool(sd))
 
 
 @dataclass(frozen=True)
@@ -503,6 +505,16 @@ def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index) -> tuple[float
     own = np.bincount(of_fit, satisfied) / np.maximum(np.bincount(of_fit), 1)
     blocks = [block.mean() for block in np.array_split(satisfied - own[of_fit], max(2, satisfied.size // BLOCK))]
     return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
+
+
+def check_points(points: object) -> None:
+    """Refuse what is no pair of point fits for source and target, of which one may be None: posteriors have many draws."""
+    pair = points if isinstance(points, (tuple, list)) and len(points) == 2 else (points, points)
+    fits = [fit for of_domain in pair for fit in by_name(of_domain).values()]
+    if points is not None and (pair is not points or not all(isinstance(fit, PointFit) for fit in fits)):
+        given = f"({', '.join(type(fit).__name__ for fit in points)})" if pair is points else shortened(repr(points))
+        problem = f"points is a pair (source, target) of what bayeslaw.point_fit returns, such as (None, point), not {given}"
+        raise BayeslawError(f"{problem}.", code="not-a-pair-of-point-fits")
 
 
 def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointFit] | None, target: PointFit | None) -> PlanProblem:

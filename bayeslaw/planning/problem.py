@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, FitError, nearest
+from bayeslaw.core.arrays import Array, Index, numbers
+from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import compact
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, as_number, check_mapping, check_passed, positive, read_once, read_range, setting
+from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_once, read_range, setting
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.life_costs import RATES, UNITS, Amount, LifeCosts, price_of
@@ -30,6 +30,7 @@ CHOSEN = ("D", "r", "atpp")  # by a plan
 TOKEN_PRICES = ("new-token", "replayed-token")
 PRICES = (*RATES, *TOKEN_PRICES)
 EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18, prices={{'flop': 2e-18}})"
+LEVELS = "{'domain': 'web'}"
 LEAST_DRAWS = 2_000
 RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
 HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
@@ -95,7 +96,8 @@ class PlanProblem:
     @property
     def texts(self) -> tuple[str, ...]:
         """The constraints in words."""
-        texts = [f"loss of {name} rises by at most {limit} over its base" for name, limit in self.forgetting.items()]
+        limits = {name: limit.text(self.base_losses[name].log) for name, limit in self.forgetting.items()}
+        texts = [f"loss of {name} rises by at most {limit} over its base" for name, limit in limits.items()]
         if self.target is not None and math.isfinite(self.max_loss):
             texts.append(f"target loss at most {self.max_loss:g} {self.target.unit}")
         texts += [f"{budget.name} at most {compact(math.exp(float(budget.limit[0])))}" for budget in self.budgets]
@@ -213,8 +215,11 @@ class ForgettingLimit:
             )
         return np.asarray(np.log(loss))
 
-    def __str__(self) -> str:
-        return f"{100 * self.amount:+g}%" if self.relative else f"{self.amount:+g} {self.unit}"
+    def text(self, base: Array) -> str:
+        """The limit in words; one in a unit also in percent of the base loss, whose log (S,) is given, since 0.02 is not 2%."""
+        if self.relative:
+            return f"{100 * self.amount:+g}%"
+        return f"{self.amount:+g} {self.unit} ({100 * self.amount / float(np.exp(np.median(base))):+.2g}%)"
 
 
 @dataclass(frozen=True)
@@ -236,7 +241,7 @@ class Prices:
     @classmethod
     def of(
         cls,
-        given: Mapping[str, Any],
+        given: Mapping[str, Any] | None,
         stages: Stages | None,
         *,
         size: int = 1,
@@ -253,6 +258,7 @@ class Prices:
         size : int
             Number of draws S.
         """
+        given = as_mapping(given, "{'flop': 2e-18}", "Prices")
         for name in given:
             if name not in PRICES:
                 raise BayeslawError(
@@ -440,7 +446,7 @@ def check_domains(source: bool, target: bool, base_loss: Any, source_levels: Any
 
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
     """Settings of the plan as numbers; those that are unknown, or chosen by the plan itself, are refused."""
-    check_mapping(settings, "{'N': 1e9}")
+    settings = as_mapping(settings, "{'N': 1e9}")
     known = {name for p in posteriors for fit, _ in p.selections for name in (*fit.law.measured, *fit.law.levels)}
     model = dict[str, float]()
     for name, value in settings.items():
@@ -580,7 +586,7 @@ def domain_losses(
         Further settings of sources, as of `bayeslaw.planning.base_loss.start_of`.
     """
     corners = pd.DataFrame([{"D": d, "r": r} for d in (math.exp(box.low), math.exp(box.high)) for r in box.replay])
-    levels = dict(source_levels or {})
+    levels = as_mapping(source_levels, LEVELS, "Levels of sources")
     by_source = any(isinstance(value, Mapping) for value in levels.values())
     domains: list[Any] = [(name, p, levels.get(name) if by_source else levels, "source") for name, p in sources.items()]
     domains += [("target", target, target_levels, "target")] if target is not None else []
@@ -603,7 +609,7 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
-    chosen = dict(given or {})
+    chosen = as_mapping(given, LEVELS, f"Levels of the {role}")
     known = [*posterior.levels, *{fit.observed.group_column for fit, _ in posterior.selections if fit.observed.group_column}]
     if strange := [column for column in chosen if column not in known]:
         differ = f"they differ by {', '.join(known)}" if known else "they differ by no column"
@@ -623,7 +629,23 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
     return {k: str(v) for k, v in chosen.items()}
 
 
-def check_confidence(confidence: float, draws: int) -> None:
+def confidences(confidence: float, levels: float | Sequence[float], draws: int) -> list[float]:
+    """The confidences of a frontier, ascending: `levels` and the one that is asked for, each refused where draws can't resolve it.
+
+    Parameters
+    ----------
+    confidence, levels
+        As in `plan`.
+    draws : int
+        How many are searched.
+    """
+    every = [confidence, *numbers("levels", levels, "0.8 or (0.5, 0.9)").tolist()]
+    for level in every:
+        _check_confidence(level, draws)
+    return sorted({*every})
+
+
+def _check_confidence(confidence: float, draws: int) -> None:
     """Refuse a confidence outside (0, 1) or beyond what so many searched draws resolve."""
     if not isinstance(confidence, Real):
         raise BayeslawError(f"A confidence is a number such as 0.9, not {confidence!r}.", code="not-a-number")

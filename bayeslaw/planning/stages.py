@@ -11,7 +11,7 @@ from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.arguments import at_settings, check_mapping, setting
+from bayeslaw.planning.arguments import at_settings, setting
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
@@ -31,7 +31,6 @@ def stages(
     settings, stage
         As in `allocate`; settings may also be values of columns by which parameters are pooled or noise differs.
     """
-    check_mapping(settings, "{'ptpp': 279}")
     free, laws = ("N", "D"), []
     noise_by = {fit.observed.group_column for fit, _ in selections if fit.observed.group_names}
     for fit, chosen in selections:
@@ -41,12 +40,10 @@ def stages(
         known = {c for c in law.measured if c not in free} | set(law.levels)
         given: dict[str, Any] = dict.fromkeys(stage_names(law), 0.0)
         if stage not in (None, SCRATCH):
-            if stage not in given:
+            if not isinstance(stage, str) or stage not in given:
                 names = [*given, SCRATCH] if given else []
                 shown = f"its stages are {', '.join(names)}" if names else "it has one only"
-                raise BayeslawError(
-                    f"{law.name} has no stage {stage!r}; {shown}.{nearest(str(stage), names)}", code="unknown-stage"
-                )
+                raise BayeslawError(f"{law.name} has no stage {stage!r}; {shown}.{nearest(stage, names)}", code="unknown-stage")
             given[str(stage)] = 1.0
         for name, value in settings.items():
             if name in noise_by - known:  # no law depends on it

@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import counted
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_mapping, check_passed, outside_note
+from bayeslaw.planning.arguments import check_choice, check_passed, outside_note
 from bayeslaw.planning.recipe_paths import drawn_errors
 from bayeslaw.planning.search import narrowed
 from bayeslaw.planning.stages import SCRATCH, stage_names, stages
@@ -135,7 +135,7 @@ def transfer(
     >>> bayeslaw.transfer(fit, {"N": 1e9, "D": "1e9:1e11:3"}, continued=fit).scratch.shape[1]
     3
     """
-    check_mapping(settings)
+    settings = as_mapping(settings)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
     require_losses([fit, *([continued] if continued is not None else [])], "a comparison of starts at equal loss")

@@ -20,7 +20,7 @@ import pandas as pd
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.errors import BayeslawError, TableError, as_mapping
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
@@ -31,7 +31,7 @@ from bayeslaw.forecasting.stack import Posterior, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.planning.arguments import check_mapping, check_passed, outside_note
+from bayeslaw.planning.arguments import check_passed, outside_note
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 
@@ -196,12 +196,12 @@ def tuning(
     check_passed(fit, force)
     draws = tuple(LawDraws(own.law, {k: own.draws[k][chosen] for k in own.law.parameters}) for own, chosen in fit.selections)
     tuned = _tuned([law.law for law in draws])
-    check_mapping({} if settings is None else settings)
+    settings = as_mapping(settings)
     if not settings and runs is None:
         raise BayeslawError(
             "Say where: settings such as N and D (--set N=1e9, {'N': 1e9}), or runs (--runs RUNS.csv, runs=).", code="nothing-asked"
         )
-    table = _table(fit, settings or {}, tuned)
+    table = _table(fit, settings, tuned)
     given = None if runs is None else read_runs(runs)
     asked = Runs(table, "the settings")
     at = [best_values(law, _checked(asked, law.law, "forecast")) for law in draws] if len(table) else []

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
 from bayeslaw.core.text import compact, counted, short_lines
@@ -364,7 +364,7 @@ def versus(
     if ratio is not None and not (math.isfinite(ratio) and ratio > 0):
         raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
     first, second = _pair(a, b, force)
-    own = _own_settings(first, second, b is None, levels, settings or {}, settings_a or {}, settings_b or {})
+    own = _own_settings(first, second, b is None, levels, *map(as_mapping, (settings, settings_a, settings_b)))
     names = _names(names, levels, first, second)
     frame = None if at is None else _rows(at, first, own[0])
     if frame is None:
@@ -447,10 +447,7 @@ def _own_settings(
     """Return the settings of each recipe, those in common and its level among them; one fit needs two that differ."""
     own = ({**both, **of_a}, {**both, **of_b})
     if levels is not None:
-        if len(levels) != 2 or levels[0] == levels[1]:
-            raise BayeslawError(
-                f"Levels are two different values of a column, A's and B's; {', '.join(levels)} are not.", code="not-two-levels"
-            )
+        _check_two(levels, "Levels are two different values of a column", "not-two-levels")
         column = _column_of(a, levels)
         for settings, value in zip(own, levels, strict=True):
             settings[column] = value
@@ -492,14 +489,21 @@ def _column_of(fit: Posterior, levels: Sequence[str]) -> str:
     return columns[0]
 
 
+def _check_two(given: object, are: str, code: str) -> None:
+    """Refuse what is no list of two that differ, such as a text of two letters."""
+    listed = given if isinstance(given, (list, tuple)) else None
+    if listed is None or len(listed) != 2 or listed[0] == listed[1]:
+        shown = repr(given) if listed is None else ", ".join(map(str, listed))
+        raise BayeslawError(f"{are}, A's and B's; {shown} are not.", code=code)
+
+
 def _names(names: Sequence[str] | None, levels: Sequence[str] | None, first: Posterior, second: Posterior) -> tuple[str, str]:
     """Return the names of the two recipes."""
     given = names or levels
     if given is None:
         same = first.name == second.name
         return (f"first {first.name}", f"second {second.name}") if same else (first.name, second.name)
-    if len(given) != 2 or given[0] == given[1]:
-        raise BayeslawError(f"Names are two different texts, A's and B's; {', '.join(given)} are not.", code="not-two-names")
+    _check_two(given, "Names are two different texts", "not-two-names")
     return (str(given[0]), str(given[1]))
 
 

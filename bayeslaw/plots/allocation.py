@@ -24,10 +24,10 @@ from bayeslaw.plots.style import (
     MARKERS,
     MOST_LINES,
     SMALL,
+    axes_of,
     expect,
     failure,
     finish,
-    new_axes,
     note_hidden,
     short_number,
 )
@@ -74,7 +74,7 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     middle = np.median(_losses(first, n.repeat(flops.size), (flops[None, :] / (FLOPS * n[:, None])).ravel()), axis=0)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
     levels = np.unique(np.round(np.geomspace(low, high, CONTOURS), 3))
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     lines = ax.contour(flops, n, middle.reshape(n.size, -1), levels=levels, colors="0.4", linewidths=0.9)
     # Labels stand on a path below the frontier, apart from each other, and on their lines: cut out, they take most of some lines.
     order = np.argsort(first.compute)
@@ -159,7 +159,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
     ends = {
         name: [table[end].to_numpy(dtype=np.float64) for end in interval_names(f"{name}_eti", ci_prob)] for name in ("N", "loss")
     }
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     for i, place in enumerate(chosen.tolist()):
         flops, best, loss = (float(table[name].iloc[place]) for name in ("compute", "N_median", "loss_median"))
         n = np.geomspace(best / AROUND, best * AROUND, 81)
@@ -217,7 +217,7 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.", code="unknown-option")
     table, (low, high) = transfer.summary(ci_prob), interval_names(f"{of}_eti", ci_prob)
     scale = 100.0 if of == "saved" else 1.0
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     for i, n in enumerate(sorted(table["N"].unique())[:MOST_LINES]):
         rows = table[table["N"] == n].sort_values("D")
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
@@ -253,7 +253,7 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     """
     expect(life, WholeLife, "bayeslaw.planning.whole_life(fit, …)")
     unit, values, unreached, open_ended = UNITS[life.unit], life.given.tolist(), 0, False
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     for i, (value, search) in enumerate(list(zip(values, life.searches, strict=True))[:MOST_LINES]):
         n = _shown_sizes(life, i)
         choices = [search.at_size(size, life.confidence) for size in n.tolist()]

@@ -22,11 +22,11 @@ from bayeslaw.plots.style import (
     MARKERS,
     SHARES,
     SMALL,
+    axes_of,
     expect,
     failure,
     finish,
     has_failed,
-    new_axes,
     share_interval,
 )
 
@@ -60,7 +60,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
     median, measured, reach = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name, "reach"))
     low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", CI))
     held = inside(rows, CI, outcome).to_numpy()
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.axhline(0, color="0.6", lw=0.8, zorder=0)
     ax.vlines(reach, outcome.deviation(low, median), outcome.deviation(high, median), color="0.75", lw=1.2, zorder=1)
     for mask, colour, mark, where in ((held, COLOURS[0], "o", "inside"), (~held, COLOURS[1], "X", "outside")):
@@ -118,7 +118,7 @@ def plot_reach_coverage(backtest: Backtest, ax: Axes | None = None) -> Axes:
     """
     rows = _scored(backtest)
     title = f"{backtest.law}: coverage by distance ({backtest.spread})"
-    return _coverage(ax or new_axes(), rows, backtest.outcome, _beyond(backtest.by, "the cut"), title)
+    return _coverage(axes_of(ax), rows, backtest.outcome, _beyond(backtest.by, "the cut"), title)
 
 
 def plot_record(calibration: Calibration, ax: Axes | None = None) -> Axes:
@@ -143,7 +143,7 @@ def plot_record(calibration: Calibration, ax: Axes | None = None) -> Axes:
     """
     expect(calibration, Calibration, "bayeslaw.evaluation.record(folder).calibrations")
     x = _beyond(calibration.by, "the fitted runs")
-    return _coverage(ax or new_axes(), calibration.rows, calibration.outcome, x, "registered forecasts: coverage by distance")
+    return _coverage(axes_of(ax), calibration.rows, calibration.outcome, x, "registered forecasts: coverage by distance")
 
 
 def _coverage(ax: Axes, rows: pd.DataFrame, outcome: Outcome, x: str, title: str) -> Axes:

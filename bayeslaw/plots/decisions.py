@@ -25,11 +25,11 @@ from bayeslaw.plots.style import (
     COLORMAP,
     COLOURS,
     SMALL,
+    axes_of,
     expect,
     failure,
     finish,
     has_failed,
-    new_axes,
     short_number,
 )
 from bayeslaw.posterior.draws import JoinedDraws
@@ -75,7 +75,7 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
     x, r = np.linspace(low, high, GRID[1]), np.linspace(*box.replay, GRID[0])
     unit = problem.n if math.isfinite(problem.n) else 1.0
     across = np.exp(x) / unit
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     if of:
         from matplotlib.ticker import MaxNLocator
 
@@ -150,7 +150,7 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
     'checkpoint'
     """
     expect(menu, PlanMenu, "bayeslaw.planning.plan_menu(source, target, …)")
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     in_costs, notes = menu.minimise in UNITS, []
     for i, (own, share) in enumerate(zip(menu.plans, menu.table["probability_best"], strict=True)):
         if own is None or own.best is None:
@@ -248,7 +248,7 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
         at = law.law.arrays(whole) | others
         costs.append(100 * (law.outcome({**at, of: across[None, :]}, axes=1) / tuning.loss[here][:, [row]] - 1))
     cost = np.concatenate(costs)
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     centre, lower, upper = quantiles(cost, ci_prob, axis=0)
     ax.fill_between(across, lower, upper, color=COLOURS[0], alpha=0.25, lw=0, label=f"{100 * ci_prob:g}% equal-tailed interval")
     ax.plot(across, centre, color=COLOURS[0], label="median")
@@ -274,7 +274,7 @@ def plot_confidence(frontier: pd.DataFrame, ax: Axes | None = None) -> Axes:
     if "plan" in frontier:
         feasible &= (frontier["plan"] == "feasible").to_numpy()
     plans = frontier[feasible].sort_values("confidence")
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.plot(100 * plans["confidence"], plans["tokens"], color=COLOURS[0], marker="o", lw=1.6, ms=5, label="feasible")
     for _, row in plans.iterrows():
         place: dict[str, Any] = {"xytext": (4, -10), "textcoords": "offset points", "fontsize": SMALL}
@@ -319,7 +319,7 @@ def plot_anchors(anchors: Anchors, ax: Axes | None = None) -> Axes:
     for _, path in curve[curve["design"] == "random"].groupby("number"):
         at = np.searchsorted(path["spent"].to_numpy(), spent * (1 + 1e-9), side="right") - 1
         random.append(path[name].to_numpy()[at])
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     if random:
         low, middle, high = np.quantile(np.array(random), [0.05, 0.5, 0.95], axis=0)
         ax.fill_between(spent, low, high, color=COLOURS[6], alpha=0.12, lw=0, label="random designs, 90% of them")
@@ -371,7 +371,7 @@ def plot_picks(picks: pd.DataFrame, ax: Axes | None = None) -> Axes:
     name = width_column(picks)
     if picks.empty:
         raise BayeslawError("The table of chosen runs has no rows: there is nothing to draw.", code="nothing-to-draw")
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.step(picks["spent"], picks[name], where="post", color=COLOURS[0], lw=1.6)
     worth = picks["worth"].astype(bool) if "worth" in picks else pd.Series(True, index=picks.index)
     for some, face, label in ((worth, COLOURS[0], "worth its price"), (~worth, "white", "not worth its price")):

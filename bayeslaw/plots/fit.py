@@ -30,12 +30,12 @@ from bayeslaw.plots.style import (
     SHARES,
     SMALL,
     WIDTH,
+    axes_of,
     expect,
     failure,
     finish,
     has_failed,
     keep_readable,
-    new_axes,
     note_hidden,
     panel_width,
     share_interval,
@@ -97,7 +97,7 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
     prior, draws = require_single_fit(fit, "A picture of parameters").prior_draws(PRIOR_DRAWS, seed), fit.draws
     names = [name for name in draws if name in prior]
     reach = float(ndtri(0.5 + ci_prob / 2))
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.axvspan(-reach, reach, color="0.88", lw=0, zorder=0)
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
     narrow = panel_width(ax) < WIDTH  # the axes would be a slit between their texts
@@ -149,7 +149,7 @@ def plot_pair(fit: Fit, first: str, second: str, ax: Axes | None = None) -> Axes
     """
     x, y = (_draws_of(fit, name) for name in (first, second))
     thinned = slice(None, None, max(1, x.size // SHOWN))
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.plot(x[thinned], y[thinned], ls="", marker=".", ms=2.5, mew=0, alpha=0.5, color=COLOURS[0], rasterized=True)
     ax.plot(np.median(x), np.median(y), ls="", marker="D", ms=5, color=COLOURS[1], mec="white")
     for values, scale, label, name in ((x, ax.set_xscale, ax.set_xlabel, first), (y, ax.set_yscale, ax.set_ylabel, second)):
@@ -171,7 +171,7 @@ def shown_draws(fit: Fit) -> str:
 
 def _draws_of(fit: Fit, name: str) -> Array:
     draws = require_single_fit(fit, "A picture of parameters").draws
-    if name not in draws:
+    if name not in [*draws]:
         raise BayeslawError(f"{name!r} is not a parameter of {fit.name}.{nearest(name, draws)}", code="unknown-parameter")
     return draws[name]
 
@@ -231,7 +231,7 @@ def plot_prior_posterior(
     grid = np.linspace(low, high, 120)
     shown = np.exp(grid) if logarithmic else grid
     styles: tuple[dict[str, Any], dict[str, Any]] = ({"color": "0.35", "ls": "--", "lw": 1.2}, {"color": COLOURS[0], "lw": 1.6})
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     for values, style in zip((x, y), styles, strict=True):
         if np.ptp(values) > 0:
             inside = values[(values > low - (high - low)) & (values < high + (high - low))]
@@ -277,7 +277,7 @@ def plot_coverage(
     nominal = np.linspace(0, 1, 101)
     size = runs or next(iter(transforms.values())).size
     low, high = binom.ppf([[0.05], [0.95]], size, nominal[None]) / size
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.fill_between(100 * nominal, 100 * low, 100 * high, color="0.88", lw=0, label=f"90% range, {size} independent", zorder=0)
     ax.plot([0, 100], [0, 100], color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
@@ -310,7 +310,7 @@ def plot_transforms(
     transforms = _scored(transforms)
     whole_number("bins", bins, 1)
     edges = np.linspace(0, 1, bins + 1)
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.axhline(100 / bins, color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
         share = np.histogram(pit, edges)[0] / pit.size
@@ -376,7 +376,7 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     else:
         x, title = "log predictive density minus that of the best law (nats)", "laws compared on left-out runs"
     rows = np.arange(len(table))
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.axvline(0, color="0.6", lw=0.8)
     ax.errorbar(behind, rows, xerr=error, fmt="o", ms=5, color=COLOURS[0], capsize=3, lw=1.4)
     for row, weight in zip(rows.tolist(), table["weight"].fillna(0.0), strict=True):
@@ -429,7 +429,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
     names = names + np.where((scored["noise"] == "auto") | (scored["noise"] == ""), "", ", noise " + scored["noise"].astype(str))
     places = {name: i for i, name in enumerate(dict.fromkeys(names))}
     parts = list(dict.fromkeys(scored["held_out"]))
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     for i, part in enumerate(parts[:MOST_LINES]):
         own = (scored["held_out"] == part).to_numpy()
         values = scored.loc[own, of].to_numpy(dtype=np.float64) * (100 if share or of.endswith("_rel") else 1)

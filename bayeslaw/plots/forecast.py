@@ -27,6 +27,7 @@ from bayeslaw.plots.style import (
     MARKERS,
     MOST_LINES,
     SMALL,
+    axes_of,
     count_measured,
     expect,
     failure,
@@ -34,7 +35,6 @@ from bayeslaw.plots.style import (
     fit_scale,
     keep_within,
     mark_missed,
-    new_axes,
     note_hidden,
     short_number,
 )
@@ -121,7 +121,7 @@ def plot_forecast(
     expect(forecast, Forecast, "fit.forecast(settings)")
     curves = _Curves.of(forecast, x or forecast_axis(forecast), ci_prob)
     losses = None if measured is None else _measured_rows(curves, measured)
-    x, outcome, ax = curves.x, forecast.outcome, ax or new_axes()
+    x, outcome, ax = curves.x, forecast.outcome, axes_of(ax)
     for number in range(len(curves.drawn)):
         _draw_curve(ax, curves, number)
     note_hidden(ax, curves.count, "setting")
@@ -188,7 +188,7 @@ class _Curves:
 
 def _measured_rows(curves: _Curves, measured: Runs | pd.DataFrame | str | Path) -> pd.DataFrame:
     """Return measured outcomes with the columns that their place among the curves takes."""
-    measured = read_runs(measured) if isinstance(measured, (str, Path)) else measured
+    measured = measured if isinstance(measured, (Runs, pd.DataFrame)) else read_runs(measured)
     rows, forecast = measured.frame if isinstance(measured, Runs) else measured, curves.forecast
     rows = rows if curves.x in forecast.outside else _with_compute(rows)
     if missing := [c for c in (curves.x, *curves.varying, forecast.outcome.name) if c not in rows]:

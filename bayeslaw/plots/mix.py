@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeslaw.planning.mix import Mix
-from bayeslaw.plots.style import COLOURS, expect, failure, finish, new_axes
+from bayeslaw.plots.style import COLOURS, axes_of, expect, failure, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def plot_mix(mixed: Mix, ax: Axes | None = None) -> Axes:
     'share of the mixture (%)'
     """
     expect(mixed, Mix, "bayeslaw.mix(fit, …)")
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     rows, shown = np.arange(len(mixed.shares)), np.array([mixed.attainable[s] for s in mixed.shares])
     low, high = 100 * np.quantile(mixed.optima[list(mixed.shares)], [0.05, 0.95], axis=0)
     label = "recommended" if mixed.best is not None else "most draws meet the limits"

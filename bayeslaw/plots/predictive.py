@@ -10,7 +10,7 @@ from bayeslaw.core.arrays import evenly
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.evaluation.predictive import PredictiveCheck
 from bayeslaw.evaluation.reach import independent_runs, inside
-from bayeslaw.plots.style import COLOURS, expect, failure, finish, keep_within, new_axes
+from bayeslaw.plots.style import COLOURS, axes_of, expect, failure, finish, keep_within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ def plot_predictive(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     rows = rows.iloc[evenly(total, SHOWN)]
     outcome = check.outcome
     median, measured = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name))
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.axhline(0, color="0.6", lw=0.8, zorder=0)
     for prob, grey, width in ((0.9, "0.8", 1.0), (0.5, "0.65", 2.2)):
         low, high = (outcome.deviation(rows[end].to_numpy(dtype=np.float64), median) for end in interval_names("eti", prob))
@@ -92,7 +92,7 @@ def plot_loo_pit(check: PredictiveCheck, ax: Axes | None = None) -> Axes:
     expect(check, PredictiveCheck, MADE_BY)
     pit, runs = np.sort(check.rows["loo_pit"].to_numpy(dtype=np.float64)), independent_runs(check.rows)
     name, plural = check.outcome.name, check.outcome.plural
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.axhline(0, color="0.5", lw=0.9, ls=":")
     if runs >= FEWEST:
         from arviz_stats.ecdf_utils import ecdf_pit

@@ -17,7 +17,7 @@ from bayeslaw.data.validate import complete
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
-from bayeslaw.plots.style import COLOURS, finish, new_axes
+from bayeslaw.plots.style import COLOURS, axes_of, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +102,7 @@ def plot_prior(
     for prob in (OUTER, INNER):
         quantiles = [np.nanquantile(outcomes[:, where == i], tails(prob)) for i in range(place.size)]
         bands[prob] = np.array(quantiles).T
-    ax, curve = ax or new_axes(), place.size == axis.size  # settings that differ in other covariates lie on no curve
+    ax, curve = axes_of(ax), place.size == axis.size  # settings that differ in other covariates lie on no curve
     for prob, (_, low, high) in bands.items():
         shade = 0.15 if prob == OUTER else 0.3
         text: dict[str, Any] = {"color": COLOURS[0], "alpha": shade, "label": f"{prob:.0%} equal-tailed interval"}

@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, one_number
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import check_target, write_whole
+from bayeslaw.core.files import as_path, check_target, write_whole
 from bayeslaw.core.text import counted
 from bayeslaw.laws.outcome import Outcome
 
@@ -64,9 +64,14 @@ def expect(given: object, kind: type, made_by: str) -> None:
         raise BayeslawError(message, code="wrong-object")
 
 
-def new_axes() -> Axes:
-    """Return the axes of a new figure of pyplot, which a notebook shows."""
-    return new_panels(1)[0]
+def axes_of(ax: Axes | None) -> Axes:
+    """Return the axes to draw on: the given ones, or those of a new figure of pyplot, which a notebook shows."""
+    if ax is None:
+        return new_panels(1)[0]
+    if not hasattr(ax, "set_xlabel"):
+        problem = f"ax is the axes to draw on, such as the second of what plt.subplots() returns, not a {type(ax).__name__}."
+        raise BayeslawError(problem, code="not-axes")
+    return ax
 
 
 def new_panels(number: int) -> list[Axes]:
@@ -391,11 +396,19 @@ def save_figure(path: str | Path, draw: Callable[[Axes], object], *, width: floa
     >>> fit = bayeslaw.load_fit("fit.nc")
     >>> bayeslaw.plots.save_figure("parameters.pdf", lambda ax: bayeslaw.plots.plot_parameters(fit, ax), width=3.3)
     """
-    save_panels(Path(path), [draw], height, width)
+    if not callable(draw):
+        problem = (
+            f"draw is a function of the axes, such as lambda ax: bayeslaw.plots.plot_fit(fit, ax), not a {type(draw).__name__}."
+        )
+        raise BayeslawError(problem, code="not-a-function")
+    save_panels(as_path(path, "A picture"), [draw], height, width)
 
 
 def _checked_height(height: float | None, width: float) -> float:
     """Return the height of a panel in inches, by default that for its width; sizes at which no text can be read are refused."""
+    for name, size in (("width", width), ("height", height)):
+        if size is not None:
+            one_number(f"The {name} of a picture", size, "3.3")
     if not LEAST_WIDTH <= width <= MOST_WIDTH:
         given = f"{width:g} in: give inches, such as 3.3 for a column of a paper in two columns"
         raise BayeslawError(

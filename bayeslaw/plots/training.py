@@ -18,7 +18,7 @@ from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, expect, failure, finish, new_axes
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, axes_of, expect, failure, finish
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 
         raise BayeslawError(message, code="missing-column")
     table, names = forecast.summary(ci_prob), ("median", *interval_names("eti", ci_prob))
     middle, low, high = ([table[f"{kind}_{name}"].iloc[row] for row, kind in enumerate(table["headline"])] for name in names)
-    ax, steps = ax or new_axes(), table["step"]
+    ax, steps = axes_of(ax), table["step"]
     ax.plot(steps, middle, color=COLOURS[0], lw=1.8, label="median")
     kinds = " or ".join(dict.fromkeys(table["headline"]))
     ax.fill_between(
@@ -110,7 +110,7 @@ def plot_transfer(
     check_probability(ci_prob)
     steps = _steps(recipe)
     after = steps[1:] if recipe.point.pretrain is not None else steps
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     if recipe.point.pretrain is not None and recipe.point.adapt is None:
         _band(ax, after, losses(posterior, recipe.without_shift(after)), 1, "hidden: pre-training data continued", ci_prob)
     if not isinstance(recipe.start, Point):
@@ -153,7 +153,7 @@ def plot_surface(
         message = f"{posterior.name} has no areas of an adaptation (S1_cpt, S2_cpt) and so no surface: fit a cpt-dynamics law."
         raise BayeslawError(message, code="no-adaptation-area")
     end = float(path["S2_cpt"].iloc[-1])
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     for i, share in enumerate(slices):
         at = path.assign(S2_cpt=share * end)
         if "S2_pt" in at:
@@ -199,7 +199,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None,
     own = np.array([[b.landscape.space.choices(point)[name] for point in b.own] for b in order])
     _, low, high = quantiles(own, ci_prob, axis=1)
     label = f"best of single draws, {ci_prob * 100:g}% equal-tailed interval"
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     ax.fill_between(weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=label)
     lines = {"best": [b.choice[name] for b in order], "plug-in, without uncertainty": [b.plug_in[name] for b in order]}
     for i, (label, values) in enumerate(lines.items()):
@@ -234,7 +234,7 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes | None = None, *, c
     expect(turning_point, TurningPoint, "bayeslaw.dynamics.turning_point(…)")
     check_probability(ci_prob)
     steps, weight = turning_point.steps, turning_point.weight
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     _band(ax, steps, turning_point.loss.T, 0, "loss at the end", ci_prob)
     ends = steps[[0, -1]]
     _band(ax, ends, np.tile(turning_point.base, (2, 1)), 1, "base, before the adaptation", ci_prob)
@@ -271,7 +271,7 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
     """
     expect(watch, Watch, "bayeslaw.dynamics.watch(…)")
     check_probability(ci_prob)
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], **LOGGED)
     _band(ax, watch.steps, watch.loss.T, 0, f"forecast: median, {ci_prob * 100:g}% equal-tailed interval", ci_prob)

@@ -10,7 +10,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.recipe_paths import REACH
 from bayeslaw.planning.versus import SURE, Versus
-from bayeslaw.plots.style import COLOURS, expect, failure, finish, new_axes
+from bayeslaw.plots.style import COLOURS, axes_of, expect, failure, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def plot_versus(versus: Versus, ax: Axes | None = None, *, of: Shown = "multipli
     expect(versus, Versus, "bayeslaw.planning.versus(a, b)")
     if of not in get_args(Shown):
         raise BayeslawError(f"A picture of two recipes shows {' or '.join(get_args(Shown))}, not {of!r}.", code="unknown-option")
-    ax = ax or new_axes()
+    ax = axes_of(ax)
     a, b = versus.names
     order = np.argsort(versus.compute, kind="stable")
     x, marker = versus.compute[order], "o" if len(order) < 8 else ""

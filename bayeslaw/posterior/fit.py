@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Index
-from bayeslaw.core.errors import BayeslawError, FitError, shortened, whole_number
+from bayeslaw.core.errors import BayeslawError, FitError, shown, whole_number
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import Source
+from bayeslaw.data.table import Runs, Source
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.custom import PointNoise
@@ -511,8 +511,13 @@ def require_fits(*given: object, points: bool = False) -> None:
         if hasattr(value, "selections") and (points or not hasattr(value, "bootstrap")):  # which only point fits have
             continue
         kinds = "fit, a stack or a point fit" if points else "fit or a stack"
-        what = f"the path {str(value)!r}" if isinstance(value, (str, Path)) else shortened(repr(value))
-        raise BayeslawError(f"Give a {kinds}, not {what}: bayeslaw.load_fit reads one from its file.", code="not-a-fit")
+        what = f"the path {str(value)!r}" if isinstance(value, (str, Path)) else shown(value)
+        advice = "bayeslaw.load_fit reads one from its file."
+        if isinstance(value, (pd.DataFrame, Runs)):
+            advice = "have two arguments changed places?"
+        elif isinstance(value, Law):
+            advice = "bayeslaw.fit makes one of a law and runs."
+        raise BayeslawError(f"Give a {kinds}, not {what}: {advice}", code="not-a-fit")
 
 
 def require_single_fit(fit: object, what: str) -> Fit:

@@ -12,10 +12,10 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Index
-from bayeslaw.core.errors import BayeslawError
-from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
+from bayeslaw.core.errors import BayeslawError, shown
+from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas, require_schedule
 
 Phase = Literal["pretrain", "adapt"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -56,9 +56,16 @@ class Point:
 OPEN = Point(None)
 
 
+def require_start(start: object) -> None:
+    """Refuse a state before a phase that is no `Point`."""
+    if start is not None and not isinstance(start, Point):
+        made = "what bayeslaw.schedules.trace returns beside its table, Curves.at a point of a logged run, or OPEN if it is unknown"
+        raise BayeslawError(f"The state of a training is {made}, not {shown(start)}.", code="not-a-point")
+
+
 def trace(
     schedule: Schedule,
-    at: Index,
+    at: ArrayLike,
     start: Point | None = None,
     *,
     phase: Phase = "pretrain",
@@ -91,7 +98,9 @@ def trace(
     >>> table.shape
     (2, 12)
     """
-    schedule.check_steps(at)
+    require_schedule(schedule)
+    require_start(start)
+    at = schedule.steps_at(at)
     if phase not in PHASES:
         raise BayeslawError(f"phase is {phase!r}; it must be {' or '.join(PHASES)}.", code="unknown-phase")
     if phase == "adapt" and start is None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import whole_number
@@ -31,7 +32,7 @@ def number_of_nodes(names: Iterable[str]) -> int:
 
 
 def nodes(
-    schedule: Schedule, at: Index, before: Schedule | None = None, *, number: int = NODES, warmup: bool = True
+    schedule: Schedule, at: ArrayLike, before: Schedule | None = None, *, number: int = NODES, warmup: bool = True
 ) -> pd.DataFrame:
     """Return the nodes of the changes up to some steps: columns fall_1 … fall_K, rate_1 … rate_K, since_1 … since_K.
 
@@ -58,7 +59,7 @@ def nodes(
     steps that end at a tenth of the peak or at 0, by 1.5e-4 after a rate is raised again, and by 2e-4 right after the warm-up.
     """
     whole_number("number", number, 4, MOST_NODES)
-    schedule.check_steps(at)
+    at = schedule.steps_at(at)
     rates = schedule.rates if before is None else np.concatenate([before.rates, schedule.rates])
     steps = at + (0 if before is None else len(before))
     falls, area = -np.diff(rates, prepend=0.0), np.append(0.0, np.cumsum(rates))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.arrays import Array, Index, numbers, one_number
+from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 
 MEMORY = 0.999  # lambda of the papers
 HIGHEST = 1.0  # a larger rate must be in another unit
@@ -44,8 +44,11 @@ class Schedule:
     name: str = "schedule"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", np.asarray(self.rates, dtype=np.float64))
-        if self.rates.ndim != 1 or not self.rates.size:
+        object.__setattr__(self, "rates", numbers(f"The rate of each step of {self.name}", self.rates, "[1e-3, 5e-4]"))
+        if self.rates.ndim != 1:
+            message = f"{self.name} has an array of rates with {self.rates.ndim} axes: give one rate for each step."
+            raise BayeslawError(message, code="several-axes")
+        if not self.rates.size:
             raise BayeslawError(f"{self.name} has no steps.", code="no-steps")
         if (bad := np.flatnonzero(~np.isfinite(self.rates))).size:
             raise BayeslawError(f"{self.name}: the learning rate of step {bad[0] + 1} is missing or not finite.", code="no-rate")
@@ -61,10 +64,12 @@ class Schedule:
     def __len__(self) -> int:
         return int(self.rates.size)
 
-    def check_steps(self, at: Index) -> None:
-        """Refuse steps that the schedule does not have; step 0 is before its first."""
-        if (wrong := at[(at < 0) | (at > len(self))]).size:
-            raise BayeslawError(f"{self.name} has steps 0 to {len(self)}; there is no step {wrong[0]}.", code="no-such-step")
+    def steps_at(self, at: ArrayLike) -> Index:
+        """Return steps as an array (n,); those that the schedule does not have are refused. Step 0 is before its first."""
+        steps = numbers("at", at, "[100, 200]")
+        if (wrong := steps[~((steps >= 0) & (steps <= len(self)) & (steps % 1 == 0))]).size:
+            raise BayeslawError(f"{self.name} has steps 0 to {len(self)}; there is no step {wrong[0]:g}.", code="no-such-step")
+        return steps.astype(np.int64)
 
     @property
     def peak(self) -> float:
@@ -97,6 +102,13 @@ class Areas:
         return State(self.rate, float(self.S1[-1]), float(self.S2[-1]), float(self.momentum[-1]))
 
 
+def require_schedule(given: object, what: str = "A schedule") -> None:
+    """Refuse what is no `Schedule`, such as its text or an array of rates. `what` is the subject of the error message."""
+    if not isinstance(given, Schedule):
+        made = "what bayeslaw.data.parse_schedule makes of a text, or bayeslaw.schedules.Schedule of an array of rates"
+        raise BayeslawError(f"{what} is {made}, not {shortened(repr(given))}.", code="not-a-schedule")
+
+
 def _check_range(fine: bool, message: str) -> None:
     if not fine:
         raise BayeslawError(message, code="out-of-range")
@@ -120,10 +132,12 @@ def areas(
     weight : float
         The weight of a step, for a phase with larger batches: tokens of its steps over those of the reference.
     """
+    for given, value, example in (("memory", memory, "0.999"), ("power", power, "0.1"), ("weight", weight, "1")):
+        one_number(given, value, example, finite=False)
     _check_range(0 <= memory < 1, f"memory is {memory:g}; it must lie in [0, 1).")
-    _check_range(math.isfinite(power) and power >= 0, f"power is {power:g}; it must be 0 or more.")
-    _check_range(math.isfinite(weight) and weight > 0, f"weight is {weight:g}; it must be positive.")
-    rates = schedule.rates if isinstance(schedule, Schedule) else Schedule(np.asarray(schedule)).rates
+    _check_range(0 <= power < math.inf, f"power is {power:g}; it must be 0 or more.")
+    _check_range(0 < weight < math.inf, f"weight is {weight:g}; it must be positive.")
+    rates = (schedule if isinstance(schedule, Schedule) else Schedule(numbers("schedule", schedule, "[1e-3, 5e-4]"))).rates
     start = before if before is not None else State(float(rates[0]))
     falls = -np.diff(rates, prepend=start.rate)
     if before is None:
@@ -142,6 +156,8 @@ def _shaped(
     """Return a linear warm-up from `start` to `peak`, then `peak` times the shape of the share of later steps done, in (0, 1]."""
     whole_number("steps", steps, 1, MOST_STEPS)
     whole_number("warmup", warmup, 0)
+    for given, value, example in (("peak", peak, "3e-4"), ("start", start, "0"), ("final", final, "0.1")):
+        one_number(given, value, example, finite=False)
     if warmup >= steps:
         raise BayeslawError(f"A warm-up of {warmup} steps does not fit into {steps}.", code="long-warmup")
     _check_range(0 < peak <= HIGHEST, f"peak is {peak:g}; a highest learning rate lies in (0, {HIGHEST:g}], such as 3e-4.")
@@ -239,6 +255,7 @@ def wsd(
     """
 
     def stable_and_decay(share: Array) -> Array:
+        one_number("decay", decay, "0.2", finite=False)
         message = f"decay is {decay:g}; it is the share of all steps over which the rate falls, after the warm-up."
         _check_range(0 < decay <= (steps - warmup) / steps, message)
         length = max(round(decay * steps), 1)
@@ -249,7 +266,7 @@ def wsd(
 
 
 def multistep(
-    steps: int, peak: float, *, at: Sequence[float] = (0.8, 0.9), factor: float = 0.316, warmup: int = 0, start: float = 0.0
+    steps: int, peak: float, *, at: float | Sequence[float] = (0.8, 0.9), factor: float = 0.316, warmup: int = 0, start: float = 0.0
 ) -> Schedule:
     """Return a rate that is multiplied by a factor at some steps.
 
@@ -257,7 +274,7 @@ def multistep(
     ----------
     steps, peak, warmup, start
         As in `constant`.
-    at, factor : sequence of float, float
+    at, factor : float or sequence of float, float
         When the rate falls, as increasing shares of all steps, and by which factor.
 
     Examples
@@ -267,10 +284,12 @@ def multistep(
     """
 
     def falls(share: Array) -> Array:
-        message = f"at is {list(at)}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
-        _check_range(all(0 < place < 1 for place in at) and list(at) == sorted(at), message)
+        shares = numbers("at", at, "(0.8, 0.9)")
+        message = f"at is {shares.tolist()}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
+        _check_range(bool(((shares > 0) & (shares < 1)).all() and (np.diff(shares) >= 0).all()), message)
+        one_number("factor", factor, "0.316", finite=False)
         _check_range(0 < factor <= 1, f"factor is {factor:g}; it must lie in (0, 1].")
-        places = np.round(np.asarray(at) * steps, 6)  # .7 of 90 steps would be 62.99999999999999
+        places = np.round(shares * steps, 6)  # .7 of 90 steps would be 62.99999999999999
         passed = np.searchsorted(places, np.arange(warmup + 1, warmup + share.size + 1), side="left")
         return np.asarray(factor ** passed.astype(np.float64))
 
@@ -309,6 +328,8 @@ def joined(*phases: Schedule) -> Schedule:
     """
     if not phases:
         raise BayeslawError("Give at least one schedule to join.", code="no-schedule")
+    for phase in phases:
+        require_schedule(phase, "Schedules are joined as joined(first, second); each")
     return Schedule(np.concatenate([phase.rates for phase in phases]), " + ".join(phase.name for phase in phases))
 
 
@@ -328,7 +349,7 @@ def logged(step: ArrayLike, lr: ArrayLike, *, warmup: int = 0, name: str = "logg
     >>> bayeslaw.schedules.logged([2, 4], [0.2, 0.4]).rates
     array([0.2, 0.2, 0.3, 0.4])
     """
-    steps, rates = np.asarray(step, dtype=np.float64), np.asarray(lr, dtype=np.float64)
+    steps, rates = numbers("step", step, "[100, 200]"), numbers("lr", lr, "[3e-4, 2e-4]")
     if steps.ndim != 1 or not steps.size or steps.shape != rates.shape:
         raise BayeslawError(f"{name}: there are {steps.size} steps and {rates.size} rates.", code="unequal-lengths")
     if not np.isfinite(steps).all() or (steps != np.round(steps)).any() or steps[0] < 0:

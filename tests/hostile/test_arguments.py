@@ -8,9 +8,11 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import bayeslaw
 from tests import oracles
+from tests.dynamics import SOURCE, dynamics_fit
 from tests.errors import fails
 from tests.fixed import typical_fit
 
@@ -176,3 +178,142 @@ def test_settings_weights_columns_and_sizes_of_another_type() -> None:
         api.forecast(fit, AT).mean(None)
     with fails("not-a-whole-number", "size"):
         fit.prior_draws(-1)
+
+
+def test_names_that_are_no_texts_tables_for_mappings_and_truth_values_for_numbers() -> None:
+    fit, source, target = (
+        typical_fit("chinchilla", size=400),
+        *(typical_fit(f"transfer-{domain}", size=2000) for domain in ("source", "target")),
+    )
+    model = {"N": 1e9, "ptpp": 31}
+
+    def planned(**options: Any) -> object:
+        return api.plan(source, target, **({"settings": model, "on": "latent", "minimise": "target-loss"} | options))
+
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        ("unknown-covariate", "no covariate 1", lambda: api.grid(fit, {1: 1e9, "D": 2e10})),
+        ("not-a-number", "N=True", lambda: api.grid(fit, {"N": True, "D": 2e10})),
+        ("unknown-column", "['N']", lambda: api.forecast(fit, AT).mean(["N"])),
+        ("unreadable-compute", "compute", lambda: api.allocate(fit, pd.concat([AT, AT]))),
+        ("unknown-stage", "['a']", lambda: api.allocate(fit, 1e20, ["a"])),
+        ("not-a-mapping", "a DataFrame", lambda: api.allocate(fit, 1e20, settings=AT)),
+        ("not-a-mapping", "a DataFrame", lambda: api.planning.whole_life(fit, compute=1e20, settings=AT)),
+        ("not-a-mapping", "Prices", lambda: api.planning.whole_life(fit, compute=1e20, prices=3)),
+        ("not-a-mapping", "device", lambda: planned(max_tokens=1e10, device="A100")),
+        ("not-a-mapping", "Levels of sources", lambda: planned(max_tokens=1e10, source_levels="web")),
+        ("not-a-mapping", "Levels of the target", lambda: planned(max_tokens=1e10, target_levels="web")),
+        ("unreadable-range", "replay True", lambda: planned(max_tokens=1e10, replay=True)),
+        ("limit-not-positive", "max-tokens", lambda: planned(max_tokens=True)),
+        ("unreadable-stages", "not 3", lambda: planned(max_tokens=1e10, stages=3)),
+        ("unreadable-stages", "(0.4, 0.5)", lambda: api.anchors(fit, AT, AT, budget=1e20, stages=[(0.4, 0.5)])),
+        ("missing-column", "['cost']", lambda: api.anchors(fit, AT, AT, budget=1e20, cost=["cost"])),
+        ("not-a-fit", "at least one fit", lambda: api.anchors([], AT, AT, budget=1e20)),
+        ("not-two-names", "'ab'", lambda: api.planning.versus(fit, fit, compute=1e20, names="ab")),
+        ("not-two-levels", "3 are not", lambda: api.planning.versus(fit, compute=1e20, levels=3)),
+        ("no-menu", "two or more checkpoints", lambda: api.planning.plan_menu(source, target, None, on="latent")),
+        ("not-a-mapping", "Options", lambda: api.backtest(RUNS, "chinchilla", options=3)),
+        ("not-a-mapping", "Options", lambda: api.compare(RUNS, "chinchilla", options=3)),
+        ("not-a-mapping", "Options", lambda: api.inference.Task("chinchilla", RUNS, 3)),
+        ("unknown-direction", "['compute']", lambda: api.backtest(RUNS, "chinchilla", by=["compute"])),
+        ("unknown-noise", "None", lambda: api.compare(RUNS, "chinchilla", noise=None)),
+        ("not-a-task", "Task(law, runs, options)", lambda: api.fit_many(3)),
+        ("not-a-text", "not 3", lambda: api.read_runs(RUNS, columns={"N": 3})),
+        ("not-a-text", "not 3", lambda: api.read_runs(RUNS, columns={3: "N"})),
+        ("not-a-text", "not None", lambda: api.import_runs("runs.csv", columns={"N": None})),
+        ("not-a-text", "'val_loss'", lambda: api.import_runs("runs.csv", losses=3)),
+        ("not-a-table", "bayeslaw.read_runs", lambda: api.Runs(3, "runs")),
+        ("unknown-dataset", "['tinycpt']", lambda: api.fetch_dataset(["tinycpt"])),
+        ("unknown-distribution", "['Normal']", lambda: api.Prior(["Normal"], {})),
+        ("wrong-prior-arguments", "'mu': 0.5", lambda: api.Prior("LogNormal", [0, 1])),
+        ("not-a-mapping", "Resamples", lambda: api.score(api.point_fit("chinchilla", RUNS, starts=1), RUNS, bootstrap=3)),
+        ("not-a-mapping", "Bounds", lambda: api.mix(fit, bounds=[0.1, 0.5])),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()
+
+
+def test_arguments_that_changed_places_are_asked_about() -> None:
+    law, fit = api.load_law("chinchilla"), typical_fit("chinchilla", size=400)
+    exchanged: list[Callable[[], object]] = [
+        lambda: api.fit(RUNS, law), lambda: api.backtest(law, RUNS), lambda: api.compare(law, RUNS),
+        lambda: api.point_fit(RUNS, law), lambda: api.forecast(AT, fit), lambda: api.score(api.read_runs(RUNS), fit),
+        lambda: api.fit(law, fit), lambda: api.score(fit, law),
+    ]  # fmt: skip
+    for call in exchanged:
+        with pytest.raises(api.BayeslawError, match="have two arguments changed places"):
+            call()
+    with fails("not-a-fit", "bayeslaw.fit makes one"):
+        api.forecast(law, AT)
+    with fails("not-a-table", "not the type NoneType."):
+        api.fit(law, None)
+
+
+def test_labels_of_fits_may_be_numbers() -> None:
+    fit = typical_fit("chinchilla", size=400)
+    assert api.report({1: fit}).facts["fits"][0]["label"] == "1"
+    assert api.explore({1: fit}, draws=100).data["fits"][0]["label"] == "1"
+
+
+def test_arguments_of_the_dynamics() -> None:
+    dynamics, data, recipe, fit = api.dynamics, api.data, cast("Any", RECIPE), dynamics_fit(SOURCE, size=400)
+    schedule = api.schedules.constant(4000, 2e-4)
+    steps = np.arange(100, 2001, 100)
+    table = pd.DataFrame({"run": "a", "step": steps, "lr": 2e-4, "loss": 3 + 1 / steps})
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        ("not-a-mapping", "not 3", lambda: dynamics.Recipe(RECIPE.start, RECIPE.adapt, 3)),
+        ("not-a-mapping", "1 is no text", lambda: dynamics.Recipe(RECIPE.start, RECIPE.adapt, {1: 2})),
+        ("no-such-step", "0.5", lambda: recipe.rows([0.5])),  # it was taken for step 0
+        ("not-numbers", "'x'", lambda: recipe.pretraining("x")),
+        ("not-a-number", "peak", lambda: recipe.varied(peak="x")),
+        ("not-a-number", "steps", lambda: recipe.varied(steps=np.nan)),
+        ("not-a-whole-number", "steps", lambda: recipe.with_pretraining("x")),
+        ("not-a-recipe", "'cosine:steps=10'", lambda: dynamics.turning_point(fit, "cosine:steps=10")),
+        ("not-a-recipe", "None", lambda: dynamics.balance(fit, fit, None, {"peak": (1e-4, 1e-3)}, weight=0.5)),
+        ("not-a-mapping", "Ranges", lambda: dynamics.balance(fit, fit, RECIPE, 3, weight=0.5)),
+        ("not-a-fit", "not 3", lambda: dynamics.turning_point(fit, RECIPE, target=3)),
+        ("not-a-text", "['run']", lambda: data.read_curves(table, run=["run"])),
+        ("not-a-list", "3", lambda: data.read_curves(table, losses=3)),
+        ("unknown-run", "['a']", lambda: data.read_curves(table).curve(["a"])),
+        ("not-a-text", "not None", lambda: data.to_long(table, None)),
+        ("not-curves", "a DataFrame", lambda: dynamics.watch(fit, table, "a", schedule)),
+        ("not-a-point", "not 3", lambda: dynamics.RunForecasts(fit, schedule, start=3)),  # which ended the training
+        ("not-a-mapping", "not 'N'", lambda: dynamics.RunForecasts(fit, schedule, settings="N")),
+        ("not-a-number", "'x'", lambda: dynamics.RunForecasts(fit, schedule, memory="x")),
+        ("not-numbers", "None", lambda: dynamics.compare_memories(table, "annealing", memories=None)),
+        ("not-a-table", "int", lambda: dynamics.combine(3, "web", "code", "forum")),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()
+
+
+def test_arguments_of_records_units_and_pictures() -> None:
+    evaluation, units, plots, fit = api.evaluation, api.core.units, api.plots, typical_fit("chinchilla")
+    prediction, forecast = evaluation.register(fit, AT), api.forecast(fit, {"N": 1e9, "D": "1e9:1e11:3"})
+    wrong: list[tuple[str, str, Callable[[], object]]] = [
+        ("not-a-text", "who", lambda: evaluation.register(fit, AT, who=3)),
+        ("not-a-path", "A prediction", lambda: evaluation.read_prediction(3)),
+        ("not-a-path", "A prediction", lambda: evaluation.settle(3, AT)),
+        ("not-a-path", "A prediction", lambda: prediction.save(3)),
+        ("not-a-path", "A key", lambda: prediction.save("p.json", key=3)),
+        ("not-a-path", "A folder", lambda: evaluation.record([])),
+        ("not-a-table", "int", lambda: api.design.compare_with_predictions(fit, 3)),
+        ("not-numbers", "loss", lambda: units.convert("2.5", "bits/token")),
+        ("not-numbers", "None", lambda: units.convert(None, "bits/token")),
+        ("not-numbers", "bytes_per_token", lambda: units.convert(2.5, "bits/byte", bytes_per_token="4.2")),
+        ("unequal-lengths", "2 of loss, 3 of", lambda: units.convert([2, 3], "bits/byte", bytes_per_token=[4, 4, 4])),
+        ("not-a-table", "int", lambda: units.convert_table(3, "bits/byte")),
+        ("unknown-column", "[4.2]", lambda: units.convert_table(RUNS, "bits/byte", bytes_per_token=[4.2])),
+        ("not-a-number", "reference", lambda: units.convert_table(RUNS, "nats/token", reference="4.2")),
+        ("not-numbers", "utilisation", lambda: api.core.device_hours(1e20, 1e15, "half")),
+        ("not-axes", "Figure", lambda: plots.plot_forecast(forecast, Figure())),
+        ("not-a-table", "int", lambda: plots.plot_forecast(forecast, Figure().subplots(), measured=3)),
+        ("unknown-parameter", "['E']", lambda: plots.plot_prior_posterior(fit, ["E"], Figure().subplots())),
+        ("not-a-path", "A picture", lambda: plots.save_figure(3, lambda ax: None)),
+        ("not-a-function", "draw", lambda: plots.save_figure("a.png", 3)),
+        ("not-a-number", "width", lambda: plots.save_figure("a.png", lambda ax: None, width="3in")),
+    ]
+    for code, named, call in wrong:
+        with fails(code, named):
+            call()

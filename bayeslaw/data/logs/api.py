@@ -110,6 +110,9 @@ def import_runs(
         if value is not None and value not in known:
             message = f"{name} is {value!r}; it must be {' or '.join(known)}.{nearest(str(value), known)}"
             raise BayeslawError(message, code="unknown-option")
+    if losses is not None and not isinstance(losses, Iterable):
+        message = f"losses names the columns of losses, such as 'val_loss' or {{'eval/web': 'web'}}, not {losses!r}."
+        raise BayeslawError(message, code="not-a-text")
     if losses:
         given = replace(given, losses=dict(losses) if isinstance(losses, Mapping) else dict.fromkeys(losses))
         if None in given.losses.values() and len(given.losses) > 1:

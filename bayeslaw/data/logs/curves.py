@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.core.text import listed
+from bayeslaw.core.text import counted, listed
 from bayeslaw.data.curve_checks import Curve
 from bayeslaw.data.curves import Curves
 from bayeslaw.data.table import Runs, numbered
@@ -25,6 +25,8 @@ def log_curves(
     power: float = POWER,
 ) -> Curves:
     """Return the losses of one run's log as curves, under the schedule that it follows.
+
+    Losses before its first step and after its last are left out, which `Curves.notes` says.
 
     Parameters
     ----------
@@ -63,7 +65,10 @@ def log_curves(
     if (first := int(rows["step"].min())) > len(schedule):
         message = f"The first loss of {name} is of step {first:,}, and the schedule ends at step {len(schedule):,}"
         raise BayeslawError(f"{message}: give the schedule that the run follows.", code="nothing-ahead")
-    rows = rows[rows["step"] <= len(schedule)]
+    late, early = int((rows["step"] > len(schedule)).sum()), int((own["loss"].notna() & (own["step"] <= 0)).sum())
+    rows, notes = rows[rows["step"] <= len(schedule)], list(log.conversions)
+    for count, where in ((early, "before the first step"), (late, f"after step {len(schedule):,}, where the schedule ends,")):
+        notes += [f"{counted(count, 'loss')} of {name} {where} {'is' if count == 1 else 'are'} left out"] if count else []
     steps = rows["step"].to_numpy(np.int64)
     areas, _ = trace(schedule, steps, start, phase=phase, memory=memory, power=power)
     rates = own[own["lr"].notna() & (own["step"] > 0)].drop_duplicates("step") if "lr" in own else own[:0].assign(lr=0.0)
@@ -72,4 +77,4 @@ def log_curves(
     curve = Curve(name, phase, rates["step"].to_numpy(np.float64), rates["lr"].to_numpy(np.float64))
     of_run = rows.drop(columns=[c for c in areas if c in rows and c != "step"])
     whole = of_run.assign(**{str(c): areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
-    return Curves(numbered(whole), log.name, memory, power, log.conversions, 0.0, {name: curve}, {name: schedule}, {name: start})
+    return Curves(numbered(whole), log.name, memory, power, tuple(notes), 0.0, {name: curve}, {name: schedule}, {name: start})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayeslaw.core.text import counted, plural
+from bayeslaw.core.text import counted, percent_hint, plural
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,11 @@ def test_plurals_follow_the_endings_of_nouns(noun: str, several: str) -> None:
     """An outcome's name is the user's, such as delay."""
     assert plural(noun) == several
     assert (counted(1, noun), counted(1200, noun)) == (f"1 {noun}", f"1,200 {several}")
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [("25%", " Write 0.25 for 25%."), ("2.5 %, 10%", " Write 0.025 for 2.5%."), ("a%", ""), ("1.2.3%", ""), ("25", ""), (25, "")],
+)
+def test_shares_in_percent_are_told_how_to_be_written(given: object, hint: str) -> None:
+    assert percent_hint(given) == hint

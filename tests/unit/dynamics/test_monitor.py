@@ -151,6 +151,18 @@ def test_a_law_of_all_changes_needs_those_of_earlier_phases() -> None:
     assert new.step == 1000
 
 
+def test_losses_of_a_log_that_are_no_part_of_the_schedule_are_named() -> None:
+    log = Runs(pd.DataFrame({"run": "now", "step": [0.0, 1000.0, 5000.0, 6000.0], "loss": 3.0}), "log", ("D = tokens",))
+    curves = log_curves(log, WHOLE)
+    assert curves.frame["step"].tolist() == [1000.0]
+    assert curves.notes == (
+        "D = tokens", "1 loss of now before the first step is left out",
+        "2 losses of now after step 4,000, where the schedule ends, are left out",
+    )  # fmt: skip
+    inside = Runs(log.frame.iloc[[1]].set_axis([1]), "log")
+    assert log_curves(inside, WHOLE).notes == ()
+
+
 def test_a_rate_is_kept_as_it_is_now() -> None:
     """Also before the first step of an adaptation, whose base loss may be all that is logged: there it was the last rate."""
     falling = Schedule(np.array([3e-4, 2e-4, 1e-4]), "falling")
@@ -177,6 +189,8 @@ def test_the_same_seed_gives_the_same_paths() -> None:
     fit, curves = setting()
     np.testing.assert_array_equal(watched().loss, watch(fit, curves, "now", WHOLE, discrepancy="none").loss)
     assert not np.array_equal(watched(seed=3).loss, watched().loss)
+    noise = [np.log(path.final / path.loss[:, -1]) for path in (watched(), watched(seed=3), watched(seed=4))]
+    assert np.abs(np.corrcoef(noise) - np.eye(3)).max() < 0.15
 
 
 @pytest.mark.slow

@@ -168,8 +168,9 @@ def test_options_of_schedule_texts_are_replaced_or_added() -> None:
     assert with_option("wsd:steps=10,peak=1e-4", "peak", 0.5) == "wsd:steps=10,peak=0.5"
     assert with_option("wsd:steps=10,peak=1e-4", "final", 0.5) == "wsd:steps=10,peak=1e-4,final=0.5"
     assert with_option("constant:steps=1,peak=1+wsd:steps=10,peak=1,final=0", "final", 0.5).endswith(
-        "+wsd:steps=10,peak=1,final=0.5"
+        " + wsd:steps=10,peak=1,final=0.5"
     )
+    assert with_option("constant:steps=1e+3,peak=1", "peak", 0.5) == "constant:steps=1e+3,peak=0.5"  # the + is of a number
     with fails("several-phases", "constant:steps=1"):
         with_option("constant:steps=1,peak=1+wsd:steps=10,peak=1", "peak", 0.5)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import brentq
 
 from bayeslaw.core.errors import TableError
+from bayeslaw.data.schedule_text import parse_schedule, phases_of
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint, turning_point
 from bayeslaw.posterior.fit import Fit
@@ -83,6 +88,23 @@ def test_critical_points_are_where_the_base_is_the_limit(fit: Fit, turning: Turn
     beyond = exact > 5_000  # a hundred times as long as the recipe's
     assert 0.1 < beyond.mean() < 0.9
     np.testing.assert_array_equal(np.isinf(present(short.critical)), beyond)
+
+
+@pytest.mark.slow
+def test_phases_of_a_pre_training_are_longer_together(fit: Fit, turning: TurningPoint, tmp_path: Path) -> None:
+    """At one rate without an end it does not matter where one phase goes over into the next; logged rates are not planned."""
+    parted = replace(RECIPE, start=f"constant:steps=1.5e+3,peak={RATE} + constant:steps=500,peak={RATE}")
+    several = turning_point(fit, parted)
+    np.testing.assert_allclose(present(several.critical), present(turning.critical), rtol=0.01)
+    np.testing.assert_array_equal(several.length, turning.length)
+    longer = parted.with_pretraining(4_000).start
+    assert isinstance(longer, str)
+    assert [len(parse_schedule(phase)) for phase in phases_of(longer)] == [3_000, 1_000]
+    file = tmp_path / "rates+.csv"
+    pd.DataFrame({"step": [1, 2000], "lr": RATE}).to_csv(file, index=False)
+    logged = turning_point(fit, replace(RECIPE, start=f"logged:{file}"))
+    assert logged.critical is None
+    np.testing.assert_allclose(logged.length, turning.length, rtol=1e-6)
 
 
 @pytest.mark.slow

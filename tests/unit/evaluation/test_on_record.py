@@ -139,7 +139,7 @@ def test_rows_that_the_fit_had_are_left_out_as_score_leaves_them_out() -> None:
     assert again[counts].equals(bayeslaw.score(chinchilla(), rounded)[counts])
     assert again["seen_rows_left_out"].item() == len(seen)
     prediction = register(chinchilla(), seen)
-    with fails("nothing-held-out", "in_sample=True"):
+    with fails("nothing-held-out", f"made with all {len(seen)} rows.", "in_sample=True"):
         settle(prediction, seen)
     assert settle(prediction, seen, in_sample=True).table["sample"].item() == f"in-sample ({len(seen)} of {len(seen)} rows)"
 

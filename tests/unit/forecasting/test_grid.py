@@ -49,6 +49,8 @@ def test_units_and_usual_names_of_covariates() -> None:
     assert grid(load_law("ptpp-floor"), {"N": "1B", "atpp": 20, "replay_pct": "10,25", "ptpp": 15})["r"].tolist() == [0.1, 0.25]
     with fails("given-twice", "N"):
         grid(law, {"params": "1B", "N": "2B", "D": "1e9"})
+    with fails("not-a-number", "r='10%,25%'", "Write 0.1 for 10%."):
+        grid(load_law("replay-source"), {"r": "10%,25%"})
     with fails("not-a-number", "params_b='big'"):
         grid(law, {"params_b": "big", "D": "1e9"})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -168,6 +170,30 @@ def test_the_reference_point_is_a_geometric_mean_for_logarithmic_covariates(law:
         settings.loc[len(settings)] = {**settings.mean(), **of_no_consequence, "D": 0.0}
     expected = {name: 10.0 if c.logarithmic else 0.4 for name, c in law.covariates.items()}
     assert law.reference(settings) == pytest.approx(expected)
+
+
+# A range at the head of a comment or after a colon, a semicolon or 'From' is that of the prior, in its own unit.
+RANGE = re.compile(
+    r"(?:^|: |; |From |: a gain of )(-?[\d.]+(?:e\d)?)(?: nats)?(?: \([^)]*\))? to (-?[\d.]*\d(?:e\d)?)"
+    r"(?=\.?$|\. | nats| here| times the plateau||: |, as | epochs| \(| with 95%)"
+)
+
+
+def test_ranges_in_comments_of_cards_hold_95_percent_of_the_priors() -> None:
+    wrong, count = [], 0
+    for law in map(load_law, law_names()):
+        parameters = tomllib.loads(law.card)["parameters"]
+        for name, text in re.findall(r"^\[parameters\.(\w+)\]$(.*?)^prior", law.card, re.MULTILINE | re.DOTALL):
+            comment = " ".join(re.findall(r"^# (.*)$", text, re.MULTILINE))
+            own = {key: value for key, value in parameters[name]["prior"].items() if key != "on"}
+            ends = Prior.from_card(own).scipy.ppf([0.025, 0.975])
+            for stated in RANGE.findall(comment):
+                digits = [10.0 ** int(Decimal(end).as_tuple().exponent) for end in stated]
+                count += 1
+                if any(abs(end - float(given)) > 0.51 * digit for given, end, digit in zip(stated, ends, digits, strict=True)):
+                    wrong.append(f"{law.name}: {name} lies in {ends.round(4)}, not {' to '.join(stated)}")
+    assert not wrong, "\n".join(wrong)
+    assert count > 200
 
 
 def test_published_numbers_name_parameters_or_scores(law: Law) -> None:

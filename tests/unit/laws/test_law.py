@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import CardError
@@ -280,3 +282,23 @@ def test_a_prior_on_a_term_may_have_a_covariate_below_zero() -> None:
 def test_a_prediction_without_a_covariate_names_it() -> None:
     with fails("missing-covariate", "chinchilla needs N, D", "give D too"):
         load_law("chinchilla").predict({}, {"N": 1e9})
+
+
+def test_predictions_take_numbers_and_refuse_what_is_none_in_words() -> None:
+    law = load_law("chinchilla")
+    draws: dict[str, Any] = {"E": 1.7, "A": 400.0, "alpha": 0.34, "B": 410.0, "beta": 0.28}
+    at: dict[str, Any] = {"N": [1e9, 2e9], "D": 2e10}
+    assert law.predict(draws, at).shape == (1, 2)
+    several = law.predict(draws | {"E": pd.Series([1.7, 1.8], index=[7, 3])}, at | {"N": pd.Series(at["N"], index=[5, 2])})
+    np.testing.assert_allclose(several - several[:1], [[0.0, 0.0], [0.1, 0.1]], atol=1e-12)
+    for wrong, code, *named in (
+        ({"D": [1e9, 2e9, 3e9]}, "unequal-lengths", "2 of N, 3 of D"),
+        ({"N": "1B"}, "not-numbers", "N must be", "'1B'"),
+        ({"N": ["1e9"]}, "not-numbers", "['1e9']"),
+        ({"N": None}, "not-numbers", "None"),
+        ({"N": [[1e9], [1e9, 2e9]]}, "not-numbers", "N must be"),
+    ):
+        with fails(code, *named):
+            law.predict(draws, at | wrong)
+    with fails("unequal-lengths", "2 of E, 3 of A"):
+        law.predict(draws | {"E": [1.7, 1.8], "A": [1.0, 2.0, 3.0]}, at)

@@ -141,6 +141,19 @@ def test_point_fits_give_the_deterministic_plan_in_place_of_medians(source: Fit,
     assert present(result.deterministic).atpp == pytest.approx(8.9, abs=0.03)
     with fails("point-fits-of-other-domains"):
         solve(source, target, points=(points[0], None), **FIXED)
+    with fails("not-a-pair-of-point-fits", "PointFit of"):
+        solve(source, target, points=points[1], **FIXED)
+
+
+def test_posteriors_are_no_point_fits(source: Fit, target: Fit) -> None:
+    """The first of their draws was taken for the point fit."""
+    with fails("not-a-pair-of-point-fits", "(Fit, Fit)", "bayeslaw.point_fit"):
+        solve(source, target, points=(source, target), **FIXED)
+
+
+def test_the_frontier_may_have_one_more_confidence(source: Fit, target: Fit) -> None:
+    one, listed = (solve(source, target, **FIXED | {"levels": levels}) for levels in (0.5, [0.5]))
+    pd.testing.assert_frame_equal(one.frontier, listed.frontier)
 
 
 @pytest.mark.slow

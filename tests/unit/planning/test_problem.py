@@ -36,6 +36,12 @@ SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
         ({"confidence": 90}, "no-probability", ["0.9 for 90%"]),
         ({"confidence": "90%"}, "not-a-number", ["'90%'"]),
         ({"confidence": None}, "not-a-number", ["None"]),
+        ({"levels": "0.5"}, "not-numbers", ["levels", "'0.5'"]),
+        ({"levels": None}, "not-numbers", ["levels", "None"]),
+        ({"levels": 90}, "no-probability", ["0.9 for 90%"]),
+        ({"points": 3}, "not-a-pair-of-point-fits", ["(source, target)", "not 3"]),
+        ({"points": (None,)}, "not-a-pair-of-point-fits", ["(None,)"]),
+        ({"points": (3, None)}, "not-a-pair-of-point-fits", ["(int, NoneType)"]),
         ({"levels": (0.5, 0.999)}, "confidence-not-resolved", ["0.999", "1,000", "0.99"]),
         ({"max_forgetting": "-100%"}, "impossible-forgetting", ["-100%"]),
         ({"max_forgetting": -2.0}, "impossible-forgetting", ["-2 nats/token", "1.548"]),
@@ -47,6 +53,7 @@ SMALL = {"N": 1e9, "ptpp": 31.0}  # a model for the laws of transfer
         ({"minimise": "time"}, "unknown-objective", ["'time'", "target-loss"]),
         ({"replay": "0:34"}, "replay-not-a-share", ["0.34 for 34%"]),
         ({"atpp": "20:1"}, "unreadable-range", ["ATPP '20:1'"]),
+        ({"replay": "25%"}, "unreadable-range", ["replay '25%'", "Write 0.25 for 25%."]),
         ({"atpp": "0:20"}, "no-tokens", ["0"]),
         ({"atpp": "1:20", "tokens": "1e9:1e10"}, "atpp-and-tokens", []),
         ({"max_tokens": 0}, "limit-not-positive", ["max-tokens", "0"]),
@@ -80,6 +87,7 @@ def test_a_problem_that_can_not_be_used_is_refused(
         ({"N": 8.1e9, "ptpp": 279, "D": 1e9}, "setting-chosen-by-plan", ["D"]),
         ({"N": 8.1e9, "pttp": 279}, "unknown-setting", ["'pttp'", "'ptpp'"]),
         ({"N": 8.1e9, "ptpp": "15:279"}, "setting-not-a-number", ["'15:279'"]),
+        ({"N": 8.1e9, "ptpp": "10%"}, "setting-not-a-number", ["Write 0.1 for 10%."]),
     ],
 )
 def test_a_model_that_can_not_be_planned_for_is_refused(
@@ -121,6 +129,8 @@ def test_what_is_said_of_a_domain_needs_its_fit(source: Fit, target: Fit, there:
 def test_limits_of_forgetting_are_of_the_loss_in_every_draw() -> None:
     base = np.log([2.0, 2.5, 4.0])
     np.testing.assert_allclose(np.exp(ForgettingLimit.of("2%", "nats").log_limit(base)), [2.04, 2.55, 4.08])
+    assert ForgettingLimit.of("2%", "nats").text(base) == "+2%"
+    assert ForgettingLimit.of(0.02, "nats").text(base) == "+0.02 nats (+0.8%)"  # of the median base, 2.5
     np.testing.assert_allclose(np.exp(ForgettingLimit.of(0.05, "nats").log_limit(base)), [2.05, 2.55, 4.05])
     np.testing.assert_allclose(np.exp(ForgettingLimit.of(1.25, "nats").log_limit(base)), [3.25, 3.75, 5.25])  # half the median base
     with fails("forgetting-not-percent", "1.26"):
