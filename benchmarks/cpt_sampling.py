@@ -77,12 +77,12 @@ def recorded(case: Case, law: str, seed: int, cores: int | None) -> dict[str, An
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """How many fits pass, how many were sampled twice, and how many take long."""
+    """How many fits pass, how many were sampled again, and how many take long."""
     core, wall, cores = rows["cpu"], rows["all cores"].dropna(), available_cores()
     above = [f"{(core > limit).sum()} take more than {limit:g} s" for limit in (LONG, LIMIT)]
     text = f"""\
 {len(rows)} fits of {rows["case"].nunique()} cases at the defaults, {len(SEEDS)} seeds each: {rows["passed"].sum()} pass all checks
-of the sampling (R-hat at most {R_HAT}, effective sample sizes at least {ESS}); {(rows["repeated"] != "").sum()} were sampled twice.
+of the sampling (R-hat at most {R_HAT}, effective sample sizes at least {ESS}); {(rows["repeated"] != "").sum()} were sampled again.
 {" and ".join(above)} of a core, the longest {core.max():.1f} s. Compiling is not counted, and seconds of a core are
 processor time, longer while other work runs on the machine."""
     if wall.empty:
@@ -101,7 +101,7 @@ def by_case(rows: pd.DataFrame) -> str:
         causes = part.loc[part["repeated"] != "", "repeated"].str.split("failed ").str[-1].value_counts()
         body.append({
             "case": str(title), "rows": str(part["rows"].iloc[0]), "passed": f"{part['passed'].sum()} of {len(part)}",
-            "sampled twice, since the first failed": "; ".join(f"{count}: {names}" for names, count in causes.items()),
+            "sampled again, since one before failed": "; ".join(f"{count}: {names}" for names, count in causes.items()),
             "slowest, s of a core": f"{part['cpu'].max():.1f}",
             "median, s of a core": f"{part['cpu'].median():.1f}",
             f"slowest on all cores, s, if above {LONG:g}": f"{slow.max():.1f}" if len(slow) else "",

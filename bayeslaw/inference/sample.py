@@ -40,6 +40,8 @@ LONG = 60_000  # gradients a draw, times rows, above which sampling is not repea
 WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
 # Coordinates above which no ridge path is sought: each step along one takes as many gradients, for every candidate.
 MANY = 40
+SECOND, THIRD = "second", "third"
+DIVERGENCES = "divergences"  # name of the check
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
 Report = Callable[[Any], None]
 Chain = tuple[Array, dict[str, Array]]
@@ -107,9 +109,10 @@ class SamplerRun(NamedTuple):
 def sample_soundly(
     density: Density, *, draws: int, tune: int, chains: int, acceptance: Acceptance, divergent: float = 0.0, **others: Any
 ) -> tuple[Sample, list[Check]]:
-    """Sample a density, and once more if checks of the sampling failed, with more tuning.
+    """Sample a density, and again if checks of the sampling failed, with more tuning.
 
-    The second time steps are smaller if some of the first diverged, and chains longer and thinned if any other check failed.
+    The second time steps are smaller if some of the first diverged, and chains longer and thinned if any other check failed. If
+    nothing but steps that diverge is left to mend then, it is sampled a third time with smaller steps still.
 
     Parameters
     ----------
@@ -121,26 +124,30 @@ def sample_soundly(
     Returns
     -------
     Sample, list of Check
-        The last sample, with its checks and a note if it is the second, or if a second would have taken too long.
+        The last sample, with its checks and a note if it is not the first, or if another would have taken too long.
     """
-    first = sample(density, draws=draws, tune=tune, chains=chains, acceptance=acceptance, **others)
-    checks = _checks(first)
-    few = float(first.stats["diverging"].mean()) <= divergent
-    failed = [check for check in failures(checks) if check.name != "divergences" or not few]
-    if first.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
-        return first, checks
-    if float(first.stats["n_steps"].mean()) * density.observed.response.size > LONG:
-        text = "not sampled a second time, as failed samples are, since paths are long and it would take many minutes"
-        return first, [*checks, Check("not_repeated", False, text, "note", pd.DataFrame())]
-    diverged = any(check.name == "divergences" for check in failed)
-    slow = any(check.name != "divergences" for check in failed)
-    higher = acceptance.nearer_to_one(MORE) if diverged else acceptance
-    again = sample(density, draws=draws, tune=MORE * tune, chains=chains, acceptance=higher, thin=LONGER if slow else 1, **others)
-    if again.interrupted:
-        return first, checks
-    names = ", ".join(check.name for check in failed)
-    text = f"sampled twice, the second time with {MORE} times as many tuning draws, since the first sample failed {names}"
-    return again, [*_checks(again), Check("repeated", False, text, "note", pd.DataFrame())]
+    drawn = sample(density, draws=draws, tune=tune, chains=chains, acceptance=acceptance, **others)
+    notes, thin = list[Check](), 1
+    for attempt in (SECOND, THIRD):
+        few = float(drawn.stats["diverging"].mean()) <= divergent
+        failed = [check.name for check in failures(_checks(drawn)) if check.name != DIVERGENCES or not few]
+        if drawn.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
+            break
+        if attempt == THIRD and failed != [DIVERGENCES]:
+            break
+        if float(drawn.stats["n_steps"].mean()) * density.observed.response.size > LONG:
+            text = f"not sampled a {attempt} time, as failed samples are, since paths are long and it would take many minutes"
+            notes.append(Check("not_repeated", False, text, "note", pd.DataFrame()))
+            break
+        acceptance = acceptance.nearer_to_one(MORE) if DIVERGENCES in failed else acceptance
+        thin = LONGER if failed != [DIVERGENCES] else thin
+        again = sample(density, draws=draws, tune=MORE * tune, chains=chains, acceptance=acceptance, thin=thin, **others)
+        if again.interrupted:
+            break
+        drawn, names = again, ", ".join(failed)
+        text = f"sampled a {attempt} time, with {MORE} times as many tuning draws as the first, since the one before failed {names}"
+        notes = [Check("repeated", False, text, "note", pd.DataFrame())]
+    return drawn, [*_checks(drawn), *notes]
 
 
 def _checks(drawn: Sample) -> list[Check]:

@@ -190,6 +190,39 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
         assert ("tune" in changed) == (checks[-1].name == "not_repeated")
 
 
+@pytest.mark.parametrize(("faults", "times"), [(("slow", "divergences"), 3), (("divergences", "slow"), 2), (("slow", "slow"), 2)])
+def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
+    monkeypatch: pytest.MonkeyPatch, faults: tuple[str, ...], times: int
+) -> None:
+    """Its steps are smaller than those of the second, and chains as long."""
+    asked: list[dict[str, Any]] = []
+
+    def fake(density: object, **settings: Any) -> sampling.Sample:
+        fault = (*faults, "")[len(asked)]
+        asked.append(settings)
+        z, dims = np.random.default_rng(1).standard_normal((4, 1000)), ("chain", "draw")
+        z += 3 * np.arange(4)[:, None] * (fault == "slow")
+        flags = np.full(z.shape, fault == "divergences")
+        stats = {"diverging": (dims, flags), "energy": (dims, z**2), "n_steps": (dims, np.full(z.shape, 50))}
+        return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
+
+    monkeypatch.setattr(sampling, "sample", fake)
+    density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
+    settings: dict[str, Any] = {"draws": 1000, "tune": 500, "chains": 4, "seed": 3}
+    _, checks = sampling.sample_soundly(density, acceptance=Acceptance(0.9, 0.98), **settings)
+    assert len(asked) == times
+    text = checks[-1].text
+    if times == 3:
+        assert asked[2]["acceptance"] == pytest.approx((0.975, 0.995))
+        assert [call.get("thin", 1) for call in asked] == [1, sampling.LONGER, sampling.LONGER]
+        assert [check.name for check in checks if not check.passed] == ["repeated"]
+        assert text.startswith("sampled a third time")
+        assert text.endswith("failed divergences")
+    else:
+        assert text.startswith("sampled a second time")
+        assert "r_hat" in {check.name for check in checks if not check.passed}
+
+
 def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
@@ -203,7 +236,7 @@ def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatc
 
     monkeypatch.setattr(sampling, "sample", fake)
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
-    for divergent, times in ((0.0, 2), (0.004, 2), (0.01, 1)):
+    for divergent, times in ((0.0, 3), (0.004, 3), (0.01, 1)):
         asked.clear()
         _, checks = sampling.sample_soundly(
             density, draws=1000, tune=500, chains=4, acceptance=Acceptance(), seed=3, divergent=divergent
