@@ -38,7 +38,7 @@ def numbers(name: str, given: Any, example: str) -> Array:
     if not holds_numbers(values):
         problem = f"{name} must be a number, or a list or an array of numbers, such as {example}, not {shown(given)}."
         raise BayeslawError(problem, code="not-numbers")
-    return values.astype(np.float64)
+    return values.astype(np.float64, copy=False)
 
 
 def one_number(name: str, given: Any, example: str, *, finite: bool = True) -> float:

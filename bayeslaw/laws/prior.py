@@ -79,7 +79,7 @@ class Prior:
     on: Expression | None = None
 
     def __post_init__(self) -> None:
-        if self.dist not in [*ARGUMENTS]:
+        if self.dist not in [*ARGUMENTS]:  # a list, which may be given, is no key
             known = f"{', '.join(ARGUMENTS)}.{nearest(self.dist, ARGUMENTS)}"
             raise BayeslawError(f"There is no prior distribution {self.dist!r}; known are {known}", code="unknown-distribution")
         expected = ARGUMENTS[self.dist][1]

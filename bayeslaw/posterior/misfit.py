@@ -42,6 +42,7 @@ LAG = 0.1  # correlation of neighbouring points below which intervals are at mos
 # they are .6 and 1.9 of a run, and 3 and 2%; on those of 100M and 400M models, where it does little
 # harm, .05 and .1 of a run and 1%.
 LASTING, TAKEN = 0.3, 0.015
+SLOPES = 50  # draws over which a slope of the law is averaged
 
 
 def model_checks(
@@ -59,7 +60,8 @@ def model_checks(
         When each row was logged: its step or D.
     """
     residual = residuals(law, observed, draws)
-    outliers = outlier_check(residual, observed, noise, draws, len(law.parameters))
+    slope = _derivative(law, observed, noise.shifts, draws) if noise.shifts else None
+    outliers = outlier_check(residual, observed, noise, draws, len(law.parameters), slope)
     checks = [
         runs_check(observed, noise),
         conflict_check(law, noise, draws, observed.at),
@@ -123,7 +125,9 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
     return Check("prior_conflict", not len(far), text, "model", frame, advice)
 
 
-def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int) -> Check | None:
+def outlier_check(
+    residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int, slope: Array | None = None
+) -> Check | None:
     """Check that no row lies farther from the law than noise and run effects explain; None for a noise given by a function.
 
     Parameters
@@ -133,11 +137,13 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     observed, noise, draws
     fitted : int
         Number of fitted parameters of the law.
+    slope : array (n,), optional
+        Of expected shares in the covariate that effects of runs are added to (`Outcome.run_shifts`), where they are.
     """
     if isinstance(noise, PointNoise):
         return None
     outcome, name_of = observed.outcome, observed.outcome.name
-    expected, deviation = _expected(residual, observed), _deviations(residual, observed, noise, draws, fitted)
+    expected, deviation = _expected(residual, observed), _deviations(residual, observed, noise, draws, fitted, slope)
     least = LEAST_OUT * (outcome.scale if outcome.kind == "real" else 1.0)
     far = np.flatnonzero((deviation > FAR_OUT) & (np.abs(residual) > least))
     far = far[np.argsort(-np.abs(residual[far]), kind="stable")]
@@ -164,7 +170,18 @@ def outlier_check(residual: Array, observed: Observations, noise: Noise, draws: 
     return Check("outliers", not far.size, text, "model", frame, advice)
 
 
-def _deviations(residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int) -> Array:
+def _derivative(law: Law, observed: Observations, name: str, draws: Mapping[str, Array]) -> Array:
+    """Return the derivative (n,) of the law's expected outcomes in a covariate, the mean over some draws."""
+    size = next(iter(draws.values())).size
+    some = {k: np.ravel(draws[k])[:: max(1, size // SLOPES)] for k in law.parameters}
+    step = 1e-4 * max(float(np.ptp(observed.covariates[name])), 1e-3)
+    ends = [law.predict(some, observed.covariates | {name: observed.covariates[name] + by}).mean(axis=0) for by in (-step, step)]
+    return np.asarray((ends[1] - ends[0]) / (2 * step))
+
+
+def _deviations(
+    residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int, slope: Array | None
+) -> Array:
     """Return how far rows lie from the law (n,), in standard deviations of normal noise.
 
     Residuals are in units of the noise's scale, which outliers inflate, or of a robust scale, the median of absolute residuals,
@@ -173,20 +190,21 @@ def _deviations(residual: Array, observed: Observations, noise: Noise, draws: Ma
 
     Parameters
     ----------
-    residual, observed, noise, draws, fitted
+    residual, observed, noise, draws, fitted, slope
         As in `outlier_check`.
     """
     from scipy.stats import norm, t
 
     flat = {name: np.ravel(draws[name]) for name in noise.parameters}
     distribution = t(max(float(np.median(flat["dof"])), LEAST_DOF)) if noise.student else norm
-    group, variance = noise.row_groups(observed), observed.known
-    for name in GROUPED:
-        of_groups = (noise.scales(flat, name) ** 2).mean(axis=1)
-        variance = variance + (of_groups[group] if of_groups.size > 1 else of_groups[0])
-    if noise.counts:  # from the variance of logits to that of shares, and of counting
+    group = noise.row_groups(observed)
+    of_groups = [(noise.scales(flat, name) ** 2).mean(axis=1) for name in GROUPED]
+    point, run = (values[group] if values.size > 1 else values for values in of_groups)
+    variance = observed.known + point + run
+    if noise.counts:  # a spread and counting multiply the variance of an answer; effects of runs move the logit, or a covariate
         expected = _expected(residual, observed)
-        variance = expected * (1 - expected) * (variance + 1 / observed.items)
+        of_answer = expected * (1 - expected)
+        variance = of_answer * (point + 1 / observed.items) + (of_answer if slope is None else slope) ** 2 * run
     for name in {"sigma_checkpoint", "run_excess"} & {*flat}:
         variance = variance + (flat[name] ** 2).mean()
     size, left = np.abs(residual) / np.sqrt(variance), residual.size - fitted

@@ -94,6 +94,30 @@ def test_a_diverged_run_is_named() -> None:
     assert check.text.endswith("and 7 more")
 
 
+@pytest.mark.parametrize(("shifts", "effect"), [("", 0.2), ("loss", 0.1)])
+@pytest.mark.parametrize("sds", [4.0, 7.0])
+def test_effects_of_runs_on_counted_items_are_in_logits_or_in_a_covariate(shifts: str, effect: float, sds: float) -> None:
+    """An effect of .2 logits moves a share of one half by .05 and one of .03 by .006, an effect of .1 nats by what the law says."""
+    law = load_law("task-sigmoid")
+    law = replace(law, outcome=replace(law.outcome, run_shifts=shifts))
+    table = pd.DataFrame(
+        {"run": [f"run {i // 2}" for i in range(40)], "loss": np.linspace(2.0, 4.0, 40), "chance": 0.0, "items": 2000}
+    )
+    truth = {name: np.array([float(p.prior.scipy.median())]) for name, p in law.parameters.items()}
+    share = law.predict(truth, {c: table[c].to_numpy() for c in law.covariates})[0]
+    slope = np.gradient(share, table["loss"]) if shifts else share * (1 - share)
+    sd = np.sqrt((effect * slope) ** 2 + share * (1 - share) * (0.03**2 + 1 / 2000))
+    row = int(np.argmin(share))
+    seen = share + 0.67 * sd * np.tile([-1.0, 1.0], 20)  # as far off as half of all rows are
+    seen[row] = share[row] + sds * sd[row]
+    observed = Observations.of(law, read_runs(table.assign(**{law.outcome.name: seen})))
+    noise = Noise.choose("beta-binomial", observed)
+    draws = {k: np.full((1, 2), float(v[0])) for k, v in truth.items()} | {k: np.full((1, 2), effect) for k in noise.parameters}
+    draws["sigma_point"] = np.full((1, 2), 0.03)
+    checks = {c.name: c for c in model_checks(law, observed, noise, draws, {}, observed.covariates["loss"])}
+    assert checks["outliers"].passed == (sds < 5), checks["outliers"].text
+
+
 def test_losses_that_do_not_follow_their_settings_are_named() -> None:
     sound, shuffled = twin(), twin()
     shuffled["loss"] = np.random.default_rng(0).permutation(shuffled["loss"])
