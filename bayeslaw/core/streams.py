@@ -52,3 +52,5 @@ class Stream(IntEnum):
     """The search for a mixture, and the noise of a run with it: no letters follow."""
     AMOUNT = 90
     """Uncertain amounts of a whole life: the letters of the amount's name follow."""
+    THIRD_SAMPLE = 91
+    """The third sampling of a posterior: the seed of the fit stands before it alone."""

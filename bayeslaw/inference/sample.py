@@ -15,6 +15,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import FitError, StoppedError
 from bayeslaw.core.executors import available_cores
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.engine.centring import centred, needs_centring
 from bayeslaw.engine.compiled import callbacks
@@ -107,16 +108,25 @@ class SamplerRun(NamedTuple):
 
 
 def sample_soundly(
-    density: Density, *, draws: int, tune: int, chains: int, acceptance: Acceptance, divergent: float = 0.0, **others: Any
+    density: Density,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    acceptance: Acceptance,
+    divergent: float = 0.0,
+    **others: Any,
 ) -> tuple[Sample, list[Check]]:
     """Sample a density, and again if checks of the sampling failed, with more tuning.
 
     The second time steps are smaller if some of the first diverged, and chains longer and thinned if any other check failed. If
-    nothing but steps that diverge is left to mend then, it is sampled a third time with smaller steps still.
+    nothing but steps that diverge is left to mend then, it is sampled a third time with smaller steps still, and other random
+    numbers: the same ones lead to the same map, which may be poor.
 
     Parameters
     ----------
-    density, draws, tune, chains, acceptance, others
+    density, draws, tune, chains, seed, acceptance, others
         Arguments of `sample`.
     divergent : float
         Share of divergent transitions that is no reason to sample again, though it may fail its check.
@@ -126,22 +136,24 @@ def sample_soundly(
     Sample, list of Check
         The last sample, with its checks and a note if it is not the first, or if another would have taken too long.
     """
-    drawn = sample(density, draws=draws, tune=tune, chains=chains, acceptance=acceptance, **others)
+    drawn = sample(density, draws=draws, tune=tune, chains=chains, seed=seed, acceptance=acceptance, **others)
     notes, thin = list[Check](), 1
     for attempt in (SECOND, THIRD):
         few = float(drawn.stats["diverging"].mean()) <= divergent
         failed = [check.name for check in failures(_checks(drawn)) if check.name != DIVERGENCES or not few]
         if drawn.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
             break
-        if attempt == THIRD and failed != [DIVERGENCES]:
-            break
+        if attempt == THIRD:
+            if failed != [DIVERGENCES]:
+                break
+            seed = int(np.random.SeedSequence([seed, Stream.THIRD_SAMPLE]).generate_state(1)[0])
         if float(drawn.stats["n_steps"].mean()) * density.observed.response.size > LONG:
             text = f"not sampled a {attempt} time, as failed samples are, since paths are long and it would take many minutes"
             notes.append(Check("not_repeated", False, text, "note", pd.DataFrame()))
             break
         acceptance = acceptance.nearer_to_one(MORE) if DIVERGENCES in failed else acceptance
         thin = LONGER if failed != [DIVERGENCES] else thin
-        again = sample(density, draws=draws, tune=MORE * tune, chains=chains, acceptance=acceptance, thin=thin, **others)
+        again = sample(density, draws=draws, tune=MORE * tune, chains=chains, seed=seed, acceptance=acceptance, thin=thin, **others)
         if again.interrupted:
             break
         drawn, names = again, ", ".join(failed)

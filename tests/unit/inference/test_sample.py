@@ -214,6 +214,7 @@ def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
     text = checks[-1].text
     if times == 3:
         assert asked[2]["acceptance"] == pytest.approx((0.975, 0.995))
+        assert asked[0]["seed"] == asked[1]["seed"] == 3 != asked[2]["seed"]
         assert [call.get("thin", 1) for call in asked] == [1, sampling.LONGER, sampling.LONGER]
         assert [check.name for check in checks if not check.passed] == ["repeated"]
         assert text.startswith("sampled a third time")
