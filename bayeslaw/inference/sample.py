@@ -137,10 +137,10 @@ def sample_soundly(
         The last sample, with its checks and a note if it is not the first, or if another would have taken too long.
     """
     drawn = sample(density, draws=draws, tune=tune, chains=chains, seed=seed, acceptance=acceptance, **others)
-    notes, thin = list[Check](), 1
+    checks, notes, thin = _checks(drawn), list[Check](), 1
     for attempt in (SECOND, THIRD):
         few = float(drawn.stats["diverging"].mean()) <= divergent
-        failed = [check.name for check in failures(_checks(drawn)) if check.name != DIVERGENCES or not few]
+        failed = [check.name for check in failures(checks) if check.name != DIVERGENCES or not few]
         if drawn.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
             break
         if attempt == THIRD:
@@ -156,10 +156,10 @@ def sample_soundly(
         again = sample(density, draws=draws, tune=MORE * tune, chains=chains, seed=seed, acceptance=acceptance, thin=thin, **others)
         if again.interrupted:
             break
-        drawn, names = again, ", ".join(failed)
+        drawn, checks, names = again, _checks(again), ", ".join(failed)
         text = f"sampled a {attempt} time, with {MORE} times as many tuning draws as the first, since the one before failed {names}"
         notes = [Check("repeated", False, text, "note", pd.DataFrame())]
-    return drawn, [*_checks(drawn), *notes]
+    return drawn, [*checks, *notes]
 
 
 def _checks(drawn: Sample) -> list[Check]:

@@ -29,15 +29,7 @@ from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import (
-    Range,
-    check_choice,
-    check_passed,
-    logged,
-    outside_note,
-    read_range,
-    read_values,
-)
+from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.plan import LEVELS, Spread, halves

@@ -30,7 +30,7 @@ CHOSEN = ("D", "r", "atpp")  # by a plan
 TOKEN_PRICES = ("new-token", "replayed-token")
 PRICES = (*RATES, *TOKEN_PRICES)
 EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18, prices={{'flop': 2e-18}})"
-LEVELS = "{'domain': 'web'}"
+EXAMPLE_LEVELS = "{'domain': 'web'}"  # of columns by which parameters vary
 LEAST_DRAWS = 2_000
 RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
 HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
@@ -586,7 +586,7 @@ def domain_losses(
         Further settings of sources, as of `bayeslaw.planning.base_loss.start_of`.
     """
     corners = pd.DataFrame([{"D": d, "r": r} for d in (math.exp(box.low), math.exp(box.high)) for r in box.replay])
-    levels = as_mapping(source_levels, LEVELS, "Levels of sources")
+    levels = as_mapping(source_levels, EXAMPLE_LEVELS, "Levels of sources")
     by_source = any(isinstance(value, Mapping) for value in levels.values())
     domains: list[Any] = [(name, p, levels.get(name) if by_source else levels, "source") for name, p in sources.items()]
     domains += [("target", target, target_levels, "target")] if target is not None else []
@@ -609,7 +609,7 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
     """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
-    chosen = as_mapping(given, LEVELS, f"Levels of the {role}")
+    chosen = as_mapping(given, EXAMPLE_LEVELS, f"Levels of the {role}")
     known = [*posterior.levels, *{fit.observed.group_column for fit, _ in posterior.selections if fit.observed.group_column}]
     if strange := [column for column in chosen if column not in known]:
         differ = f"they differ by {', '.join(known)}" if known else "they differ by no column"

@@ -63,10 +63,6 @@ class DrawnErrors:
     walk: Walk
     coefficients: Array
 
-    def of(self, draws: Index) -> DrawnErrors:
-        """Return those of some of the draws."""
-        return DrawnErrors(self.walk, self.coefficients[:, draws])
-
     def at(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (n, s) at settings (n,), which are added to the log loss."""
         features = self.walk.features(covariates)
@@ -81,14 +77,13 @@ class DrawnErrors:
         name : str
         others : mapping of covariate to float
         ends : pair of float, optional
-            By default from the smallest of the runs on, `REACH` e-folds.
+            By default from the smallest of the runs on, `REACH` e-folds. Needed for a covariate along which the law has no error
+            of its own (`directions`).
         """
-        names = directions(self.walk.law)
-        axis = names.index(name) if name in names else None
-        low, high = ends or (self.walk.smallest[axis], self.walk.smallest[axis] + REACH)
-        if axis is None:
-            places = np.array([low, high])  # the same everywhere between
-        else:
+        names, places = directions(self.walk.law), np.array(ends)
+        if name in names:
+            axis = names.index(name)
+            low, high = ends or (self.walk.smallest[axis], self.walk.smallest[axis] + REACH)
             # Between knots the walk is linear, but for its corners.
             knots = self.walk.axes[axis].table[0] + self.walk.largest[axis]
             inside = knots[(knots > low) & (knots < high)]
