@@ -26,8 +26,8 @@ two validation sets that differ by .8 nats make an R2 of .99 easy.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -40,7 +40,6 @@ from tables import SHARED, banner, markdown_table
 from truths import failing, fitted
 
 import bayeslaw
-from bayeslaw.core.executors import values_of
 from bayeslaw.data.table import Runs
 from bayeslaw.design.anchors import anchors
 from bayeslaw.forecasting.discrepancy import spread_name
@@ -308,9 +307,8 @@ def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
 def main() -> None:
     print("# Buying runs from two real pools\n\n" + banner("pools") + "\n")
     print((__doc__ or "").split("\n\n", 2)[2])
-    with bayeslaw.core.executor("processes") as place:
-        outcomes = values_of(place.map(work, list(jobs()), what="purchase", progress=sys.stderr.isatty()))
-    records = pd.DataFrame([record for rows in outcomes for record in rows])
+    with ProcessPoolExecutor() as pool:
+        records = pd.DataFrame([record for rows in pool.map(work, list(jobs())) for record in rows])
     for pool, parts in pools().items():
         mine = records[records["pool"] == pool]
         first = parts[0].candidates["cost"].iloc[parts[0].first()].sum() / parts[0].price
