@@ -10,7 +10,9 @@ et al. 2025 (`ENSEMBLE`). A truth is drawn from exactly these priors, runs are s
 priors. The plan is the paper's: N = 8.1e9 at PTPP 279, forgetting at most 2%, a limit for the target loss, fewest tokens. Its
 numbers may depend on the runs but not on the truth: limit and base loss are set so that posterior medians meet both constraints at
 the paper's plan, 8.9 tokens per parameter and 34% replay. The base loss has a standard error of .2%, and the truth's is drawn with
-it. A plan is counted as kept if the truth's own losses satisfy both constraints.
+it. A plan is counted as kept if the truth's own losses satisfy both constraints. Since truths are drawn from the law itself, plans
+take it for exact (`discrepancy="none"`); the last table has those with the error that laws have on real runs, as plans by default
+count it: on such truths they are too careful.
 
 Each record is stored as soon as it is made (benchmarks/.plans) under a digest of the package's code and of the ensemble. Ctrl-C
 stops the script; the same command continues from there.
@@ -136,16 +138,21 @@ def work(number: int) -> dict[str, Any]:
         return bool(source <= 1.02 * true_base and target <= limit)
 
     record: dict[str, Any] = {"number": number, "passed": passed, "seconds_fit": round(seconds, 2), "limit": limit, "base": base}
-    for on in ("latent", "run"):
-        record[on] = planned(fitted, limit, base, on, points if on == "latent" else None, kept)
+    question: dict[str, Any] = {
+        "max_forgetting": "2%",
+        "max_loss": limit,
+        "base_loss": f"{base!r}+-{BASE_SE * base!r}",
+        "force": True,
+    }
+    record["latent"] = planned(fitted, question | {"on": "latent", "discrepancy": "none"}, points, kept)
+    record["run"] = planned(fitted, question | {"on": "run", "discrepancy": "none"}, None, kept)
+    record["default"] = planned(fitted, question | {"on": "latent"}, None, kept)
     return record
 
 
-def planned(fitted: dict[str, Fit], limit: float, base: float, on: Any, points: Any, kept: Any) -> dict[str, Any]:
+def planned(fitted: dict[str, Fit], question: dict[str, Any], points: Any, kept: Any) -> dict[str, Any]:
     """Plans at every level and the deterministic plans, as plain numbers."""
-    question: dict[str, Any] = {
-        "on": on, "max_forgetting": "2%", "max_loss": limit, "base_loss": f"{base!r}+-{BASE_SE * base!r}", "force": True,
-    }  # fmt: skip
+    on = question["on"]
     begun, used = time.perf_counter(), time.process_time()
     result: Plan = plan(fitted["source"], fitted["target"], MODEL, confidence=LEVELS[-1], **question)
     spent = {"seconds": round(time.perf_counter() - begun, 3), "cpu": round(time.process_time() - used, 3)}
@@ -203,7 +210,12 @@ def report(records: list[dict[str, Any]]) -> str:
         f"{len(records)} truths, all fitted with the package's own NUTS (two fits each); {again} fitted again with more draws "
         f"where a check failed, {sum(not r['passed'] for r in records)} of which failed again; they are counted too."
     )
-    for on, title in (("latent", "Constraints on the latent losses"), ("run", "Constraints on the losses that the next run logs")):
+    titles = {
+        "latent": "Constraints on the latent losses",
+        "run": "Constraints on the losses that the next run logs",
+        "default": "Constraints on the latent losses, with the error that laws have on real runs",
+    }
+    for on, title in titles.items():
         parts += [f"## {title}", markdown_table(rows_of(records, on))]
     short = {k: [r[on][k] for r in records for on in ("latent", "run") if r[on]["draws"] == 4000] for k in ("cpu", "seconds")}
     parts.append("## The sweep")
