@@ -307,8 +307,8 @@ def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
 def main() -> None:
     print("# Buying runs from two real pools\n\n" + banner("pools") + "\n")
     print((__doc__ or "").split("\n\n", 2)[2])
-    with ProcessPoolExecutor() as pool:
-        records = pd.DataFrame([record for rows in pool.map(work, list(jobs())) for record in rows])
+    with ProcessPoolExecutor() as processes:
+        records = pd.DataFrame([record for rows in processes.map(work, list(jobs())) for record in rows])
     for pool, parts in pools().items():
         mine = records[records["pool"] == pool]
         first = parts[0].candidates["cost"].iloc[parts[0].first()].sum() / parts[0].price

@@ -178,8 +178,11 @@ def read_candidates(
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
     price, assumed = _checkpoints(heads, checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
-    if "active" in columns and cost == FLOPS and cost not in frame:
-        assumed.append("runs cost 6 N D with all N parameters, and a token uses the share `active` of them: give a column of costs")
+    if cost == FLOPS and cost not in frame:
+        assumed += [
+            f"runs cost 6 N D with all N parameters, and a token uses the share `{share}` of them: give a column of costs"
+            for share in dict.fromkeys(share for law, _ in fitted for share in law.factors("N")[1:])
+        ]
     return Candidates(
         replace(runs, frame=frame), run, run_names, prices, checkpoint, price, _trunks(heads, checkpoint, runs.name), names,
         _fixed(frame, run, first, runs.name), columns, "FLOPs" if cost == FLOPS else cost, (*notes, *assumed),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import least, powers
+from bayeslaw.noise.walk import least, log_product, powers
 from bayeslaw.posterior.diagnostics import NEAR, Reach
 from bayeslaw.posterior.fit import Fit
 
@@ -71,7 +71,7 @@ def outside_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, tup
     """Return how far settings (n,) lie outside the runs in each of `powers`, in e-folds, and the range of the runs in it."""
     distances = {}
     for name, of in powers(fit.law).items():
-        reached, asked = (log_together(fit.law, of, at) for at in (fit.observed.covariates, covariates))
+        reached, asked = (log_product(fit.law, of, at) for at in (fit.observed.covariates, covariates))
         below = min(of.values()) < 0  # a product may be small, as a run of few tokens is
         distances[name] = leaves(asked, reached, below=below), Reach(float(np.ptp(reached)), NEAR[0], logarithmic=True)
     return distances
@@ -110,14 +110,3 @@ def sizes_and_tokens(fit: Fit | PointFit) -> Array:
     """Return N and D (m, 2) of the fitted rows, each pair once, without base checkpoints."""
     rows = np.stack([fit.observed.covariates[c] for c in ("N", "D")], axis=1)
     return np.unique(rows[(rows > 0).all(axis=1)], axis=0)
-
-
-def log_together(law: Law, of: Mapping[str, int], covariates: Mapping[str, Array]) -> Array:
-    """Return the logarithm (n,) of a product of powers; D = 0 counts as one token.
-
-    Parameters
-    ----------
-    law, of, covariates
-        The law, the power of each factor, as `powers` has them, and arrays (n,).
-    """
-    return np.asarray(np.sum([power * np.log(np.maximum(covariates[a], least(law, a))) for a, power in of.items()], axis=0))

@@ -331,8 +331,10 @@ def _beyond_along(law: Law, rows: Mapping[str, Array], axis: str) -> dict[str, A
     begun = np.flatnonzero(rows["D"] > 0) if "D" in rows else np.arange(next(iter(rows.values())).size)
     some = begun[evenly(begun.size, COMPARED)]
     at = {name: values[some] for name, values in rows.items()}
-    for name in along:
-        largest = rows[name].max() * (math.e if name == axis else 1.0)
+    for name in sorted(along, key=lambda name: len(law.factors(name))):
+        _, *shares = law.factors(name)  # of it that a token uses
+        largest = math.prod((rows[share] for share in shares), start=rows[name]).max() * (math.e if name == axis else 1.0)
+        largest = largest / math.prod(float(at[share][0]) for share in shares)
         at[name] = np.full(some.size, min(largest, law.covariates[name].support[1]))
     if "D" in at and "D" not in along and "N" in along:
         at["D"] = np.minimum(at["D"] / rows["N"][some] * at["N"], law.covariates["D"].support[1])

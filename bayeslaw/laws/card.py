@@ -47,7 +47,7 @@ DOMAINS = ("source", "target")  # of adaptations
 NOISES = ("normal-drift",)  # that a card may name
 NEEDED = {"covariates": "N", "parameters": "E"}
 """Tables of a card, and those that a law can't be without, each with a usual name in it."""
-OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "nodes")
+OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "share_of", "nodes")
 OF_OUTCOMES = ("name", "unit", "kind", "bounds", "scale", "chance", "items", "run_shifts")
 OF_PARAMETERS = ("meaning", "unit", "latex", "prior", "by", "spread", "pooled", "over")
 
@@ -404,7 +404,10 @@ def _covariate(name: str, table: Any) -> Covariate:
             raise fault(f"{flag} of {name} must be true or false, not {value!r}.", "not-a-boolean")
     if flags["log"] and support[0] < 0:
         raise fault(f"{name} may be negative: distances in it can't be counted in e-folds.", "negative-logarithm")
-    return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags)
+    share_of = table.get("share_of", "")
+    if not isinstance(share_of, str):
+        raise fault(f"share_of of {name} must be the name of a covariate, not {share_of!r}.", "not-a-text")
+    return Covariate(name, unit, (float(support[0]), float(support[1])), at_least, **flags, share_of=share_of)
 
 
 def _is_positive(value: object) -> bool:
@@ -467,6 +470,18 @@ def _outcome(card: Mapping[str, Any]) -> Outcome:
         raise fault(message, "run_shifts", "invalid-run-shifts")
     unit = _text(table, "unit", "outcome", "")
     return Outcome(name, unit, kind, (float(bounds[0]), float(bounds[1])), float(scale), chance, items, shifts)
+
+
+def _check_shares(covariates: Mapping[str, Covariate]) -> None:
+    """Check that what a covariate is a share of is another one in whose logarithm distances are counted."""
+    for name, share in covariates.items():
+        of = share.share_of
+        if of and (of == name or of not in covariates or covariates[of].share_of):
+            message = f"{name} is a share of {of!r}, which is no other covariate of the card.{nearest(of, covariates)}"
+            raise LocatedError(message, "covariates", name, code="unknown-name")
+        if of and not (share.logarithmic and covariates[of].logarithmic):
+            message = f"{name} and {of} are multiplied to the size of a run: distances in both must be in e-folds (`log = true`)."
+            raise LocatedError(message, "covariates", name, code="share-without-logarithm")
 
 
 def _check_facts(outcome: Outcome, covariates: Mapping[str, Covariate], used: frozenset[str]) -> None:
@@ -579,6 +594,7 @@ def _check_names(
         return  # a misspelt name would be called unused too
     used = frozenset[str]().union(*(e.names for e in (*formula.values(), *let.values())))
     faults.of(_check_facts, outcome, covariates, used)
+    faults.of(_check_shares, covariates)
     for name, section in seen.items():
         context = section == "covariates" and covariates[name].context
         if name not in used and not context and name not in shares:

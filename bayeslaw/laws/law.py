@@ -52,6 +52,9 @@ class Covariate:
         whether distances in it are counted in e-folds, whatever the support is.
     series : str
         The series of which it is a node, such as fall for the column fall_3; formulas name the series, within total(...).
+    share_of : str
+        The covariate of which a token uses this share, such as N for the active share of the parameters: runs are as large as the
+        product (`Law.factors`).
     """
 
     name: str
@@ -61,6 +64,7 @@ class Covariate:
     context: bool = False
     log: bool = False
     series: str = ""
+    share_of: str = ""
 
     @property
     def logarithmic(self) -> bool:
@@ -193,6 +197,10 @@ class Law:
     def axes(self) -> dict[str, Covariate]:
         """All measured covariates but the nodes of series, which mean nothing one by one, and `Outcome.facts`."""
         return {name: c for name, c in self.measured.items() if not c.series and name not in self.outcome.facts}
+
+    def factors(self, name: str) -> tuple[str, ...]:
+        """Return a covariate and the shares of it that a token uses, such as N and active, whose product is a run's size."""
+        return (name, *(c.name for c in self.covariates.values() if c.share_of == name))
 
     @property
     def series(self) -> dict[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from bayeslaw.laws.outcome import KINDS
 from bayeslaw.laws.prior import ANY_SIGN, ARGUMENTS
 from bayeslaw.laws.references import bibliography
 
-VERSION = "1.2"
+VERSION = "1.3"
 """Of the format of cards. The second number counts keys that were added, the first changes that older cards don't survive."""
 FILE = Path(__file__).with_name("card.schema.json")
 
@@ -36,6 +36,9 @@ _COVARIATE: dict[str, dict[str, Any]] = {
         "description": "The loss does not depend on it: priors may, and forecasts outside its range are labelled.",
     },
     "log": {"type": "boolean", "default": False, "description": "Distances in it are counted in e-folds, whatever the support."},
+    "share_of": _TEXT | {
+        "description": "The covariate of which a token uses this share, such as N: runs are as large as the product of both.",
+    },
     "nodes": {
         "type": "integer", "minimum": 2, "maximum": MOST_NODES,
         "description": "It is a series of so many columns, which formulas name within total(...).",

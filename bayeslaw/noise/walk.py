@@ -72,22 +72,40 @@ def least(law: Law, axis: str) -> float:
 
 
 def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
-    """Return log covariates (n, axes) along `directions`; 0 counts as `least`."""
-    columns = [np.log(np.maximum(covariates[a], least(law, a))) for a in directions(law)]
+    """Return logarithms (n, axes) of the sizes along `directions`, of N x active where a token uses that share of N.
+
+    With N alone, a small model of many experts would be as large as a large dense one. 0 counts as `least`.
+    """
+    columns = [log_product(law, dict.fromkeys(law.factors(axis), 1), covariates) for axis in directions(law)]
     return np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, len(columns))
 
 
-def powers(law: Law) -> dict[str, dict[str, int]]:
-    """Return the powers of covariates in compute, N x D, and in tokens per parameter, D / N, or in N x ptpp, by these names.
+def log_product(law: Law, of: Mapping[str, int], covariates: Mapping[str, Any]) -> Array:
+    """Return the logarithm (n,) of a product of powers of covariates, such as those of `powers`; 0 counts as `least`."""
+    return np.asarray(sum(power * np.log(np.maximum(covariates[name], least(law, name))) for name, power in of.items()))
+
+
+def powers_of_axes(law: Law) -> list[dict[str, int]]:
+    """Return the powers of `directions` in compute, N x D, and in tokens per parameter, D / N, or in N x ptpp.
 
     Others, such as a learning rate or the bits of weights, have no part: a run with less of them is not smaller. A law with ptpp
     has no error along the tokens of an adaptation.
     """
     names = [name for name in directions(law) if name in SIZES]
     if len(names) < 2:
-        return {}
-    product = {" x ".join(names): dict.fromkeys(names, 1)}
-    return product | ({"D / N": {"D": 1, "N": -1}} if {*names} == {"N", "D"} else {})
+        return []
+    return [dict.fromkeys(names, 1), *([{"D": 1, "N": -1}] if {*names} == {"N", "D"} else [])]
+
+
+def powers(law: Law) -> dict[str, dict[str, int]]:
+    """Return the powers of covariates in products in which runs may be large or small, by names such as N x D, or N x active."""
+    products = [{axis: 1} for axis in directions(law) if len(law.factors(axis)) > 1]
+    named = {}
+    for of in (*products, *powers_of_axes(law)):
+        factors = {name: power for axis, power in of.items() for name in law.factors(axis)}
+        above, below = (" x ".join(name for name, power in factors.items() if power == sign) for sign in (1, -1))
+        named[f"{above} / ({below})" if " x " in below else f"{above} / {below}" if below else above] = factors
+    return named
 
 
 @dataclass(frozen=True)
@@ -107,9 +125,9 @@ class Corner:
 
     @classmethod
     def all_of(cls, law: Law, x: Array) -> tuple[Corner, ...]:
-        """The corners of runs at `x` (n, axes), e-folds from the largest: of each combination of `powers`, and of its inverse."""
+        """The corners of runs at `x` (n, axes), e-folds from the largest: of each of `powers_of_axes`, and of its inverse."""
         corners = list[Corner]()
-        for of in powers(law).values():
+        for of in powers_of_axes(law):
             signs = np.array([float(of.get(name, 0)) for name in directions(law)])
             ends = (signs, -signs) if min(of.values()) < 0 else (signs,)  # a product may be small, as a run of few tokens is
             corners += [cls(way, float((x @ way).max())) for way in ends]

@@ -16,7 +16,6 @@ from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
 SCRATCH = "scratch"
-ACTIVE = "active"  # share of the parameters of a mixture of experts that a token uses
 
 
 def stages(
@@ -92,9 +91,9 @@ def stage_notes(laws: Sequence[Law], stage: str | None, settings: Mapping[str, A
 
 def sparse_notes(laws: Sequence[Law]) -> list[str]:
     """Say that compute counts all parameters, where a law has the share of them that a token uses."""
-    if not any(ACTIVE in law.covariates for law in laws):
-        return []
+    shares = dict.fromkeys(share for law in laws for share in law.factors("N")[1:])
     return [
-        f"compute is 6 N D with all N parameters, and a token uses the share `{ACTIVE}` of them alone: what costs C FLOPs is at a "
-        f"compute of C / {ACTIVE} here, and two values of {ACTIVE} compare at the same C"
+        f"compute is 6 N D with all N parameters, and a token uses the share `{share}` of them alone: what costs C FLOPs is at a "
+        f"compute of C / {share} here, and two values of {share} compare at the same C"
+        for share in shares
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.noise.walk import Walk, directions
+from bayeslaw.noise.walk import Walk, directions, log_product
 
 REACH, SPACING = 16.0, 0.25  # e-folds from the smallest of the runs, and between places at which errors along a covariate are known
 
@@ -80,12 +80,13 @@ class DrawnErrors:
             By default from the smallest of the runs on, `REACH` e-folds. Needed for a covariate along which the law has no error
             of its own (`directions`).
         """
-        names, places = directions(self.walk.law), np.array(ends)
-        if name in names:
-            axis = names.index(name)
-            low, high = ends or (self.walk.smallest[axis], self.walk.smallest[axis] + REACH)
+        law, places = self.walk.law, np.array(ends)
+        if name in directions(law):
+            axis = directions(law).index(name)
+            used = float(log_product(law, dict.fromkeys(law.factors(name)[1:], 1), others))  # the share of it, where that counts
+            low, high = ends or (self.walk.smallest[axis] - used, self.walk.smallest[axis] - used + REACH)
             # Between knots the walk is linear, but for its corners.
-            knots = self.walk.axes[axis].table[0] + self.walk.largest[axis]
+            knots = self.walk.axes[axis].table[0] + self.walk.largest[axis] - used
             inside = knots[(knots > low) & (knots < high)]
             places = np.union1d(inside, np.linspace(low, high, 1 + math.ceil((high - low) / SPACING)))
         at = {k: np.full(places.size, v) for k, v in others.items()} | {name: np.exp(places)}

@@ -34,11 +34,11 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import listed, short_lines
 from bayeslaw.forecasting.forecast import member_entropy
-from bayeslaw.forecasting.outside import ends_of_runs, log_together
+from bayeslaw.forecasting.outside import ends_of_runs
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
-from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, directions, least, logarithms, powers
+from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, directions, least, log_product, logarithms, powers
 from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
@@ -228,7 +228,7 @@ def _reach(fit: Fit) -> dict[str, Any]:
         })  # fmt: skip
     together = []
     for name, of in powers(law).items():
-        reached = log_together(law, of, fit.observed.covariates)
+        reached = log_product(law, of, fit.observed.covariates)
         together.append({
             "name": name,
             "powers": [{"name": a, "power": power, "least": least(law, a)} for a, power in of.items()],
@@ -248,7 +248,7 @@ def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:
     own = np.split(weights[: sum(places.size - 1 for places, _ in tables)], np.cumsum([p.size - 1 for p, _ in tables])[:-1])
     axes = [
         {
-            "name": name, "least": least(walk.law, name), "largest": float(largest),
+            "factors": [{"name": a, "least": least(walk.law, a)} for a in walk.law.factors(name)], "largest": float(largest),
             "places": numbers(places), "values": numbers(values), "inside": axis.inside.size, "weight": float(weight[0]),
             "width": float(largest - smallest),
         }

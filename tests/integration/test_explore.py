@@ -203,7 +203,7 @@ def test_a_setting_beyond_the_runs_in_several_covariates_together_is_named_by_th
         assert page.inner_text(".where").endswith("Beyond the runs: D / N")
 
 
-@pytest.mark.parametrize("kind", ["learnt", "usual", "corner"])
+@pytest.mark.parametrize("kind", ["learnt", "usual", "corner", "sparse"])
 def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_path: Path) -> None:
     """Draw by draw as the head of the module says, by NumPy; and in its distribution as a forecast by all draws."""
     if kind == "learnt":
@@ -212,6 +212,11 @@ def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_p
     elif kind == "usual":
         fit = stand_in_fit("transfer-target", oracles.table(load_law("transfer-target"), runs=12), draws=500)
         rows = [{"N": 2e10, "D": 1e10, "r": 0.25, "ptpp": 2000.0}, {"N": 1e9, "D": 1e10, "r": 0.25, "ptpp": 1e4}]
+    elif kind == "sparse":  # what a token uses of N lies beyond that of the runs, and N does not
+        table = oracles.table(load_law("sparse-experts"), runs=12)
+        few = table[table["N"] * table["active"] < 0.5 * (table["N"] * table["active"]).max()]
+        fit = stand_in_fit("sparse-experts", few, draws=500, noise="skew")
+        rows = [{name: float(few[name].max()) for name in ("N", "D", "active")}]
     else:
         table = oracles.table(load_law("chinchilla"), runs=12)
         few = table[table["N"] * table["D"] < 0.1 * (table["N"] * table["D"]).max()]

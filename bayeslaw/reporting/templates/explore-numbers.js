@@ -74,7 +74,7 @@ function reachOf(member, at) {
 // The error of a law in each draw: see the head of reporting/explore.py.
 function errorsAt(error, at, out) {
   const own = error.axes.map((axis) => {
-    const t = Math.log(Math.max(at.get(axis.name), axis.least)) - axis.largest,
+    const t = axis.factors.reduce((sum, { name, least }) => sum + Math.log(Math.max(at.get(name), least)), -axis.largest),
       { places, values } = axis,
       knots = places.length - 1;
     let right = 1;

@@ -65,6 +65,8 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
         (8, changed("A/scale", "A/scael").replace('on = "A/scael"', 'on = "A/scale"')),
         (4, changed("+ K*r", "+ K*replay")),
         (22, changed('on = "A/scale"', 'on = "A/scal"')),
+        (13, changed("at_least = 2", 'log = true, share_of = "M"')),
+        (13, changed("at_least = 2", 'log = true, share_of = "r"')),
     ],
     "cycle": [(8, changed("N**alpha", "N**alpha + part")), (9, changed("N**alpha", "N**alpha + scale"))],
     "missing-prior": [(29, changed('prior = { dist = "Normal", mu = 0, sigma = 1 }\n', ""))],
@@ -93,6 +95,7 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
         *((12, changed("[1e4, 1e13]", support)) for support in ("[1e13, 1e4]", "[1e4]", "[nan, 1e13]", '["1", "2"]')),
         (12, changed(", support = [1e4, 1e13]", "")),
     ],
+    "share-without-logarithm": [(13, changed("at_least = 2", 'at_least = 2, share_of = "N"'))],
     "not-a-whole-number": [(13, changed("at_least = 2", "at_least = 0"))],
     "not-a-table": [
         (12, changed('{ unit = "parameters", support = [1e4, 1e13] }', "3")),
@@ -106,6 +109,7 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
     ],
     "not-a-text": [
         (12, changed('unit = "parameters", ', "")),
+        (13, changed("at_least = 2", "at_least = 2, share_of = 3")),
         (24, changed('meaning = "exponent"\n', "")),
         (None, changed('loss = "E + part + K*r"\n', "")),
         (4, changed('"E + part + K*r"', '""')),

@@ -21,6 +21,7 @@ from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.lowrank import integrated
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, Axis, Walk, coefficients, powers
+from bayeslaw.posterior.discrepancy import DrawnErrors
 from tests.oracles import Array, central, nested
 from tests.values import present
 
@@ -168,6 +169,28 @@ def test_sizes_tokens_and_stages_are_large_or_small_together() -> None:
     expected = {"chinchilla": product | ratio, "lr-batch": product | ratio, "transfer-target": {"N x ptpp": {"N": 1, "ptpp": 1}}}
     expected |= {"parallel-scaling": {}, "bimix": {}}
     assert {name: powers(load_law(name)) for name in expected} == expected
+    sparse = {"N x active": {"N": 1, "active": 1}, "N x active x D": {"N": 1, "active": 1, "D": 1}}
+    assert powers(load_law("sparse-experts")) == sparse | {"D / (N x active)": {"D": 1, "N": -1, "active": -1}}
+
+
+def test_the_size_of_a_mixture_of_experts_is_what_a_token_uses_of_it() -> None:
+    """A dense model larger than what tokens used of any run lies beyond, though runs of many experts have more parameters."""
+    law = load_law("sparse-experts")
+    seen = {
+        "N": np.array([1e8, 1e9, 1e9, 3e10]),
+        "active": np.array([1.0, 1.0, 0.1, 0.03]),
+        "D": np.array([1e10, 2e10, 2e10, 4e10]),
+    }
+    walk = present(Walk.of(law, seen))
+    at = {"N": np.array([1e9, 1e10, 4e9, 4e9]), "active": np.array([1.0, 0.1, 1.0, 0.25]), "D": np.full(4, 4e10)}
+    own = walk.axes[0].features(np.log(at["N"] * at["active"] / 1e9))
+    np.testing.assert_allclose(walk.features(at)[:, : own.shape[1]], own, atol=1e-12)
+    assert (np.abs(own).max(axis=1) > 0.1).tolist() == [False, False, True, False]
+    drawn = DrawnErrors(walk, np.random.default_rng(1).standard_normal((walk.inside.size, 3)))
+    sizes = np.exp(np.linspace(np.log(2e8), np.log(9e10), 50))
+    errors = drawn.over("N", {"active": 0.1, "D": 4e10}, (float(np.log(1e8)), float(np.log(1e11))))
+    expected = drawn.at({"N": sizes, "active": np.full(50, 0.1), "D": np.full(50, 4e10)}).T
+    np.testing.assert_allclose(errors.at(np.arange(3), np.log(sizes), shared=True), expected, atol=1e-9)
 
 
 def test_areas_below_one_are_apart_and_what_is_no_part_of_a_law_is_no_direction() -> None:
