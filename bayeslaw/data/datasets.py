@@ -300,6 +300,30 @@ def _pile_mixtures(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     ]
 
 
+_ROUTED_STEP = 256 * 2048  # tokens, as the paper has it
+
+
+def _routed_experts(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    raw = pd.read_csv(files["data/curves.csv.gz"])
+    kept = raw[raw["step"] > 0]
+    names = {
+        "model_size_label": "size", "router_type": "router", "num_experts": "experts", "k": "used_experts",
+        "flop_increase": "flop_increase", "routing_frequency": "routing_frequency", "seed": "seed", "total_parameter_count": "N",
+    }  # fmt: skip
+    table = kept[[*names]].rename(columns=names)
+    table.insert(0, "run", kept["hyper_id"].map("run{}".format))
+    table["active"] = kept["dense_parameter_count"] / kept["total_parameter_count"]
+    table["D"], table["step"] = kept["step"] * _ROUTED_STEP, kept["step"]
+    losses = [column for column in raw.columns if column.startswith("loss_")]
+    table = table.join(kept[losses]).melt([*table.columns], losses, "val_set", "loss")
+    table["val_set"] = table["val_set"].str.removeprefix("loss_")
+    return {"routed-experts": table}, [
+        f"D = step x {_ROUTED_STEP:,}, the batch in the paper; N counts all experts, active is the share that a token uses",
+        "losses before the last step are those of a rate that has not fallen yet",
+        f"{int((raw['step'] == 0).sum())} evaluations before training are left out",
+    ]
+
+
 _DELPHI_BASES = pd.DataFrame(
     {  # N with embeddings and without, pre-training tokens, and adaptation tokens of 20% of these as trained
         "3e18": (447_217_664, 184_549_376, 1_223_393_280, 242_483_200),
@@ -372,7 +396,7 @@ def _parquet(stem: str, note: str) -> Form:
 _FORMS: dict[str, Form] = {
     "chinchilla": _chinchilla, "overtraining": _overtraining, "cpt-replay": _cpt_replay, "lr-schedules": _lr_schedules,
     "marin-isoflops": _marin_isoflops, "gemstones": _gemstones, "slimpajama-mixtures": _slimpajama_mixtures,
-    "pile-mixtures": _pile_mixtures, "delphi": _delphi,
+    "pile-mixtures": _pile_mixtures, "routed-experts": _routed_experts, "delphi": _delphi,
     "data-constrained": _parquet("data-constrained", "a run's cost is 6 x params x tokens"),
     "parallel-scaling": _parquet("parallel-scaling", "a run's cost is num_params, all have the same tokens"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -204,6 +205,28 @@ def test_losses_of_mixtures_of_the_pile(served: Path, monkeypatch: pytest.Monkey
         "weight_academic": 0.5, "weight_prose": 0, "weight_dialogue": 0.0625, "weight_symbolic": 0.0625, "weight_internet": 0.375,
     }  # fmt: skip
     assert read_runs(table).frame["loss"].tolist() == [2.5, 3.5, 1.5]
+
+
+def test_losses_of_routed_experts(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "hyper_id,step,loss_c4,loss_validation,num_experts,d_model,flop_increase,k,router_type,seed,routing_frequency,"
+    rows = [
+        f"{head}total_parameter_count,dense_parameter_count,flops_per_step,model_size_label",
+        "7,0,10.5,10.75,8,512,1.0,1,Hash,42,0.5,4e8,1e8,1e12,55M",
+        "7,10000,3.25,3.5,8,512,1.0,1,Hash,42,0.5,4e8,1e8,1e12,55M",
+    ]
+    publish(monkeypatch, served, "routed-experts", {"data/curves.csv.gz": gzip.compress("\n".join(rows).encode())})
+    fetched = datasets.fetch_dataset("routed-experts")
+    of_both = {
+        "run": "run7", "size": "55M", "router": "Hash", "experts": 8, "used_experts": 1, "flop_increase": 1.0,
+        "routing_frequency": 0.5, "seed": 42, "N": 4e8, "active": 0.25, "D": 10_000 * 256 * 2048, "step": 10_000,
+    }  # fmt: skip
+    assert pd.read_csv(fetched.paths[0]).to_dict("records") == [
+        of_both | {"val_set": "c4", "loss": 3.25},
+        of_both | {"val_set": "validation", "loss": 3.5},
+    ]
+    assert fetched.notes[-1] == "1 evaluations before training are left out"
+    law = read_runs(fetched.paths[0]).where("val_set == 'c4'").frame
+    assert law[["N", "active", "D"]].notna().all().all()
 
 
 def test_losses_of_delphi(served: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
