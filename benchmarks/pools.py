@@ -11,13 +11,14 @@ parameter of the law as long as they cost at most 2% of the pool (the source's r
 spends each budget in two rounds, half of the rest and then all; after each round the losses are looked up and the law is fitted
 again. A purchase for 5% continues one for 1%. Random orders have no rounds.
 
-Picks: `posterior`, by `bayeslaw.anchors` from the posterior of `bayeslaw.fit`; `law in doubt`, the same with a stated discrepancy
-as large as the fit's residuals (seeds explain at most .5% of a loss; the rest is the law's misfit of the bought runs); D-optimal
-and V-optimal designs of the law linearised at a point fit (benchmarks/designs.py); random orders, which skip runs that the budget
-does not pay for; and the same without first runs. Fits to the bought runs: the posterior (median of the latent loss), or the least
-Huber loss from 40 starts. The card of repeated epochs says that its law never rises with D and that overfitted runs should be left
-out: `falling` fits, in every round and at the end, leave out bought runs whose loss is above that of a shorter bought run of the
-same N and U.
+Picks: `posterior`, by `bayeslaw.anchors` from the posterior of `bayeslaw.fit` with the law taken for exact; `law in doubt`, the
+same with a stated discrepancy as large as the fit's residuals (seeds explain at most .5% of a loss; the rest is the law's misfit of
+the bought runs); `default`, by fits whose law has an error learnt from the runs, as it has unless one leaves it out, which designs
+and forecasts count; D-optimal and V-optimal designs of the law linearised at a point fit (benchmarks/designs.py); random orders,
+which skip runs that the budget does not pay for; and the same without first runs. Fits to the bought runs: the posterior (median of
+the latent loss), that with the learnt error (median of `extrapolated`), or the least Huber loss from 40 starts. The card of
+repeated epochs says that its law never rises with D and that overfitted runs should be left out: `falling` fits, in every round and
+at the end, leave out bought runs whose loss is above that of a shorter bought run of the same N and U.
 
 R2 is the source's: 1 - sum (loss - forecast)^2 / sum (loss - mean loss)^2 over the target rows of all validation sets together,
 clipped to [-1, 1], and -1 if there is nothing to fit. `R2 within` takes the mean of each validation set instead of the common one:
@@ -55,7 +56,7 @@ STARTS = 40
 ROUNDS = 2  # to each budget
 SEEDS, ORDERS, ORDERS_SAMPLED = 3, 50, 9  # of designs; random orders, and how many of them get a posterior
 FITTED = ("all bought", "falling")
-Picks = Literal["posterior", "posterior, law in doubt", "V-optimal", "D-optimal", "random", "random from nothing", "all"]
+Picks = Literal["posterior", "posterior, law in doubt", "default", "V-optimal", "D-optimal", "random", "random from nothing", "all"]
 Choose = Callable[[list[int], pd.DataFrame, float], list[int]]  # positions bought, candidates, budget -> positions among these
 
 # Li et al. 2026, table 2: means over ten formulas, of which the law here is one, and ten repeats of each; at 1, 5 and 10%.
@@ -151,7 +152,7 @@ def chooser(part: Part, picks: Picks, seed: int) -> Choose:
     settings = part.targets[list(part.law.covariates)]
 
     def by_posterior(bought: list[int], candidates: pd.DataFrame, budget: float) -> list[int]:
-        fit = posterior(part, tuple(sorted(bought)), seed)
+        fit = posterior(part, tuple(sorted(bought)), seed, learned=picks == "default")
         sd = doubt(fit) if "doubt" in picks else None
         pool = candidates.drop(columns="loss")
         made = anchors(fit, pool, settings, budget=budget, cost="cost", discrepancy=sd, seed=seed, force=True)
@@ -164,7 +165,7 @@ def chooser(part: Part, picks: Picks, seed: int) -> Choose:
     rng = np.random.default_rng(seed)
     if picks.startswith("random"):
         return lambda _, candidates, budget: shuffled(candidates, budget, rng)
-    return by_posterior if picks.startswith("posterior") else linearised
+    return linearised if picks.endswith("optimal") else by_posterior
 
 
 class Job(NamedTuple):
@@ -187,12 +188,13 @@ def designs_of(job: Job) -> Iterator[tuple[Picks, int, tuple[str, ...]]]:
     both = ("posterior", "point")
     for picks in ("posterior", "posterior, law in doubt", "V-optimal", "D-optimal"):
         yield picks, job.seed, both
+    yield "default", job.seed, ("default",)
     for order in range(job.seed, ORDERS, SEEDS):
-        yield "random", order, both if order < ORDERS_SAMPLED else ("point",)
+        yield "random", order, (*both, "default") if order < ORDERS_SAMPLED else ("point",)
         if not job.falling:
             yield "random from nothing", order, ("point",)
     if job.seed == 0:
-        yield "all", 0, both
+        yield "all", 0, (*both, "default")
 
 
 def work(job: Job) -> list[dict[str, Any]]:
@@ -213,9 +215,9 @@ def work(job: Job) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=64)
-def posterior(part: Part, bought: tuple[int, ...], seed: int) -> Fit:
+def posterior(part: Part, bought: tuple[int, ...], seed: int, *, learned: bool = False) -> Fit:
     """The fit to bought runs, made again with more draws if its checks fail."""
-    return fitted(part.law, part.fitted_to(bought), {}, seed)[0]
+    return fitted(part.law, part.fitted_to(bought), {"discrepancy": "learned"} if learned else {}, seed)[0]
 
 
 def doubt(fit: Fit) -> float:
@@ -224,17 +226,24 @@ def doubt(fit: Fit) -> float:
 
 
 def predicted(part: Part, bought: list[int], kind: str, seed: int) -> pd.DataFrame:
-    """Predictions of the target rows; of a posterior also the ends of the 90% interval of `run` and the failed checks."""
+    """Predictions of the target rows; of a posterior also the ends of 90% intervals and the failed checks.
+
+    The interval is that of `run`, or of `extrapolated` where an error of the law is learnt.
+    """
     if len(bought) < LEAST:
         return pd.DataFrame({"forecast": np.full(len(part.targets), np.nan)})
     if kind == "point":
         point = bayeslaw.point_fit(part.law, part.fitted_to(bought), starts=STARTS, seed=seed)
         return pd.DataFrame({"forecast": point.predict(covariates(part.law, part.targets))})
-    fit = posterior(part, tuple(sorted(bought)), seed)
-    sd = doubt(fit)
+    learned = kind == "default"
+    fit = posterior(part, tuple(sorted(bought)), seed, learned=learned)
+    sd, own = (None, "extrapolated") if learned else (doubt(fit), "run")
     summary: pd.DataFrame = fit.forecast(part.targets.drop(columns=["loss", "cost"]), discrepancy=sd, force=True).summary()
-    names = {"latent_median": "forecast", "run_eti90_lb": "low", "run_eti90_ub": "high"}
-    names |= {f"{spread_name(sd)}_eti90_{end}": f"doubtful_{end}" for end in ("lb", "ub")}
+    own = own if f"{own}_median" in summary else "run"  # no error is learnt from so few runs
+    names = {"latent_median" if own == "run" else f"{own}_median": "forecast", f"{own}_eti90_lb": "low", f"{own}_eti90_ub": "high"}
+    for end in ("lb", "ub"):
+        summary[f"doubtful_{end}"] = summary[f"{spread_name(sd) if sd is not None else own}_eti90_{end}"]
+        names[f"doubtful_{end}"] = f"doubtful_{end}"
     return summary[list(names)].rename(columns=names).assign(checks=", ".join(failing(fit)))
 
 
@@ -281,8 +290,8 @@ def accuracy(records: pd.DataFrame, pool: str) -> list[dict[str, str]]:
 def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
     """Coverage and width of the posterior's 90% intervals of the target rows."""
     table = []
-    sampled = records[(records["fit"] == "posterior") & records["forecast"].notna()]
-    for (share, fitted_to, picks), rows in sampled.groupby(["share", "rows", "picks"], sort=False):
+    sampled = records[records["fit"].isin(["posterior", "default"]) & records["forecast"].notna()]
+    for (share, fitted_to, picks, fit), rows in sampled.groupby(["share", "rows", "picks", "fit"], sort=False):
         bought, inside = rows.groupby(["seed", "part"]), rows["loss"].between(rows["low"], rows["high"])
         doubtful = rows["loss"].between(rows["doubtful_lb"], rows["doubtful_ub"])
         failed = bought["checks"].first()
@@ -290,6 +299,7 @@ def intervals(records: pd.DataFrame) -> list[dict[str, str]]:
             {
                 "budget": f"{share:.0%}",
                 "picks": str(picks),
+                "fit": str(fit),
                 "fitted to": str(fitted_to),
                 "spent": f"{bought['spent'].first().mean():.1%}",
                 "runs": f"{bought['runs'].first().mean():.1f}",
