@@ -245,7 +245,7 @@ def add_runs(answer: Answer, runs: pd.DataFrame, outcome: Outcome, most: int | N
 
 def compare(
     runs: options.RunsPath,
-    law: Annotated[list[str], Option(help="A law to compare. Repeatable.")],
+    law: Annotated[list[str], Option(help="A law to compare. Repeatable, or several separated by commas.")],
     holdout: Annotated[str | None, Option(help='Hold out the rows that meet this condition, such as "ptpp > 31".')] = None,
     by: Annotated[str | None, Option(help="Hold out the rows of each value of this column in turn.")] = None,
     loo: Annotated[bool, Option("--loo", help="Leave out one run after the other (the default).")] = False,
@@ -275,12 +275,13 @@ def compare(
     from bayeslaw.evaluation.scores import ABSOLUTE, HEADLINES, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")
+    laws = [name for text in law for name in options.laws_named(text)]
     given = None if at is None else _settings(at)
     of_runs, of_settings = options.columns_of_each(column, runs, given if isinstance(given, Path) else None)
     table = bayeslaw.read_runs(runs, where, columns=of_runs, duplicates=duplicates)
     settings = bayeslaw.read_runs(given, columns=of_settings) if isinstance(given, Path) else given
     comparison = bayeslaw.compare(
-        table, law, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=settings,
+        table, laws, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=settings,
         bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
         options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip

@@ -110,9 +110,8 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:
                 message = (
-                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}). To compare laws repeat --law: "
-                    f"{' '.join(f'--law {part}' for part in parts)}. With commas only fit, backtest and check take several; "
-                    "in Python give fit_stack, backtest or compare a list."
+                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}). With commas the commands fit, compare, "
+                    "backtest and check take several; in Python give fit_stack, compare or backtest a list."
                 )
                 raise CardError(message, code="several-laws")
             known = f"Known are {', '.join(law_names())}; give the path of your own card."

@@ -159,7 +159,7 @@ FAST = ("-q", "--draws", "150", "--tune", "100", "--chains", "2", "--starts", "1
 
 def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: Command, folder: Path, held_out: Comparison) -> None:
     TABLE.to_csv("stages.csv", index=False)
-    line = ("compare", "stages.csv", "--law", "ptpp-floor", "--law", "chinchilla", "--holdout", "ptpp > 31", *FAST)
+    line = ("compare", "stages.csv", "--law", "ptpp-floor,chinchilla", "--holdout", "ptpp > 31", *FAST)
     done = command(*line, "--bootstrap", "2", "--seed", "3", "-o", "stack.nc", "--plot", "laws.png")
     assert (done.status, done.err) == (0, "")
     assert (folder / "laws.png").stat().st_size > 10_000
