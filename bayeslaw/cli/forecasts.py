@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -332,6 +331,6 @@ def _scores(scores: pd.DataFrame, some: Sequence[str] | None) -> str:
 
 def _settings(text: str) -> Path | dict[str, str]:
     """Return the path of a table of settings, or the values of covariates in a text such as 'N=8.1e9,D=1e11,1e12'."""
-    if not re.match(r"\s*\w*\s*=", text):
+    if not options.NAME_AND_VALUE.match(text):
         return Path(text)
-    return options.pairs_of("--at", re.split(r",(?=\s*\w+\s*=)", text), "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
+    return options.pairs_of("--at", options.NEXT_NAME.split(text), "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")

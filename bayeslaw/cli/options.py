@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from bayeslaw.forecasting.stack import Stack
     from bayeslaw.posterior.fit import Fit
 
+NAME_AND_VALUE = re.compile(r"\s*\w*\s*=")
+NEXT_NAME = re.compile(r",(?=\s*\w+\s*=)")  # the comma before it
+
 
 def amount(text: str) -> float:
     """Return the number that an option writes, such as 1e10 or 10B, or refuse it by the text that was given."""
@@ -222,7 +225,10 @@ def number_of(before: str, text: str) -> float:
 
 
 def check_settings(at: Path | None, set_: list[str] | None) -> None:
-    """Refuse settings that are given in two ways or in none."""
+    """Refuse settings that are given in two ways or in none, and values of covariates in the place of a table."""
+    if at is not None and NAME_AND_VALUE.match(str(at)):
+        values = " ".join(f"--set {part.strip()}" for part in NEXT_NAME.split(str(at)))
+        raise BayeslawError(f"--at is the name of a table here; values are given by --set: {values}.", code="values-for-a-table")
     if (at is None) == (not set_):
         raise BayeslawError(
             "Give the settings either by --at GRID.csv or by --set NAME=VALUES for each covariate.", code="settings-not-clear"

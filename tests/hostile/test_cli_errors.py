@@ -101,6 +101,7 @@ REQUESTS: dict[str, tuple[str, ...]] = {
     "forecast-seed": (f"forecast fit.nc{AT} --seed -1", "not-a-whole-number", "seed"),
     "no-settings": ("forecast fit.nc -o older.csv", "settings-not-clear", "--at", "--set"),
     "both-settings": (f"forecast fit.nc --at runs.csv{AT} -o older.csv", "settings-not-clear"),
+    "values-for-a-table": ("forecast fit.nc --at N=7e9,D=2e12", "values-for-a-table", "--set N=7e9 --set D=2e12"),
     "set-without-value": ("forecast fit.nc --set N=", "not-a-pair", "--set 'N='"),
     "set-unknown": (f"forecast fit.nc{AT} --set r=0.1", "unknown-covariate", "'r'", "N, D"),
     "set-too-few": ("forecast fit.nc --set N=1e9", "missing-covariate", "D"),
