@@ -49,6 +49,7 @@ COMPONENTS = 12  # most coefficients learnt from the runs: more explain less tha
 BLOCK = 4_000_000  # numbers of an array of draws, rows and features at once
 ROW_NOISE = 0.25  # variance of a row's noise, in that of the walk an e-fold away, assumed where `BEYOND` is conditioned on the runs
 SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
+UNIQUE = "U"  # tokens without repetitions, of which a run sees D
 
 
 def directions(law: Law) -> tuple[str, ...]:
@@ -86,15 +87,16 @@ def log_product(law: Law, of: Mapping[str, int], covariates: Mapping[str, Any]) 
 
 
 def powers_of_axes(law: Law) -> list[dict[str, int]]:
-    """Return the powers of `directions` in compute, N x D, and in tokens per parameter, D / N, or in N x ptpp.
+    """Return the powers of `directions` in compute, N x D, in tokens per parameter, D / N, or in N x ptpp, and in epochs, D / U.
 
     Others, such as a learning rate or the bits of weights, have no part: a run with less of them is not smaller. A law with ptpp
     has no error along the tokens of an adaptation.
     """
-    names = [name for name in directions(law) if name in SIZES]
-    if len(names) < 2:
-        return []
-    return [dict.fromkeys(names, 1), *([{"D": 1, "N": -1}] if {*names} == {"N", "D"} else [])]
+    along = directions(law)
+    names = [name for name in along if name in SIZES]
+    per_parameter = [{"D": 1, "N": -1}] if {*names} == {"N", "D"} else []
+    epochs = [{"D": 1, UNIQUE: -1}] if {"D", UNIQUE} <= {*along} else []
+    return [*([dict.fromkeys(names, 1)] if len(names) > 1 else []), *per_parameter, *epochs]
 
 
 def powers(law: Law) -> dict[str, dict[str, int]]:

@@ -167,7 +167,7 @@ def test_sizes_tokens_and_stages_are_large_or_small_together() -> None:
     """Ratios of tokens and sizes only where tokens are a budget; other covariates, and one alone, have no part."""
     product, ratio = {"N x D": {"N": 1, "D": 1}}, {"D / N": {"D": 1, "N": -1}}
     expected = {"chinchilla": product | ratio, "lr-batch": product | ratio, "transfer-target": {"N x ptpp": {"N": 1, "ptpp": 1}}}
-    expected |= {"parallel-scaling": {}, "bimix": {}}
+    expected |= {"parallel-scaling": {}, "bimix": {}, "repeated-epochs": product | ratio | {"D / U": {"D": 1, "U": -1}}}
     assert {name: powers(load_law(name)) for name in expected} == expected
     sparse = {"N x active": {"N": 1, "active": 1}, "N x active x D": {"N": 1, "active": 1, "D": 1}}
     assert powers(load_law("sparse-experts")) == sparse | {"D / (N x active)": {"D": 1, "N": -1, "active": -1}}
