@@ -226,7 +226,7 @@ def number_of(before: str, text: str) -> float:
 
 def check_settings(at: Path | None, set_: list[str] | None) -> None:
     """Refuse settings that are given in two ways or in none, and values of covariates in the place of a table."""
-    if at is not None and NAME_AND_VALUE.match(str(at)):
+    if at is not None and NAME_AND_VALUE.match(str(at)) and not at.is_file():
         values = " ".join(f"--set {part.strip()}" for part in NEXT_NAME.split(str(at)))
         raise BayeslawError(f"--at is the name of a table here; values are given by --set: {values}.", code="values-for-a-table")
     if (at is None) == (not set_):
