@@ -317,10 +317,10 @@ def _routed_experts(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     losses = [column for column in raw.columns if column.startswith("loss_")]
     table = table.join(kept[losses]).melt([*table.columns], losses, "val_set", "loss")
     table["val_set"] = table["val_set"].str.removeprefix("loss_")
-    return {"routed-experts": table}, [
+    return {"routed-experts": table.dropna(subset="loss")}, [
         f"D = step x {_ROUTED_STEP:,}, the batch in the paper; N counts all experts, active is the share that a token uses",
         "losses before the last step are those of a rate that has not fallen yet",
-        f"{int((raw['step'] == 0).sum())} evaluations before training are left out",
+        f"{(raw['step'] == 0).sum()} evaluations before training and {table['loss'].isna().sum()} missing losses are left out",
     ]
 
 

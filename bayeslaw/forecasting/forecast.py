@@ -45,7 +45,7 @@ from bayeslaw.forecasting.outside import beyond_together, outside, outside_toget
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.noise.walk import directions
+from bayeslaw.noise.walk import directions, product_name
 from bayeslaw.posterior.diagnostics import (
     Check,
     Reach,
@@ -186,11 +186,16 @@ class Forecast:
         return extrapolation(where, {name: reach[name] for name in map(str, where)}, included, along)
 
     def _corners(self, reach: dict[str, Reach]) -> pd.DataFrame:
-        """Return how far settings inside the runs in each covariate lie outside in several together, and add the runs' reach."""
+        """Return how far settings inside the runs in each covariate lie outside in several together, and add the runs' reach.
+
+        A size of its own, such as N x active, counts though a covariate lies outside too.
+        """
         distances, boxed = dict[str, Array](), (self.outside == 0).all(axis=1).to_numpy()
         for member in self.members:
+            law = member.fit.law
+            sizes = {product_name(law.factors(axis)) for axis in directions(law)}
             for name, (distance, of_runs) in outside_together(member.fit, member.covariates).items():
-                if (distance := np.where(boxed, distance, 0.0)).any():
+                if (distance := np.where(boxed | (name in sizes), distance, 0.0)).any():
                     distances[name] = np.maximum(distance, distances.get(name, 0.0))
                     reach[name] = of_runs
         return pd.DataFrame(distances, index=self.outside.index)

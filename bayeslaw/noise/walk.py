@@ -17,7 +17,7 @@ that those beyond need not be known when the law is fitted: beyond the runs the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -99,13 +99,18 @@ def powers_of_axes(law: Law) -> list[dict[str, int]]:
     return [*([dict.fromkeys(names, 1)] if len(names) > 1 else []), *per_parameter, *epochs]
 
 
+def product_name(factors: Iterable[str]) -> str:
+    """Return the name of a product, such as N x D."""
+    return " x ".join(factors)
+
+
 def powers(law: Law) -> dict[str, dict[str, int]]:
     """Return the powers of covariates in products in which runs may be large or small, by names such as N x D, or N x active."""
     products = [{axis: 1} for axis in directions(law) if len(law.factors(axis)) > 1]
     named = {}
     for of in (*products, *powers_of_axes(law)):
         factors = {name: power for axis, power in of.items() for name in law.factors(axis)}
-        above, below = (" x ".join(name for name, power in factors.items() if power == sign) for sign in (1, -1))
+        above, below = (product_name(name for name, power in factors.items() if power == sign) for sign in (1, -1))
         named[f"{above} / ({below})" if " x " in below else f"{above} / {below}" if below else above] = factors
     return named
 

@@ -213,6 +213,7 @@ def test_losses_of_routed_experts(served: Path, monkeypatch: pytest.MonkeyPatch)
         f"{head}total_parameter_count,dense_parameter_count,flops_per_step,model_size_label",
         "7,0,10.5,10.75,8,512,1.0,1,Hash,42,0.5,4e8,1e8,1e12,55M",
         "7,10000,3.25,3.5,8,512,1.0,1,Hash,42,0.5,4e8,1e8,1e12,55M",
+        "7,20000,,3.25,8,512,1.0,1,Hash,42,0.5,4e8,1e8,1e12,55M",
     ]
     publish(monkeypatch, served, "routed-experts", {"data/curves.csv.gz": gzip.compress("\n".join(rows).encode())})
     fetched = datasets.fetch_dataset("routed-experts")
@@ -223,8 +224,9 @@ def test_losses_of_routed_experts(served: Path, monkeypatch: pytest.MonkeyPatch)
     assert pd.read_csv(fetched.paths[0]).to_dict("records") == [
         of_both | {"val_set": "c4", "loss": 3.25},
         of_both | {"val_set": "validation", "loss": 3.5},
+        of_both | {"D": 20_000 * 256 * 2048, "step": 20_000, "val_set": "validation", "loss": 3.25},
     ]
-    assert fetched.notes[-1] == "1 evaluations before training are left out"
+    assert fetched.notes[-1] == "1 evaluations before training and 1 missing losses are left out"
     law = read_runs(fetched.paths[0]).where("val_set == 'c4'").frame
     assert law[["N", "active", "D"]].notna().all().all()
 

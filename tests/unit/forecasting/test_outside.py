@@ -41,10 +41,11 @@ def test_a_dense_model_larger_than_what_tokens_used_of_any_run_lies_outside() ->
     """Though runs with many experts have more parameters in all."""
     frame = pd.DataFrame({"N": [1e8, 1e9, 1e9, 3e10], "active": [1.0, 1.0, 0.1, 0.03], "D": 1e10 * np.array([1.0, 2.0, 2.0, 4.0])})
     fit = fitted("sparse-experts", pd.concat([frame, frame]).assign(loss=3.0, run=[f"r{i}" for i in range(8)]))
-    settings = pd.DataFrame({"N": [4e9, 1e10], "active": [1.0, 0.05], "D": 2e10})
-    first, second = forecast(fit, settings, force=True).extrapolation
+    settings = pd.DataFrame({"N": [4e9, 1e10, 4e9], "active": [1.0, 0.05, 1.0], "D": [2e10, 2e10, 5e10]})
+    first, second, third = forecast(fit, settings, force=True).extrapolation
     assert first.startswith("FAR outside: N x active by 1.4 e-folds")
     assert second == "inside"
+    assert third == "FAR outside: D by 0.22 e-folds, N x active by 1.4 e-folds"
 
 
 def test_runs_that_have_not_begun_a_phase_have_settings_beyond_them_there() -> None:
