@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules watching conditioning choice ladders mixtures discrepancy cpt tuning docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules watching conditioning choice ladders mixtures experts discrepancy cpt tuning docs wheel notebooks
 
 setup: $(READY)
 
@@ -122,6 +122,11 @@ conditioning: $(READY)
 choice: $(READY)
 	@$(PY) benchmarks/choice.py > benchmarks/results/.choice.tmp
 	@mv benchmarks/results/.choice.tmp benchmarks/results/choice.md
+
+# Forecasts mixtures of experts larger than those fitted, on public losses that it downloads. Ten minutes on two cores.
+experts: $(READY)
+	@$(PY) benchmarks/experts.py > benchmarks/results/.experts.tmp
+	@mv benchmarks/results/.experts.tmp benchmarks/results/experts.md
 
 # Learning rates and batch sizes of public grids, the largest size held out; needs ../shared/data. Ten minutes on two cores.
 tuning: $(READY)
