@@ -208,6 +208,11 @@ def backtest(
         given["discrepancy"] = "none"
     table, notes = _usable(read_runs(runs), laws, given)
     along = direction(table, by)
+    if by == "compute" and "flops" not in table.frame:
+        notes += [
+            f"Compute is 6 N D with all N parameters, and a token uses the share `{share}` of them: add a column flops."
+            for share in dict.fromkeys(share for law in laws for share in law.factors("N")[1:])
+        ]
     values = cuts_along(table, [pooled_law(law, table, given) for law in laws], by, along, cuts)
     if len(values) < cuts:
         notes.append(

@@ -346,6 +346,17 @@ def test_fewer_cuts_than_asked_for_are_a_note() -> None:
 
 
 @pytest.mark.slow
+def test_compute_that_counts_parameters_which_no_token_uses_is_a_note() -> None:
+    law = load_law("sparse-experts")
+    table = oracles.table(law, runs=12)
+    with without_sampling():
+        made = backtest(table, law, cuts=1, **QUICK)
+        told = backtest(table.assign(flops=6 * table["N"] * table["active"] * table["D"]), law, cuts=1, **QUICK)
+    note = "a token uses the share `active` of them: add a column flops."
+    assert [any(note in text for text in of.notes) for of in (made, told)] == [True, False]
+
+
+@pytest.mark.slow
 def test_repeated_rows_and_base_checkpoints_are_left_out_with_a_note() -> None:
     table = pd.concat([TABLE, TABLE.iloc[[0, 39]], TABLE.iloc[[3]].assign(D=0.0, run="base")])
     with fails("repeated-rows", "rows 41–42", kind=TableError):
