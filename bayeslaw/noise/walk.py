@@ -82,7 +82,16 @@ def logarithms(law: Law, covariates: Mapping[str, Any]) -> Array:
 
 
 def log_product(law: Law, of: Mapping[str, int], covariates: Mapping[str, Any]) -> Array:
-    """Return the logarithm (n,) of a product of powers of covariates, such as those of `powers`; 0 counts as `least`."""
+    """Return the logarithm (n,) of a product of powers of covariates.
+
+    Parameters
+    ----------
+    law : Law
+    of : mapping of covariate to int
+        The powers, such as those of `powers`.
+    covariates : mapping of covariate to array (n,)
+        The settings; 0 counts as `least`.
+    """
     return np.asarray(sum(power * np.log(np.maximum(covariates[name], least(law, name))) for name, power in of.items()))
 
 
