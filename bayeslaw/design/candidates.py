@@ -21,7 +21,7 @@ from bayeslaw.data.validate import base_rows, check, check_error
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.grid import Setting, grid
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.laws.law import Law
+from bayeslaw.laws.law import Law, shares_of_parameters
 
 FLOPS = "flops"
 PRICE_OF_CHECKPOINTS = "the price of checkpoints"
@@ -181,7 +181,7 @@ def read_candidates(
     if cost == FLOPS and cost not in frame:
         assumed += [
             f"runs cost 6 N D with all N parameters, and a token uses the share `{share}` of them: give a column of costs"
-            for share in dict.fromkeys(share for law, _ in fitted for share in law.factors("N")[1:])
+            for share in shares_of_parameters(law for law, _ in fitted)
         ]
     return Candidates(
         replace(runs, frame=frame), run, run_names, prices, checkpoint, price, _trunks(heads, checkpoint, runs.name), names,

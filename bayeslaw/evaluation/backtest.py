@@ -37,7 +37,7 @@ from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.forecasting.together import laws_of_stack
 from bayeslaw.inference.batch import Task, fit_many
 from bayeslaw.laws.card import load_laws
-from bayeslaw.laws.law import Law
+from bayeslaw.laws.law import Law, shares_of_parameters
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import resolved
@@ -211,7 +211,7 @@ def backtest(
     if by == "compute" and "flops" not in table.frame:
         notes += [
             f"Compute is 6 N D with all N parameters, and a token uses the share `{share}` of them: add a column flops."
-            for share in dict.fromkeys(share for law in laws for share in law.factors("N")[1:])
+            for share in shares_of_parameters(laws)
         ]
     values = cuts_along(table, [pooled_law(law, table, given) for law in laws], by, along, cuts)
     if len(values) < cuts:

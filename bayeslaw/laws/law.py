@@ -610,3 +610,8 @@ def faults_of_on(law: Law) -> list[LocatedError]:
             message = f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not."
             faults.append(LocatedError(message, section, "prior", code="on-not-proportional"))
     return faults
+
+
+def shares_of_parameters(laws: Iterable[Law]) -> list[str]:
+    """Return the covariates that are the share of N that a token uses, such as active, in any of some laws."""
+    return list(dict.fromkeys(share for law in laws for share in law.factors("N")[1:]))

@@ -10,7 +10,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.inference.point import PointFit
-from bayeslaw.laws.law import Law
+from bayeslaw.laws.law import Law, shares_of_parameters
 from bayeslaw.planning.arguments import at_settings, setting
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
@@ -91,9 +91,8 @@ def stage_notes(laws: Sequence[Law], stage: str | None, settings: Mapping[str, A
 
 def sparse_notes(laws: Sequence[Law]) -> list[str]:
     """Say that compute counts all parameters, where a law has the share of them that a token uses."""
-    shares = dict.fromkeys(share for law in laws for share in law.factors("N")[1:])
     return [
         f"compute is 6 N D with all N parameters, and a token uses the share `{share}` of them alone: what costs C FLOPs is at a "
         f"compute of C / {share} here, and two values of {share} compare at the same C"
-        for share in shares
+        for share in shares_of_parameters(laws)
     ]
