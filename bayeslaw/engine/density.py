@@ -240,7 +240,7 @@ def _turned(graph: Graph, run_effects: RunEffects, x: Any, log_spread: Value) ->
     if x is None:
         return None, stretch
     along = x * FUNCTIONS["exp"](-powers * log_spread.variable)
-    return Product()(*matrices, along) if matrices else along, stretch
+    return Product()(*matrices, along, along) if matrices else along, stretch
 
 
 def _log_priors(graph: Graph, law: Law, noise: Noise, variables: Places, of_noise: Mapping[str, Any]) -> Any:

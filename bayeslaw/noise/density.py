@@ -40,6 +40,9 @@ class Rows:
     features, multiple, lost : (k n,), (n,) and (n,), optional
         Features of the rows for a learnt discrepancy, multiples of their variances, and half of what their likelihood's exponent
         is short of 1 (`walk.Walk`).
+    squares, matrix, transposed : (k,), (k n,) and (n k,), optional
+        In place of `features`, where rows have independent noise of one scale: by the matrix the errors of the rows become those of
+        k directions, in which the learnt discrepancy has variances of their own (`_by_directions`).
     items : (n,), optional
         Of how many items each response is a share.
     """
@@ -58,6 +61,9 @@ class Rows:
     features: Any = None
     multiple: Any = None
     lost: Any = None
+    squares: Any = None
+    matrix: Any = None
+    transposed: Any = None
     items: Any = None
 
 
@@ -85,8 +91,14 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
     if noise.drift:
         data |= {"time": observed.time, "starts": observed.starts}
     if noise.walk is not None:
-        data |= {"features": noise.walk.components(observed.covariates).T.ravel(), "multiple": noise.walk.multiple}
-        data |= {"starts": observed.starts, "checkpoint": observed.checkpoint}
+        features, multiple = noise.walk.components(observed.covariates), noise.walk.multiple
+        data["multiple"] = multiple
+        if noise.run_effect or noise.checkpoint_effect or noise.groups or observed.se.size:
+            data |= {"features": features.T.ravel(), "starts": observed.starts, "checkpoint": observed.checkpoint}
+        else:
+            directions, sizes, _ = np.linalg.svd(features / np.sqrt(multiple)[:, None], full_matrices=False)
+            matrix = directions.T / np.sqrt(multiple)
+            data |= {"squares": sizes**2, "matrix": matrix.ravel(), "transposed": matrix.T.ravel()}
         if noise.walk.information < 1:
             data["lost"] = np.full(observed.run.size, 0.5 * (1 - noise.walk.information))
     return data
@@ -201,15 +213,32 @@ def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: M
 
     from bayeslaw.noise.lowrank import LowRank
 
-    variance = _of_rows(rows, point**2)
-    variance = variance if rows.known is None else variance + rows.known
-    multiplied = variance * rows.multiple
-    spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
-    omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(parameters["discrepancy"])
-    scale = parameters["discrepancy"] ** 2
-    error = rows.response - mean
-    logp = LowRank().density(error, multiplied, spread, omega, scale, rows.features, rows.starts, rows.checkpoint)
+    variance, scale, error = _of_rows(rows, point**2), parameters["discrepancy"] ** 2, rows.response - mean
+    if rows.squares is not None:
+        logp = _by_directions(rows, error, variance, scale)
+    else:
+        variance = variance if rows.known is None else variance + rows.known
+        spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
+        omega = parameters["sigma_checkpoint"] ** 2 if "sigma_checkpoint" in parameters else pt.zeros_like(scale)
+        multiplied, shared = variance * rows.multiple, (rows.features, rows.starts, rows.checkpoint)
+        logp = LowRank().density(error, multiplied, spread, omega, scale, *shared)
     return logp if rows.lost is None else logp + pt.sum(rows.lost * pt.log(variance))
+
+
+def _by_directions(rows: Rows, error: Any, variance: Any, scale: Any) -> Any:
+    """Log density of errors of rows with independent noise of one variance and a learnt discrepancy, integrated out.
+
+    With features F = U S V' of rows divided by the root of `multiple`, errors along U have the variances `variance` + `scale` S^2,
+    and what is left of the errors has `variance`.
+    """
+    import pytensor.tensor as pt
+
+    from bayeslaw.noise.operation import Product
+
+    along: Any = Product()(rows.matrix, rows.transposed, error, rows.squares)
+    multiplied, larger = variance * rows.multiple, variance + scale * rows.squares
+    logp = pt.sum(pt.log(2 * math.pi * multiplied) + error**2 / multiplied)
+    return -0.5 * (logp + pt.sum(pt.log(larger / variance) + along**2 * (1 / larger - 1 / variance)))
 
 
 def _counts(rows: Rows, mean: Any, point: Any, run: Any, effects: Any) -> Any:

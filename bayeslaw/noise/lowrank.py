@@ -1,5 +1,7 @@
 """The density of rows with run and checkpoint effects and a learnt discrepancy integrated out, and its gradient; see `walk`.
 
+Without effects, and where the rows' noise has one scale, `density` has a shorter way.
+
 Without the discrepancy the covariance is R = diag(variance) + spread within runs + omega within checkpoints, whose inverse is
 known. With features F, Sigma = R + scale F F'; with A = F' R^-1 F and M = 1 + scale A, Woodbury's identity gives
 Sigma^-1 = R^-1 - scale R^-1 F M^-1 F' R^-1 and |Sigma| = |R| |M|. Derivatives by an entry v of the covariance are

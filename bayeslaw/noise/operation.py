@@ -71,21 +71,21 @@ class DensityWithGradient(Op):
         return outputs[0]
 
 
-def product(matrix: Array, transposed: Array, x: Array, y: Array) -> None:
+def product(matrix: Array, transposed: Array, x: Array, like: Array, y: Array) -> None:
     """Write a matrix times a vector; plain Python, to be compiled.
 
     Parameters
     ----------
-    matrix, transposed : arrays (n n,)
-        The matrix, one row after the other, and its transpose, which is there for the gradient alone.
-    x, y : arrays (n,)
-        The vector, and where the product is written.
+    matrix, transposed : arrays (m n,)
+        The matrix, one row after the other, which is there for the gradient alone, and its transpose: loops along that are compiled
+        to vector instructions.
+    x, like, y : arrays (n,), (m,) and (m,)
+        The vector, any array as long as the product, and where that is written.
     """
-    for i in range(x.size):
-        total = 0.0
-        for j in range(x.size):
-            total += matrix[i * x.size + j] * x[j]
-        y[i] = total
+    y[:] = 0.0
+    for j in range(x.size):
+        for i in range(y.size):
+            y[i] += transposed[j * y.size + i] * x[j]
 
 
 class Product(Op):
@@ -93,18 +93,19 @@ class Product(Op):
 
     __props__ = ()
     compiled_from = staticmethod(product)
-    as_long_as = (2,)
+    as_long_as = (3,)
 
     def make_node(self, *inputs: Any) -> Apply[Any]:
         return Apply(self, [as_tensor_variable(v) for v in inputs], [dvector()])
 
     def perform(self, node: Apply[Any], inputs: Any, output_storage: Any) -> None:
-        matrix, _, x = inputs
-        output_storage[0][0] = matrix.reshape(x.size, x.size) @ x
+        matrix, _, x, like = inputs
+        output_storage[0][0] = matrix.reshape(like.size, x.size) @ x
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
-        matrix, transposed, _ = inputs
-        return [DisconnectedType()(), DisconnectedType()(), self(transposed, matrix, cotangents[0])]
+        matrix, transposed, x, _ = inputs
+        nothing = DisconnectedType()
+        return [nothing(), nothing(), self(transposed, matrix, cotangents[0], x), nothing()]
 
     def connection_pattern(self, node: Apply[Any]) -> list[list[bool]]:
-        return [[False], [False], [True]]
+        return [[False], [False], [True], [False]]

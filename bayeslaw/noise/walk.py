@@ -5,7 +5,7 @@
 
 No law is exact. A law that is only fitted takes its misfit to small runs for knowledge about large ones. Since W is 0 at the
 largest runs and grows away from them, small runs count less, and beyond the runs the error of a forecast grows with the distance.
-W is linear in normal coefficients, which are integrated out while sampling (`lowrank`) and drawn afterwards.
+W is linear in normal coefficients, which are integrated out while sampling (`density`, `lowrank`) and drawn afterwards.
 
 Where no error is learnt, W begins where the runs end: beyond them along an axis, or along a corner that they leave out, such as
 large sizes with many tokens (`Corner`).
