@@ -85,7 +85,7 @@ mixtures: $(READY)
 ladders: $(READY)
 	@for b in ladders ratios best_sizes exponents; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 
-# The learnt discrepancy on simulated truths and unseen schedules: ten minutes on two cores.
+# The learnt discrepancy on simulated truths: ten minutes on two cores.
 discrepancy: $(READY)
 	$(PY) benchmarks/discrepancy.py > benchmarks/results/.discrepancy.tmp && mv benchmarks/results/.discrepancy.tmp benchmarks/results/discrepancy.md
 
@@ -105,9 +105,9 @@ plans: $(READY)
 	$(PY) benchmarks/plans.py
 	$(PY) benchmarks/plan_cases.py
 
-# Forecasts loss curves under unseen learning-rate schedules: public ones of a 100M model from ../shared/data, and tinycpt's. Ten minutes.
+# Forecasts loss curves under unseen learning-rate schedules: public ones of three models, downloaded, and tinycpt's. Twenty minutes.
 schedules: $(READY)
-	@for b in schedules100m dynamics; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
+	@for b in schedules dynamics; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 
 # Replays logs of running runs and forecasts their final losses; needs ../shared/data. Half an hour. `watching_trainer.py` needs bayeslaw[trainer].
 watching: $(READY)

@@ -1,9 +1,9 @@
-"""The learnt discrepancy where the truth is known, and on unseen learning-rate schedules.
+"""The learnt discrepancy where the truth is known.
 
-    BAYESLAW_SHARED_DATA=… python benchmarks/discrepancy.py        # prints the report kept in benchmarks/results/discrepancy.md
+    python benchmarks/discrepancy.py        # prints the report kept in benchmarks/results/discrepancy.md
 
 Exact laws: truths, runs and targets are those of the calibration (truths.py). Laws with an error: the same, with an error drawn
-from the model, the scale from its prior and what lies beyond the runs from `noise.walk.BEYOND`. Schedules: schedules100m.py.
+from the model, the scale from its prior and what lies beyond the runs from `noise.walk.BEYOND`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import schedules100m
 from tables import banner, markdown_table
 from truths import Truth, fitted, truth
 
@@ -29,7 +28,6 @@ EXACT = ("chinchilla", "kaplan", "parallel-scaling", "annealing")
 WITH_ERROR = ("chinchilla",)
 TRUTHS, ERRORS = 16, 40
 SPREADS = ("run", "extrapolated")
-SCHEDULES = ("annealing", "annealing-lr-weighted", "annealing-power")
 
 
 class Job(NamedTuple):
@@ -90,31 +88,6 @@ def of_truths(rows: pd.DataFrame, error: bool) -> str:
     return markdown_table(body)
 
 
-def of_schedules() -> str:
-    """A table of the unseen schedules of the 100M model."""
-    rows, body = schedules100m.table(), []
-    seen = rows["run"].isin(schedules100m.SEEN)
-    for name in SCHEDULES:
-        law = bayeslaw.load_law(name)
-        settings = rows[[*law.measured, "step", "run"]]
-        fit = bayeslaw.fit(law, settings[seen].assign(loss=rows["loss"]), noise="normal", progress=False)
-        for discrepancy in ("none", None):
-            made = fit.forecast(settings[~seen], discrepancy=discrepancy, force=True)
-            draws, loss = made.predictive, rows.loc[~seen, "loss"].to_numpy()
-            low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
-            of = pd.DataFrame({"run": rows.loc[~seen, "run"].to_numpy(), "off": np.abs(middle - loss), "width": high - low})
-            of["in"] = (low <= loss) & (loss <= high)
-            last: Any = of.groupby("run").tail(1)["in"]
-            by_curve: Any = of.groupby("run")[["off", "in"]].mean().mean()
-            body.append({
-                "law": name, "spread": made.spread, "MAE": f"{of['off'].mean():.5f}",
-                "MAE, mean of curves": f"{by_curve['off']:.5f}", "points in 90%": f"{of['in'].mean():.0%}",
-                "the same, mean of curves": f"{by_curve['in']:.0%}", "last points": f"{last.sum()} of {len(last)}",
-                "width, nats": f"{of['width'].mean():.3f}",
-            })  # fmt: skip
-    return markdown_table(body)
-
-
 def main() -> None:
     jobs = [Job(law, number, False) for law in EXACT for number in range(TRUTHS)]
     jobs += [Job(law, number, True) for law in WITH_ERROR for number in range(ERRORS)]
@@ -131,9 +104,7 @@ def main() -> None:
         "## Laws that are exact\n\nThe ratio is that of the widths of 90% intervals, `extrapolated` over `run`: its median over all"
     )
     print("truths, and over those with less and with more noise than their median.\n\n" + of_truths(rows, error=False) + "\n")
-    print("## Laws with an error drawn from the model\n\n" + of_truths(rows, error=True) + "\n")
-    print("## Unseen learning-rate schedules of a 100M model\n\nFitted to three curves, scored on six others; nothing of the")
-    print("discrepancy was chosen on them.\n\n" + of_schedules())
+    print("## Laws with an error drawn from the model\n\n" + of_truths(rows, error=True))
 
 
 if __name__ == "__main__":

@@ -224,8 +224,11 @@ def _cpt_replay(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
 
 
 def _lr_schedules(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
-    parts = [pd.read_csv(path).assign(model="100M", schedule=Path(name).stem) for name, path in files.items()]
-    table = pd.concat(parts)[["model", "schedule", "step", "lr", "loss"]]
+    parts = []
+    for name, path in files.items():
+        model, schedule = f"{Path(name).parent.name.removeprefix('csv_')}M", Path(name).stem
+        parts.append(pd.read_csv(path).assign(run=f"{model}-{schedule}", model=model, schedule=schedule))
+    table = pd.concat(parts)[["run", "model", "schedule", "step", "lr", "loss"]]
     note = "2,160 steps of warm-up come before the first logged one: read the curves with a warm-up of 2160"
     return {"lr-schedules": table}, [note]
 

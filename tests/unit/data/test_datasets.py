@@ -121,11 +121,13 @@ def test_losses_with_replay(served: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_losses_of_schedules_and_in_two_splits(served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    publish(monkeypatch, served, "lr-schedules", {"loss_curve_repo/csv_100/cosine_24000.csv": b"step,lr,loss\n2176,3e-4,3.75\n"})
+    curve = b"step,lr,loss\n2176,3e-4,3.75\n"
+    publish(monkeypatch, served, "lr-schedules", {f"loss_curve_repo/csv_{size}/cosine_24000.csv": curve for size in (25, 100)})
     fetched = datasets.fetch_dataset("lr-schedules")
     assert "2160" in fetched.notes[0]
     assert pd.read_csv(fetched.paths[0]).to_dict("records") == [
-        {"model": "100M", "schedule": "cosine_24000", "step": 2176, "lr": 3e-4, "loss": 3.75}
+        {"run": f"{model}-cosine_24000", "model": model, "schedule": "cosine_24000", "step": 2176, "lr": 3e-4, "loss": 3.75}
+        for model in ("25M", "100M")
     ]
     for name, folder in (("data-constrained", "data_constrained_scaling_law"), ("parallel-scaling", "parallel_scaling_law")):
         files = {}
