@@ -303,6 +303,26 @@ def _pile_mixtures(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     ]
 
 
+def _regmix(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    parts = []
+    for split, model in (("train", "1m"), ("test", "1m"), ("test", "60m"), ("test", "1B")):
+        given = [pd.read_csv(files[f"data/{split}_{what}_{model}.csv"], index_col="index") for what in ("mixture", "pile_loss")]
+        shares, losses = (frame.rename(columns=_name_in_the_pile) for frame in given)
+        table = shares.div(shares.sum(axis=1), axis=0).add_prefix("weight_")
+        table.insert(0, "run", [f"{split}-{model.upper()}-{number}" for number in table.index])
+        table = table.assign(model=model.upper(), split=split).join(losses)
+        parts.append(table.melt([c for c in table if c not in losses], [*losses], "domain", "loss"))
+    return {"regmix": pd.concat(parts)}, [
+        "all runs of a model have one budget; weight_...: shares of the training domains, divided by their sums, which rounding left at "
+        "0.996 to 1.003",
+    ]
+
+
+def _name_in_the_pile(column: str) -> str:
+    name = column.removeprefix("train_the_pile_").removeprefix("metric/the_pile_").removesuffix("_val_loss")
+    return name.replace("-", "_")
+
+
 _ROUTED_STEP = 256 * 2048  # tokens, as the paper has it
 
 
@@ -399,7 +419,7 @@ def _parquet(stem: str, note: str) -> Form:
 _FORMS: dict[str, Form] = {
     "chinchilla": _chinchilla, "overtraining": _overtraining, "cpt-replay": _cpt_replay, "lr-schedules": _lr_schedules,
     "marin-isoflops": _marin_isoflops, "gemstones": _gemstones, "slimpajama-mixtures": _slimpajama_mixtures,
-    "pile-mixtures": _pile_mixtures, "routed-experts": _routed_experts, "delphi": _delphi,
+    "pile-mixtures": _pile_mixtures, "regmix": _regmix, "routed-experts": _routed_experts, "delphi": _delphi,
     "data-constrained": _parquet("data-constrained", "a run's cost is 6 x params x tokens"),
     "parallel-scaling": _parquet("parallel-scaling", "a run's cost is num_params, all have the same tokens"),
 }  # fmt: skip

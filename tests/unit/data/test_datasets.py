@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -207,6 +208,21 @@ def test_losses_of_mixtures_of_the_pile(served: Path, monkeypatch: pytest.Monkey
         "weight_academic": 0.5, "weight_prose": 0, "weight_dialogue": 0.0625, "weight_symbolic": 0.0625, "weight_internet": 0.375,
     }  # fmt: skip
     assert read_runs(table).frame["loss"].tolist() == [2.5, 3.5, 1.5]
+
+
+def test_losses_of_mixtures_at_one_budget(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {}
+    for split, model in (("train", "1m"), ("test", "1m"), ("test", "60m"), ("test", "1B")):
+        files[f"data/{split}_mixture_{model}.csv"] = b"index,train_the_pile_arxiv,train_the_pile_nih-exporter\n3,0.25,0.752\n"
+        losses = b"index,metric/the_pile_arxiv_val_loss,metric/the_pile_github_val_loss\n3,5.5,6.25\n"
+        files[f"data/{split}_pile_loss_{model}.csv"] = losses
+    publish(monkeypatch, served, "regmix", files)
+    table = pd.read_csv(datasets.fetch_dataset("regmix").paths[0])
+    assert table["run"].unique().tolist() == ["train-1M-3", "test-1M-3", "test-60M-3", "test-1B-3"]
+    assert table["loss"].tolist() == [5.5, 6.25] * 4
+    assert table["domain"].tolist() == ["arxiv", "github"] * 4
+    np.testing.assert_allclose(table["weight_arxiv"] + table["weight_nih_exporter"], 1.0)
+    assert table["weight_arxiv"].iloc[0] == pytest.approx(0.25 / 1.002)
 
 
 def test_losses_of_routed_experts(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
