@@ -361,6 +361,11 @@ def _worth_of_mixture(p: Values, x: Values) -> Any:
     return sum(x[s] * np.exp(p[f"u_{s}"]) for s in SHARES)
 
 
+def mixture_power(p: Values, x: Values) -> Any:
+    """A floor, and a power of what the mixture's tokens are worth."""
+    return p["c"] + p["k"] * _power(_worth_of_mixture(p, x), -p["alpha"])
+
+
 def bimix(p: Values, x: Values) -> Any:
     """Ge et al. 2024, with what tokens are worth in place of the domain's own share."""
     return _power(_worth_of_mixture(p, x), -p["alpha"]) * (p["B"] * _power(x["D"], -p["beta"]) + p["C"])
@@ -376,6 +381,7 @@ def mixture_scaling(p: Values, x: Values) -> Any:
 LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "bimix": bimix,
     "data-mixing": data_mixing,
+    "mixture-power": mixture_power,
     "mixture-scaling": mixture_scaling,
     "annealing": annealing,
     "combination": combination,
@@ -438,6 +444,7 @@ OWN: dict[str, dict[str, float]] = {
     "cpt-joint": {"gamma": 0.05},
     "bimix": {"C": 2.5, "alpha": 0.1},
     "data-mixing": {"c": 2.2},
+    "mixture-power": {"c": 2.2},
     "mixture-scaling": {"p": 1.6},
     "combination": {"k": 1.05, "q": 0.6},
     "annealing": ANNEALING,

@@ -74,6 +74,7 @@ TRUTHS["sparse-experts"] |= {"G": 17.26, "delta": 0.16, "gamma": 0.16}
 TRUTHS["vocabulary"] = {"E": -5.5, "A1": 1.83, "alpha1": 0.45, "A2": 0.4, "alpha2": 0.5, "B": 2.1, "beta": 0.46}
 OF_SHARES = {"u_web": 0.3, "u_code": -2.0, "u_books": 1.5}
 TRUTHS["data-mixing"] = {"c": 2.2, "k": 0.5, "t_web": -0.5, "t_code": 0.8, "t_books": -1.5}
+TRUTHS["mixture-power"] = OF_SHARES | {"c": 2.2, "k": 0.6, "alpha": 0.25}
 TRUTHS["bimix"] = OF_SHARES | {"C": 2.5, "alpha": 0.1, "B": 300.0, "beta": 0.3}
 TRUTHS["mixture-scaling"] = TRUTHS["chinchilla"] | OF_SHARES | {"p": 1.6, "gamma": 0.1}
 TRUTHS["injection"] = {"A": 2.0, "alpha": 0.4, "beta": 0.3, "B": 300.0}

@@ -313,8 +313,8 @@ def _regmix(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
         table = table.assign(model=model.upper(), split=split).join(losses)
         parts.append(table.melt([c for c in table if c not in losses], [*losses], "domain", "loss"))
     return {"regmix": pd.concat(parts)}, [
-        "all runs of a model have one budget; weight_...: shares of the training domains, divided by their sums, which rounding left at "
-        "0.996 to 1.003",
+        "all runs of a model have one budget",
+        "weight_...: shares of the training domains, divided by their sums, which rounding left at .996 to 1.003",
     ]
 
 

@@ -135,7 +135,9 @@ def test_the_latex_of_a_law_can_be_typeset(law: Law) -> None:
 
 
 def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
-    floor = {"from-base-source": "J", "data-mixing": "c"}.get(law.name, "L0" if "lr_peak" in law.covariates else "E")
+    floor = {"from-base-source": "J", "data-mixing": "c", "mixture-power": "c"}.get(
+        law.name, "L0" if "lr_peak" in law.covariates else "E"
+    )
     without = {"kaplan", "combination", "injection", "task-sigmoid", "task-exp", "task-direct", "observational-skill"}
     without |= {"bimix", "farseer", "mixture-scaling"}
     assert law.floors == (() if law.name in without else (floor,))

@@ -82,7 +82,7 @@ def test_the_value_of_a_reference_is_0() -> None:
     np.testing.assert_allclose(law.evaluate({"a": 2.0, "t_web": 0.5, **X}), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["data-mixing", "bimix", "mixture-scaling"])
+@pytest.mark.parametrize("name", ["data-mixing", "mixture-power", "bimix", "mixture-scaling"])
 def test_shares_of_ones_own_stand_in_the_card(name: str) -> None:
     """All else reads the law from the text of its card."""
     law = load_law(name, shares=["weight_a", "weight_b", "weight_c", "weight_d"], reference="weight_b")
@@ -232,6 +232,11 @@ def test_mixture_scaling_has_chinchilla_kaplan_and_bimix_as_special_cases() -> N
     np.testing.assert_allclose(endless, mixed("bimix", C=1.5, B=90.0, beta=0.28, alpha=0.2, **worth), rtol=1e-9)
 
 
+def test_mixture_power_without_a_floor_is_bimix_at_one_budget() -> None:
+    worth = {"u_old": 0.7, "u_new": -1.2, "alpha": 0.3}
+    np.testing.assert_allclose(mixed("mixture-power", k=1.5, **worth), mixed("bimix", C=1.5, **worth), rtol=1e-9)
+
+
 def test_midtraining_on_new_tokens_is_bimix_of_two_shares() -> None:
     """G/new^gamma with new = (1 - r) D: where the power of tokens is that of their share, and old tokens are worth nothing."""
     theirs = replay("midtraining", E=0.0, A=0.0, alpha=0.3, B=0.0, beta=0.3, G=20.0, gamma=0.2)
@@ -248,7 +253,7 @@ def test_the_shift_of_cpt_dynamics_is_data_mixing_of_two_shares() -> None:
 
 
 def test_the_oracles_agree_with_the_cards_at_mixtures(rng: np.random.Generator) -> None:
-    for name in ("data-mixing", "bimix", "mixture-scaling"):
+    for name in ("data-mixing", "mixture-power", "bimix", "mixture-scaling"):
         law = load_law(name)
         x = oracles.design(law)
         np.testing.assert_allclose(
