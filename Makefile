@@ -75,10 +75,11 @@ calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py
 
 # Fits small models on mixtures of seven domains and forecasts large ones on others, and compares forms of the law by hold-outs among the
-# small models; needs ../shared/data. Ten minutes on two cores.
+# small models, and laws of mixtures at one budget; needs ../shared/data, and downloads the latter. Twenty minutes on two cores.
 mixtures: $(READY)
 	@$(PY) benchmarks/mixture_forms.py > benchmarks/results/.mixtures.tmp && mv benchmarks/results/.mixtures.tmp benchmarks/results/mixture_forms.md
 	@$(PY) benchmarks/mixtures.py > benchmarks/results/.mixtures.tmp && mv benchmarks/results/.mixtures.tmp benchmarks/results/mixtures.md
+	@$(PY) benchmarks/one_budget.py > benchmarks/results/.mixtures.tmp && mv benchmarks/results/.mixtures.tmp benchmarks/results/one_budget.md
 
 # Fits the lower part of every public ladder and scores its forecasts of the rest and of the best N, and the exponents of
 # whole ladders: ten minutes on two cores.
