@@ -33,6 +33,7 @@ def backtest(
     output: Annotated[Path | None, Option("-o", "--output", help="Write the table of all forecasts to this file (.csv).")] = None,
     plot: options.Picture = None,
     prior: options.Priors = None,
+    shares: options.Shares = None,
     noise: options.NoiseName = "auto",
     noise_by: options.NoiseBy = None,
     pool: Annotated[
@@ -60,7 +61,7 @@ def backtest(
         "by": options.pairs_of("--pool", pool, "PARAMETER=COLUMN, such as E=domain"),
         "draws": draws, "tune": tune, "chains": chains, "bins": bins,
     }  # fmt: skip
-    laws = options.laws_named(law)
+    laws = [bayeslaw.load_law(name, shares=shares) for name in options.laws_named(law)]
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
     result = bayeslaw.backtest(
         table, laws[0] if len(laws) == 1 else laws, by=by, cuts=cuts, noise=noise, discrepancy=discrepancy, as_=as_, seed=seed,

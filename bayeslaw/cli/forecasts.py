@@ -255,6 +255,7 @@ def compare(
     column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
+    shares: options.Shares = None,
     noise: Annotated[list[str] | None, Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeatable.")] = None,
     output: Annotated[Path | None, Option("-o", "--output", help="Write the stack of the fits to this file (.nc).")] = None,
     plot: options.Picture = None,
@@ -274,7 +275,7 @@ def compare(
     from bayeslaw.evaluation.scores import ABSOLUTE, HEADLINES, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")
-    laws = [name for text in law for name in options.laws_named(text)]
+    laws = [bayeslaw.load_law(name, shares=shares) for text in law for name in options.laws_named(text)]
     given = None if at is None else _settings(at)
     of_runs, of_settings = options.columns_of_each(column, runs, given if isinstance(given, Path) else None)
     table = bayeslaw.read_runs(runs, where, columns=of_runs, duplicates=duplicates)
