@@ -297,7 +297,8 @@ def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: fl
     check_choice("discrepancy", discrepancy, "unknown-choice")
     for name, share in (("tail", tail), ("confidence", confidence)):
         if share is not None and not (isinstance(share, Real) and 0 < share < 1):
-            raise BayeslawError(f"{name} lies between 0 and 1, not {share!r}.", code="not-a-probability")
+            hint = f": write {share / 100:g} for {share:g}%" if isinstance(share, Real) and 1 < share < 100 else ""
+            raise BayeslawError(f"{name} lies between 0 and 1, not at {share!r}{hint}.", code="not-a-probability")
 
 
 def _by_domain(fits: Posterior | Mapping[str, Posterior]) -> dict[str, tuple[Posterior, dict[str, str]]]:

@@ -403,6 +403,7 @@ def test_the_nearest_mixture_within_bounds(rng: np.random.Generator) -> None:
         ({"at": {"N": 1e9}}, "unknown-setting", ("N",)),
         ({"on": "both"}, "unknown-choice", ("both",)),
         ({"confidence": 1.5}, "not-a-probability", ("1.5",)),
+        ({"confidence": 90}, "not-a-probability", ("90", "write 0.9")),
         ({"confidence": "90%"}, "not-a-probability", ("90%",)),
         ({"tail": 0.0}, "not-a-probability", ("0.0",)),
         ({"among": pd.DataFrame({"web": [0.5], "code": [0.5]})}, "missing-column", ("books",)),
