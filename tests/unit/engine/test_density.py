@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,8 +14,10 @@ from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import PRIORS, Noise
+from bayeslaw.noise.walk import Walk
 from tests import oracles, outcomes
 from tests.cards import POSITIVE, REAL, card
+from tests.values import present
 
 NOISES = {
     "normal": Noise(student=False, run_effect=True),
@@ -64,6 +68,21 @@ def test_the_gradient_is_true_where_the_fit_begins(name: str, noise: str, rng: n
     start = density.start()
     assert start.size == density.size == len(density.names) + (density.observed.runs if density.noise.explicit_effects else 0)
     assert_true_gradient(density.function(), start + 0.1 * rng.standard_normal(start.size))
+
+
+@pytest.mark.slow
+def test_a_learnt_error_without_run_effects_is_that_with_effects_that_vanish(rng: np.random.Generator) -> None:
+    """The two ways to integrate the error out: by directions of its own, and by Woodbury's identity."""
+    law = load_law("chinchilla")
+    rows = oracles.observations(law)
+    walk = replace(present(Walk.of(law, rows.covariates)), multiple=1 + rng.random(rows.run.size), information=0.8)
+    alone, with_runs = (Density.of(law, rows, Noise(False, run_effect, walk=walk)) for run_effect in (False, True))
+    points = alone.start() + 0.1 * rng.standard_normal((6, alone.size))
+    for point in points:
+        assert_true_gradient(alone.function(), point)
+    vanishing = np.insert(points, with_runs.names.index("sigma_run"), -25.0, axis=1)
+    both = [density.function().many(x)[0] for density, x in ((alone, points), (with_runs, vanishing))]
+    np.testing.assert_allclose(np.diff(both[0]), np.diff(both[1]), rtol=1e-9)
 
 
 @pytest.mark.slow
