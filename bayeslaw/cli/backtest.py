@@ -61,8 +61,8 @@ def backtest(
         "by": options.pairs_of("--pool", pool, "PARAMETER=COLUMN, such as E=domain"),
         "draws": draws, "tune": tune, "chains": chains, "bins": bins,
     }  # fmt: skip
-    laws = [bayeslaw.load_law(name, shares=shares) for name in options.laws_named(law)]
-    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
+    read = partial(bayeslaw.read_runs, runs, where, columns=options.columns_of(column), duplicates=duplicates)
+    laws, table = options.laws_and_table([law], read, shares)
     result = bayeslaw.backtest(
         table, laws[0] if len(laws) == 1 else laws, by=by, cuts=cuts, noise=noise, discrepancy=discrepancy, as_=as_, seed=seed,
         options=settings, executor=executor, force=force, progress=not quiet,

@@ -55,9 +55,8 @@ def fit(
     options.check_outputs("A fit", output, ending=".nc")
     priors = options.pairs_of("--prior", prior, "NAME=LogNormal(0.5,0.2)")
     pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
-    # Before the table: a table in the law's place is an error that says so.
-    laws = [bayeslaw.load_law(name, shares=shares, reference=reference) for name in options.laws_named(law)]
-    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
+    read = partial(bayeslaw.read_runs, runs, where, columns=options.columns_of(column), duplicates=duplicates)
+    laws, table = options.laws_and_table([law], read, shares, reference)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
     settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy}
     fitted: Fit | Stack

@@ -275,10 +275,10 @@ def compare(
     from bayeslaw.evaluation.scores import ABSOLUTE, HEADLINES, legend
 
     options.check_outputs("A stack", output, plot, ending=".nc")
-    laws = [bayeslaw.load_law(name, shares=shares) for text in law for name in options.laws_named(text)]
     given = None if at is None else _settings(at)
     of_runs, of_settings = options.columns_of_each(column, runs, given if isinstance(given, Path) else None)
-    table = bayeslaw.read_runs(runs, where, columns=of_runs, duplicates=duplicates)
+    read = partial(bayeslaw.read_runs, runs, where, columns=of_runs, duplicates=duplicates)
+    laws, table = options.laws_and_table(law, read, shares)
     settings = bayeslaw.read_runs(given, columns=of_settings) if isinstance(given, Path) else given
     comparison = bayeslaw.compare(
         table, laws, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=settings,

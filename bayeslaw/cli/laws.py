@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,8 +138,9 @@ def check(
     """List every fault of a table, with row, column, value and a suggestion."""
     from bayeslaw.laws.pooling import levels_of, with_levels
 
-    cards, answer = [bayeslaw.load_law(name, shares=shares) for name in options.laws_named(law)], Answer()
-    table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
+    read = partial(bayeslaw.read_runs, runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
+    cards, table = options.laws_and_table([law], read, shares)
+    answer = Answer()
     cards = [with_levels(card, levels_of(card, table.frame)) for card in cards]
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
     found = _faults(table, cards)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +15,9 @@ from typer import Argument, BadParameter, Option
 from bayeslaw.core.errors import BayeslawError
 
 if TYPE_CHECKING:
+    from bayeslaw.data.table import Runs
     from bayeslaw.forecasting.stack import Stack
+    from bayeslaw.laws.law import Law
     from bayeslaw.posterior.fit import Fit
 
 NAME_AND_VALUE = re.compile(r"\s*\w*\s*=")
@@ -66,7 +69,9 @@ Priors = Annotated[
     list[str] | None,
     Option("--prior", help='Use this prior of a parameter of law or noise instead of its own: "E=LogNormal(0.5,0.2)". Repeatable.'),
 ]
-Shares = Annotated[str | None, Option(help="The columns with the shares of your mixture, for a law of a mixture: web,code,books.")]
+Shares = Annotated[
+    str | None, Option(help="The columns with the shares of your mixture, for a law of a mixture: web,code,books, or 'weight_*'.")
+]
 Reference = Annotated[str | None, Option(help="The share whose parameters are 0, in a law of a mixture.")]
 NoiseName = Annotated[
     str,
@@ -212,6 +217,38 @@ def columns_of_each(texts: list[str] | None, *paths: Path | None) -> list[dict[s
 def laws_named(text: str) -> list[str]:
     """Return the names or paths of laws that are separated by commas; a path may have commas itself."""
     return [text] if Path(text).is_file() else [name.strip() for name in text.split(",")]
+
+
+def laws_and_table(
+    texts: Sequence[str], read: Callable[[], Runs], shares: str | None = None, reference: str | None = None
+) -> tuple[list[Law], Runs]:
+    """Return the laws named in some texts, and the table.
+
+    Laws come first, so that a table in the place of a law is an error that says so, unless shares are those columns of the table
+    that match a pattern, such as 'weight_*'.
+    """
+    from bayeslaw.laws.card import load_law
+
+    pattern = shares is not None and "*" in shares
+    table = read() if pattern else None
+    if shares is not None and table is not None:
+        shares = ",".join(_matching(shares, [str(column) for column in table.frame]))
+    names = [name for text in texts for name in laws_named(text)]
+    laws = [load_law(name, shares=shares, reference=reference) for name in names]
+    return laws, read() if table is None else table
+
+
+def _matching(shares: str, columns: Sequence[str]) -> Iterator[str]:
+    """Yield the columns that the parts of a text name, of which some are patterns."""
+    from bayeslaw.data.columns import columns_there
+
+    for part in shares.split(","):
+        found = [name for name in columns if fnmatchcase(name, part.strip())] if "*" in part else [part.strip()]
+        if not found:
+            raise BayeslawError(
+                f"No column matches --shares {part.strip()}; there are {columns_there(columns)}.", code="unknown-column"
+            )
+        yield from found
 
 
 def number_of(before: str, text: str) -> float:

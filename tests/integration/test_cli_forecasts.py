@@ -184,13 +184,16 @@ def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: C
 def test_compare_takes_the_shares_of_a_mixture(command: Command, folder: Path) -> None:
     a, b = np.random.default_rng(3).dirichlet([1, 1], 24).T
     loss = 1.5 + 0.9 / (a + 0.02 * b) ** 0.3 + 0.01 * np.cos(np.arange(24))
-    pd.DataFrame({"run": [f"r{i}" for i in range(24)], "a": a, "b": b, "loss": loss}).to_csv("mixtures.csv", index=False)
+    pd.DataFrame({"run": [f"r{i}" for i in range(24)], "share_a": a, "share_b": b, "loss": loss}).to_csv(
+        "mixtures.csv", index=False
+    )
     line = ("compare", "mixtures.csv", "--law", "mixture-power,data-mixing", *FAST)
-    done = command(*line, "--shares", "a,b", "--holdout", "a > 0.4 and a < 0.7", "--csv")
+    done = command(*line, "--shares", "share_*", "--holdout", "share_a > 0.4 and share_a < 0.7", "--csv")
     table = pd.read_csv(io.StringIO(done.out))
     assert {"mixture-power", "data-mixing"} < {*table["law"]}
     assert np.isfinite(table.loc[table["fit"] == "posterior", "crps"]).all()
-    rejected(command(*line, "--shares", "a"), "number-of-shares", "2 to 40 shares")
+    rejected(command(*line, "--shares", "share_a"), "number-of-shares", "2 to 40 shares")
+    rejected(command(*line, "--shares", "weight_*"), "unknown-column", "No column matches --shares weight_*", "share_a, share_b")
     rejected(command(*line), "faulty-table", "--shares")
 
 
