@@ -147,7 +147,8 @@ class MemberDraws:
         check_values(value, law, {"row": self.rows[block, None]}, parameters={name: values[name] for name in law.parameters})
         if self.errors is not None and self.fit.discrepancy is not None:
             at = self._middle(block)
-            value = value * np.exp(self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T)
+            error = self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T
+            value = value * np.exp(error) if law.outcome.relative else law.outcome.from_scale(law.outcome.to_scale(value) + error)
         return value
 
     def checks(self) -> list[Check]:

@@ -317,7 +317,7 @@ def rest_of_errors(selections: Sequence[tuple[Fit, Index]]) -> dict[str, float]:
             some = np.concatenate(parts)
             values = fit.law.predict(fit.draws_of(some[evenly(some.size, COMPARED)]), {c: at[c] for c in fit.law.covariates})
             with np.errstate(all="ignore"):
-                means.append(np.log(values).mean(axis=0))
+                means.append(fit.law.outcome.to_scale(values).mean(axis=0))
         known = np.array(means)[:, np.isfinite(means).all(axis=0)]
         variance = np.average((known - np.average(known, axis=0, weights=count)) ** 2, axis=0, weights=count)
         differ = variance.mean() if variance.size else 0.0

@@ -49,9 +49,9 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
         return "errors of laws of continual pre-training jump from checkpoint to checkpoint"
     if isinstance(noise, PointNoise) or noise.drift or noise.skew:
         return f"its noise is {noise.text}"
-    if observed.outcome.kind != "positive":
+    if not observed.outcome.unbounded:
         of = f"{observed.outcome.name} is of kind {observed.outcome.kind}"
-        return f"errors of laws are learnt for outcomes of kind positive, and {of}"
+        return f"errors of laws are learnt for outcomes of kinds positive and real, and {of}"
     if law.levels:
         return f"parameters vary by {' and '.join(law.levels)}"
     if observed.response.size > MOST_ROWS:
@@ -136,8 +136,8 @@ def _multiples(walk: Walk, law: Law, observed: Observations, noise: Noise, plain
     The error of the law is smoothed and the noise's scale found by expectation and maximisation, at the law's median losses.
     """
     flat = {name: values.reshape(-1) for name, values in plain.items()}
-    error = observed.response - np.log(np.median(law.predict(flat, observed.covariates), axis=0))
-    features = walk.components(observed.covariates) * TYPICAL
+    error = law.outcome.residual(observed.response, np.median(law.predict(flat, observed.covariates), axis=0))
+    features = walk.components(observed.covariates) * TYPICAL * law.outcome.scale
     known = observed.known
     variance, multiple = float(np.median(noise.scales(flat, "sigma_point"))) ** 2, np.ones(error.size)
     for _ in range(ROUNDS):

@@ -104,7 +104,7 @@ def fit(
     discrepancy : {'learned', 'none'}
         'learned' samples a second posterior in which the law has an error (`noise.walk`); forecasts outside the runs come from it.
         'none' leaves it out. There is none for noises normal-drift, skew and functions, laws of continual pre-training, laws whose
-        parameters vary by a column, outcomes that may be 0 or less, more than 5,000 rows, and runs that don't differ in size,
+        parameters vary by a column, outcomes between bounds, more than 5,000 rows, and runs that don't differ in size,
         tokens or stage; `info['discrepancy']` says why.
 
     Returns

@@ -279,8 +279,12 @@ class Walk:
     @property
     def usual(self) -> dict[str, float]:
         """The sd of the error an e-fold beyond the runs along each axis, where the law counts as exact inside them."""
-        size = math.exp(self.beyond[0] + self.beyond[1] ** 2)
+        size = self.law.outcome.scale * math.exp(self.beyond[0] + self.beyond[1] ** 2)
         return {name: size * weight(self.law, name) * a.pinned for name, a in zip(directions(self.law), self.axes, strict=True)}
+
+    def sizes_beyond(self, count: int, rng: np.random.Generator) -> Array:
+        """Draw sizes (count,) of the error that is added where no run shows how wrong the law is; see `beyond`."""
+        return np.asarray(self.law.outcome.scale * np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(count)))
 
     @property
     def _used_corners(self) -> tuple[Corner, ...]:
@@ -316,7 +320,7 @@ class Walk:
         array (all features, S)
         """
         rng, inside = np.random.default_rng(entropy), self.inside
-        extra = np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(scale.size))
+        extra = self.sizes_beyond(scale.size, rng)
         if self.exact:
             return np.asarray(extra * rng.standard_normal((inside.size, scale.size)) * (self.weights * ~inside)[:, None])
         whole = np.hypot(scale, extra) * rng.standard_normal((inside.size, scale.size))

@@ -241,7 +241,7 @@ def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:
     """Return what the error of a law is computed from; see the head of this module."""
     assert fit.discrepancy is not None
     walk, rng, size = fit.discrepancy.walk, np.random.default_rng(entropy), chosen.size
-    extra = np.exp(walk.beyond[0] + walk.beyond[1] * rng.standard_normal(size))
+    extra = walk.sizes_beyond(size, rng)
     scale = np.zeros(size) if walk.exact else fit.discrepancy.scale[chosen]
     tables = [axis.table for axis in walk.axes]
     weights = walk.weights if walk.exact else np.ones(walk.inside.size)

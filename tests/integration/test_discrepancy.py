@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import bayeslaw
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import load_law, parse_card
 from tests import oracles
 
 LAW = load_law("chinchilla")
@@ -41,3 +41,22 @@ def test_extrapolated_intervals_hold_whether_or_not_the_law_does(bend: float) ->
     assert len(held) == 14
     assert covered["extrapolated"] >= 12
     assert covered["run"] >= 12 if bend == 0 else covered["run"] <= 6
+
+
+def test_laws_of_differences_learn_an_error_too() -> None:
+    """Losses minus 3 nats, by a law of an outcome of kind real: negative ones among them, with errors in nats."""
+    outcome = '[outcome]\nname = "gap"\nunit = "nats/token"\nkind = "real"\nscale = 3.0\n'
+    text = LAW.card.replace("loss   =", "formula =").replace("[covariates]", f"{outcome}\n[covariates]", 1)
+    text = text.replace('dist = "LogNormal", mu = 0.3, sigma = 0.5', 'dist = "Normal", mu = -1.5, sigma = 1.0')
+    law, table = parse_card(text), simulated(0.05).assign(gap=lambda t: t["loss"] - 3.0).drop(columns="loss")
+    compute = table["N"] * table["D"]
+    held = table[compute > compute.quantile(2 / 3)]
+    fit = bayeslaw.fit(law, table.drop(held.index), **SAMPLED)
+    assert "the law errs by 0." in fit.learnt()
+    assert "%" not in fit.learnt().split("equal-tailed")[1]
+    forecast = fit.forecast(held, force=True)
+    assert set(forecast.headlines) == {"extrapolated"}
+    summary, gap = forecast.summary(), held["gap"].to_numpy()
+    covered = {s: ((gap > summary[f"{s}_eti90_lb"]) & (gap < summary[f"{s}_eti90_ub"])).sum() for s in ("run", "extrapolated")}
+    assert covered["extrapolated"] >= 12
+    assert covered["run"] <= 6

@@ -133,7 +133,7 @@ function noisy(fit, values, by, group, errors) {
     factor = by.factor[group];
   for (let s = 0; s < values.length; s++) {
     if (fit.kind === "positive") values[s] *= errors ? Math.exp(errors[s] + noise[s]) : factor[s];
-    else if (fit.kind === "real") values[s] += noise[s];
+    else if (fit.kind === "real") values[s] += errors ? errors[s] + noise[s] : noise[s];
     else {
       const z = Math.log(values[s] - low) - Math.log(high - values[s]) + noise[s];
       values[s] = Math.min(Math.max(low + (high - low) * sigmoid(z), low), high);
