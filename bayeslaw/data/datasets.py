@@ -347,6 +347,20 @@ def _routed_experts(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     ]
 
 
+def _vocabularies(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
+    raw = pd.read_csv(files["exp_data.csv"])
+    table = pd.DataFrame({"N": raw["Non_vocab_parameters"], "Nv": raw["vocab_size"] * raw["embed_dim"]})
+    table.insert(
+        0, "run", "N" + (table["N"] / 1e6).round().astype(int).astype(str) + "M-V" + raw["vocab_size"].astype(int).astype(str)
+    )
+    table["D"] = raw["FLOPs"] / (6 * (table["N"] + table["Nv"]))
+    table = table.assign(vocab_size=raw["vocab_size"].astype(int), flops=raw["FLOPs"], normalised_loss=raw["Lossu"])
+    return {"vocabularies": table}, [
+        "D = FLOPs/(6 (N + Nv)), as the source counts them; N is without the vocabulary's parameters Nv",
+        "normalised_loss: the loss minus that of a unigram model of the same vocabulary",
+    ]
+
+
 _DELPHI_BASES = pd.DataFrame(
     {  # N with embeddings and without, pre-training tokens, and adaptation tokens of 20% of these as trained
         "3e18": (447_217_664, 184_549_376, 1_223_393_280, 242_483_200),
@@ -419,7 +433,8 @@ def _parquet(stem: str, note: str) -> Form:
 _FORMS: dict[str, Form] = {
     "chinchilla": _chinchilla, "overtraining": _overtraining, "cpt-replay": _cpt_replay, "lr-schedules": _lr_schedules,
     "marin-isoflops": _marin_isoflops, "gemstones": _gemstones, "slimpajama-mixtures": _slimpajama_mixtures,
-    "pile-mixtures": _pile_mixtures, "regmix": _regmix, "routed-experts": _routed_experts, "delphi": _delphi,
+    "pile-mixtures": _pile_mixtures, "regmix": _regmix, "routed-experts": _routed_experts,
+    "vocabularies": _vocabularies, "delphi": _delphi,
     "data-constrained": _parquet("data-constrained", "a run's cost is 6 x params x tokens"),
     "parallel-scaling": _parquet("parallel-scaling", "a run's cost is num_params, all have the same tokens"),
 }  # fmt: skip

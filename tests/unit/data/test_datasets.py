@@ -225,6 +225,14 @@ def test_losses_of_mixtures_at_one_budget(served: Path, monkeypatch: pytest.Monk
     assert table["weight_arxiv"].iloc[0] == pytest.approx(0.25 / 1.002)
 
 
+def test_losses_of_several_vocabularies(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = b"vocab_size,embed_dim,num_characters,Non_vocab_parameters,FLOPs,Lossu\n"
+    publish(monkeypatch, served, "vocabularies", {"exp_data.csv": head + b"4096.0,512.0,1.8e8,33222784.0,1.2e16,-1.25\n"})
+    row = pd.read_csv(datasets.fetch_dataset("vocabularies").paths[0]).iloc[0]
+    assert (row["run"], row["Nv"], row["normalised_loss"]) == ("N33M-V4096", 4096 * 512, -1.25)
+    assert row["D"] == pytest.approx(1.2e16 / (6 * (33222784 + 4096 * 512)))
+
+
 def test_losses_of_routed_experts(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "hyper_id,step,loss_c4,loss_validation,num_experts,d_model,flop_increase,k,router_type,seed,routing_frequency,"
     rows = [
