@@ -350,11 +350,10 @@ def _routed_experts(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
 def _vocabularies(files: Mapping[str, Path]) -> tuple[Tables, list[str]]:
     raw = pd.read_csv(files["exp_data.csv"])
     table = pd.DataFrame({"N": raw["Non_vocab_parameters"], "Nv": raw["vocab_size"] * raw["embed_dim"]})
-    table.insert(
-        0, "run", "N" + (table["N"] / 1e6).round().astype(int).astype(str) + "M-V" + raw["vocab_size"].astype(int).astype(str)
-    )
+    entries = raw["vocab_size"].astype(int)
+    table.insert(0, "run", [f"N{n / 1e6:.0f}M-V{v}" for n, v in zip(table["N"], entries, strict=True)])
     table["D"] = raw["FLOPs"] / (6 * (table["N"] + table["Nv"]))
-    table = table.assign(vocab_size=raw["vocab_size"].astype(int), flops=raw["FLOPs"], normalised_loss=raw["Lossu"])
+    table = table.assign(vocab_size=entries, flops=raw["FLOPs"], normalised_loss=raw["Lossu"])
     return {"vocabularies": table}, [
         "D = FLOPs/(6 (N + Nv)), as the source counts them; N is without the vocabulary's parameters Nv",
         "normalised_loss: the loss minus that of a unigram model of the same vocabulary",

@@ -151,11 +151,6 @@ class Outcome:
         """Whether every number on the scale of the noise is an outcome, so that an error of a law may be of any size there."""
         return self.kind in ("positive", "real")
 
-    @property
-    def unbounded(self) -> bool:
-        """Whether every number on the scale of the noise is an outcome, so that an error of a law may be of any size there."""
-        return self.kind in ("positive", "real")
-
     def to_scale(self, values: Any, functions: Mapping[str, Callable[..., Any]] = NUMPY) -> Any:
         """Return values on the scale of the noise, in NumPy or for values of a graph; nan or infinite outside the bounds."""
         log = functions["log"]
