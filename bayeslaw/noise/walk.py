@@ -3,6 +3,8 @@
     log loss = log law(x) + W(x) + noise,   W ~ discrepancy x GP(0, k),   k = sum_a k_a + INTERACTION x sum_{a<b} k_a k_b,
     k_a(x, x') = (|t|^2H + |t'|^2H - |t - t'|^2H) / 2,   t = log(x_a / largest x_a of the runs),   H = ROUGHNESS
 
+For outcomes of kind real W is added to the outcome itself, and sizes that are relative for a loss are shares of its `scale`.
+
 No law is exact. A law that is only fitted takes its misfit to small runs for knowledge about large ones. Since W is 0 at the
 largest runs and grows away from them, small runs count less, and beyond the runs the error of a forecast grows with the distance.
 W is linear in normal coefficients, which are integrated out while sampling (`density`, `lowrank`) and drawn afterwards.

@@ -390,10 +390,10 @@ class Fit(OfOneLaw, Verdicts):
         with_error = self.extrapolation
         if with_error is not None and with_error.discrepancy is not None and not with_error.discrepancy.walk.exact:
             factor, sign = (100, "%") if self.law.outcome.relative else (1, "")
-            median, low, high = (f"{factor * value:.2g}{sign}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
-            interval = f"{ci_prob * 100:g}% equal-tailed interval {low.removesuffix('%')} to {high}"
-            learnt = f"Discrepancy learnt from the runs: the law errs by {median} an e-fold away from the largest ({interval})"
-            return f"{learnt}. Beyond the runs the errors that laws have on other ladders are added."
+            median, low, high = (f"{factor * value:.2g}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
+            interval = f"{ci_prob * 100:g}% equal-tailed interval {low} to {high}{sign}"
+            learnt = f"Discrepancy learnt from the runs: the law errs by {median}{sign} an e-fold away from the largest"
+            return f"{learnt} ({interval}). Beyond the runs the errors that laws have on other ladders are added."
         if not (reason := self.info.get("discrepancy", {}).get("reason", "")):
             return ""
         alone = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"
