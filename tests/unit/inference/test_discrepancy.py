@@ -19,6 +19,7 @@ from bayeslaw.inference import discrepancy
 from bayeslaw.inference.discrepancy import learn_discrepancy, why_not
 from bayeslaw.inference.sample import Acceptance, Sample
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.outcome import LOSS
 from bayeslaw.noise.noise import Noise
 from bayeslaw.noise.walk import Walk
 from bayeslaw.posterior.effects import LearntEffects
@@ -149,7 +150,7 @@ def test_known_errors_are_no_part_of_the_scale_that_outliers_are_measured_by(rng
     """Where all noise is known, rows six of its standard deviations off get the weights of a Student-t likelihood of that scale."""
     error, se = 0.01 * rng.standard_normal(200), np.full(200, 0.01)
     error[:3] = 0.06
-    law: Any = SimpleNamespace(predict=lambda *_: np.ones((5, 200)))
+    law: Any = SimpleNamespace(predict=lambda *_: np.ones((5, 200)), outcome=LOSS)
     noise: Any = SimpleNamespace(scales=lambda *_: np.full((1, 5), 0.001))
     walk: Any = SimpleNamespace(components=lambda _: np.zeros((200, 1)))
     rows: Any = SimpleNamespace(response=error, covariates={}, known=se**2)
