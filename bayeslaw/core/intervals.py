@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.text import write_as_share
 
 Method = Literal["linear", "nearest"]
 
@@ -27,8 +28,8 @@ def check_probability(prob: float) -> None:
         message = f"An interval's probability must lie between {LEAST:f} and {1 - LEAST:f}, {prob!r} does not."
         raise BayeslawError(message, code="not-a-probability")
     if not 0 < prob < 1:
-        hint = f": write {prob / 100:g} for {prob:g}%" if 1 < prob < 100 else ""
-        raise BayeslawError(f"An interval's probability lies between 0 and 1, {prob:g} does not{hint}.", code="not-a-probability")
+        message = f"An interval's probability lies between 0 and 1, {prob:g} does not{write_as_share(prob)}."
+        raise BayeslawError(message, code="not-a-probability")
 
 
 def interval_names(kind: str, prob: float) -> tuple[str, str]:

@@ -106,6 +106,11 @@ def exact(value: object) -> str:
     return str(int(value)) if isinstance(value, Integral) else f"{float(value):.17g}"
 
 
+def write_as_share(value: float) -> str:
+    """Return ': write 0.9 for 90%' where a number that should lie between 0 and 1 is a percentage, or ''."""
+    return f": write {value / 100:g} for {value:g}%" if 1 < value < 100 else ""
+
+
 def percent(share: float) -> str:
     """Return a share above 0 as text in percent, with 'fewer than 0.1%' in place of 0.0%."""
     return f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"

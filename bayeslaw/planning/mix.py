@@ -22,7 +22,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import compact, counted, short_lines
+from bayeslaw.core.text import compact, counted, short_lines, write_as_share
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
@@ -297,7 +297,7 @@ def _check_choices(on: str, discrepancy: str, tail: float | None, confidence: fl
     check_choice("discrepancy", discrepancy, "unknown-choice")
     for name, share in (("tail", tail), ("confidence", confidence)):
         if share is not None and not (isinstance(share, Real) and 0 < share < 1):
-            hint = f": write {share / 100:g} for {share:g}%" if isinstance(share, Real) and 1 < share < 100 else ""
+            hint = write_as_share(float(share)) if isinstance(share, Real) else ""
             raise BayeslawError(f"{name} lies between 0 and 1, not at {share!r}{hint}.", code="not-a-probability")
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index, numbers
 from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.text import compact
+from bayeslaw.core.text import compact, write_as_share
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_once, read_range, setting
@@ -650,8 +650,8 @@ def _check_confidence(confidence: float, draws: int) -> None:
     if not isinstance(confidence, Real):
         raise BayeslawError(f"A confidence is a number such as 0.9, not {confidence!r}.", code="not-a-number")
     if not 0 < confidence < 1:
-        hint = f": write {confidence / 100:g} for {confidence:g}%" if 1 < confidence < 100 else ""
-        raise BayeslawError(f"A confidence must lie between 0 and 1, not at {confidence:g}{hint}.", code="no-probability")
+        message = f"A confidence must lie between 0 and 1, not at {confidence:g}{write_as_share(confidence)}."
+        raise BayeslawError(message, code="no-probability")
     if confidence > 1 - RESOLVED / draws:
         raise BayeslawError(
             f"A confidence of {confidence:g} is beyond what {draws:,} searched draws resolve, at most {1 - RESOLVED / draws:g}. "
