@@ -145,14 +145,12 @@ def _reported(result: Forecast) -> list[str]:
     if not result.beyond:
         return []
     spreads, why = set(result.headlines), f"which has {result.error}"
+    outside = "Rows outside the runs" + (", and those of new runs, whose schedules may be others" if result.of_schedules else "")
     if len(spreads) > 1:
-        return [f"Rows outside the runs: report `extrapolated`, {why}; inside: `run`."]
-    outside = "extrapolated" in spreads
-    return [
-        f"All rows lie outside the runs: report `extrapolated`, {why}."
-        if outside
-        else "All rows lie inside the runs: report `run`."
-    ]
+        return [f"{outside}: report `extrapolated`, {why}; others: `run`."]
+    if "extrapolated" not in spreads:
+        return ["All rows lie inside the runs: report `run`."]
+    return [f"{outside if result.of_schedules else 'All rows lie outside the runs'}: report `extrapolated`, {why}."]
 
 
 def score(

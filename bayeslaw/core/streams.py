@@ -42,6 +42,8 @@ class Stream(IntEnum):
     """The second fit of the explorer's page: this number plus its place, as for the third."""
     NEXT_RUN_ERROR = 21
     """The learnt error of a law for a planned run."""
+    RUN_DISTANCE = 22
+    """How far new runs lie from a law of training dynamics."""
     PLANNED = 70
     """Effects and noise of a planned run, and errors of base losses."""
     RECIPE_ERROR = 81

@@ -40,7 +40,7 @@ from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.fit import Fit, require_single_fit
-from bayeslaw.schedules.areas import trace
+from bayeslaw.schedules.areas import FORWARD, trace
 from bayeslaw.schedules.changes import nodes, number_of_nodes
 from bayeslaw.schedules.schedule import Schedule, joined, require_schedule
 
@@ -453,7 +453,7 @@ def _require_areas(fit: Fit) -> None:
 
 
 def _area_names(law: Law) -> list[str]:
-    return [name for name in ("S1", "S1_pt", "S1_cpt") if name in law.covariates]
+    return [name for name in FORWARD if name in law.covariates]
 
 
 def _areas(law: Law, columns: Mapping[str, Any] | pd.DataFrame) -> Array:

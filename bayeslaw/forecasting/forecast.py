@@ -59,6 +59,7 @@ from bayeslaw.posterior.diagnostics import (
 from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
+from bayeslaw.posterior.run_distance import RunDistance
 
 OF_MODELS = ("seed", "checkpoint")  # columns by which models of the same settings differ
 MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
@@ -86,7 +87,8 @@ class Forecast:
         For each of `members` the draws with learnt errors of its law, or the member itself where none are learnt; empty if no law
         has any, or where a discrepancy was stated or refused ('none').
     is_outside : bool array (n,)
-        Whether settings lie outside the runs of a fit, in a covariate or in several together.
+        Whether settings lie outside the runs of a fit, in a covariate or in several together, or in their schedule: those of new
+        runs, by laws of training dynamics whose runs show how far they lie from the law (`posterior.run_distance`).
 
     Examples
     --------
@@ -141,6 +143,13 @@ class Forecast:
     @property
     def error(self) -> str:
         """What error of the law the spread `extrapolated` has, in words; empty if there is none."""
+        distances = [f"{m.distance.size:.1%}" for m in self.beyond if m.distance is not None]
+        of_runs = f"for new runs the distance of the fitted runs from the law ({', '.join(distances)})" if distances else ""
+        return " and ".join(filter(None, [self._error_beyond, of_runs]))
+
+    @property
+    def _error_beyond(self) -> str:
+        """As `error`, beyond the range of the runs."""
         walks = [member.errors.walk for member in self.beyond if member.errors is not None]
         usual = "the error that laws have beyond the runs of other ladders"
         known = {
@@ -149,6 +158,11 @@ class Forecast:
             f"{usual}, less {DIFFER}": any(walk.shares for walk in walks),
         }
         return " or ".join(text for text, applies in known.items() if applies)
+
+    @property
+    def of_schedules(self) -> bool:
+        """Whether rows of new runs count as outside the runs, since these may have another schedule (`posterior.run_distance`)."""
+        return any(member.distance is not None for member in self.beyond)
 
     @property
     def with_errors(self) -> Forecast:
@@ -179,9 +193,9 @@ class Forecast:
         for fit in (member.fit for member in reversed(self.members)):
             reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
         several = len({member.fit.law.name for member in self.members}) > 1
-        included = self.error or (DIFFER if several else "") if self.discrepancy is None else "the stated discrepancy"
+        included = self._error_beyond or (DIFFER if several else "") if self.discrepancy is None else "the stated discrepancy"
         of_corners = self._corners(reach)
-        along = (*directions(self.members[0].fit.law), *map(str, of_corners)) if self.error else None
+        along = (*directions(self.members[0].fit.law), *map(str, of_corners)) if self._error_beyond else None
         where = pd.concat([self.outside, of_corners], axis=1)
         return extrapolation(where, {name: reach[name] for name in map(str, where)}, included, along)
 
@@ -263,7 +277,7 @@ class Forecast:
 
     @property
     def headlines(self) -> list[str]:
-        """The spread to report for each row: 'discrepancy1%' where 1% was stated, 'extrapolated' outside the runs, else 'run'."""
+        """The spread to report for each row: 'discrepancy1%' where 1% was stated, 'extrapolated' where `is_outside`, else 'run'."""
         if self.discrepancy is not None:
             return [spread_name(self.discrepancy, self.outcome)] * self.rows.size
         return ["extrapolated" if away else "run" for away in self.is_outside & bool(self.beyond)]
@@ -348,7 +362,8 @@ class Forecast:
         Its columns are the settings; latent_median, run_median and extrapolated_median with the ends of equal-tailed intervals of
         probability `ci_prob`, `<spread>_eti<prob>_lb` and `_ub`, in `unit`; without a learnt discrepancy, the interval of the
         next run with the stated one, `discrepancy<sd>%_eti<prob>_lb` and `_ub`, or with .5% and 1% where none was stated;
-        `headline`, the spread to report: 'extrapolated' outside the runs, else 'run', or the stated one;
+        `headline`, the spread to report: 'extrapolated' outside the runs, and for new runs by laws of training dynamics, which may
+        have another schedule; else 'run', or the stated one;
         `as`, which is 'new run', 'known checkpoint' or 'known run' by the effects that were learnt; `outside_<covariate>`;
         `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances, of N x D where only
         their product, compute, exceeds that of every run, and of D / N where no run has had so many or so few tokens per parameter;
@@ -511,8 +526,11 @@ def forecast_selections(
     for number, (fit, chosen) in enumerate(selections):
         entropy = member_entropy(fit, seed, number, len(selections))
         members.append(MemberDraws.of(fit, chosen, runs, entropy, reading, left_out))
-        with_errors = with_error(fit, selections) if learned else None
-        beyond.append(members[-1] if with_errors is None else MemberDraws.of(with_errors, chosen, runs, entropy, reading, left_out))
+        erring, of_runs = (with_error(fit, selections), RunDistance.of(fit)) if learned else (None, None)
+        away = members[-1] if erring is None else MemberDraws.of(erring, chosen, runs, entropy, reading, left_out)
+        beyond.append(replace(away, distance=of_runs))
+        if of_runs is not None:
+            is_outside |= away.run >= 0  # no fitted run need have had its schedule
         is_outside |= np.any([*beyond_together(fit, members[-1].covariates).values()], axis=0)
         for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
@@ -520,10 +538,10 @@ def forecast_selections(
     settings = runs.frame[[c for c in runs.frame if c not in (outcome.name, outcome.error)]].reset_index(drop=True)
     rows = runs.frame.index.to_numpy()
     measured = runs if {outcome.name, outcome.error} <= {*runs.frame} else None
-    away = pd.DataFrame(distances)
-    some = tuple(beyond) if any(member.errors is not None for member in beyond) else ()
-    is_outside |= (away > 0).any(axis=1).to_numpy()
-    return Forecast(name, failed, tuple(members), settings, away, rows, sd, measured, some, is_outside)
+    away_by = pd.DataFrame(distances)
+    some = tuple(beyond) if any(m.errors is not None or m.distance is not None for m in beyond) else ()
+    is_outside |= (away_by > 0).any(axis=1).to_numpy()
+    return Forecast(name, failed, tuple(members), settings, away_by, rows, sd, measured, some, is_outside)
 
 
 def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, ...]:

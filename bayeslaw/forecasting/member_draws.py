@@ -22,6 +22,7 @@ from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.posterior.effects import LearntEffects, Reading
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.run_distance import RunDistance
 from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
 # Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
@@ -51,6 +52,8 @@ class MemberDraws:
         Of the law, if they are learnt.
     known : array (n,), optional
         Known errors of log losses, which are added to the noise.
+    distance : RunDistance, optional
+        How far new runs lie from the law besides.
     """
 
     fit: Fit
@@ -65,6 +68,7 @@ class MemberDraws:
     learnt: LearntEffects
     errors: DrawnErrors | None = None
     known: Array | None = None
+    distance: RunDistance | None = None
 
     @classmethod
     def of(
@@ -125,6 +129,8 @@ class MemberDraws:
         time, known = self.time[rows] if self.time.size else None, None if self.known is None else self.known[rows]
         sample = self.fit.noise.sample
         new = sample(self.values, run, rows, self.entropy, checkpoint=checkpoint, group=group, time=time, known=known)
+        if self.distance is not None:
+            new += self.distance.drawn(run, self.size, self.entropy)
         return new + self.learnt.at(rows)
 
     def expected(self, block: slice | Index, sd: float = 0.0) -> Array:

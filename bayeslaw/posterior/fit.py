@@ -387,6 +387,8 @@ class Fit(OfOneLaw, Verdicts):
         beyond : str
             What the law is beyond the runs, in words, if it is fitted beside others and that is not what it is by itself.
         """
+        from bayeslaw.posterior.run_distance import RunDistance  # which imports this module
+
         with_error = self.extrapolation
         if with_error is not None and with_error.discrepancy is not None and not with_error.discrepancy.walk.exact:
             factor, sign = (100, "%") if self.law.outcome.relative else (1, "")
@@ -397,7 +399,9 @@ class Fit(OfOneLaw, Verdicts):
         if not (reason := self.info.get("discrepancy", {}).get("reason", "")):
             return ""
         alone = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"
-        return f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond or alone}."
+        distance = RunDistance.of(self)
+        of_runs = "" if distance is None else f" Losses of a new run lie as far from it as those of the fitted runs: {distance}."
+        return f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond or alone}.{of_runs}"
 
     @property
     def residual(self) -> NDArray[np.float64]:

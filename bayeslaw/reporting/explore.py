@@ -43,6 +43,7 @@ from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
+from bayeslaw.posterior.run_distance import RunDistance
 
 DRAWS = 400
 FEWEST, MOST = 50, 2_000  # draws of each fit
@@ -201,12 +202,13 @@ def _posterior(posterior: Posterior, label: str, size: int, seed: int, laws: dic
 
 def _member(fit: Fit, chosen: Index, entropy: tuple[int, ...], laws: dict[str, int]) -> dict[str, Any]:
     """Return the draws of one law with the noise of a new run, for each group of noise there is."""
-    law, values = fit.law, fit.draws_of(chosen)
+    law, values, distance = fit.law, fit.draws_of(chosen), RunDistance.of(fit)
     first, noise = np.zeros(1, dtype=np.int64), list[Array]()
     for group in range(max(1, len(fit.observed.group_names)) if law.outcome.kind != "count" else 0):
         time = np.zeros(1) if fit.observed.clock_column else None
         drawn = fit.noise.sample(values, first, first, entropy, checkpoint=first, group=np.array([group]), time=time)
-        noise.append(drawn[0])
+        added = 0.0 if distance is None else distance.drawn(first, chosen.size, entropy)
+        noise.append((drawn + added)[0])
     return {
         "law": laws.setdefault(law_function(law), len(laws)), "size": int(chosen.size), "covariates": list(law.covariates),
         "indicators": {name: list(of) for name, of in law.indicators.items()},

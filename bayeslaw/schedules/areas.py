@@ -20,6 +20,8 @@ from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas, require_
 Phase = Literal["pretrain", "adapt"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 POWER = 0.1  # epsilon of the LR-weighted area; Wang et al. try 0.1 and 0.2
+FORWARD = ("S1", "S1_pt", "S1_cpt")
+"""Names of forward areas: of a whole training, of its pre-training, of its adaptation."""
 NO_AREA = 1e-9  # as which a forward area of 0 counts where logarithms are taken: less than that of any step
 
 
