@@ -41,8 +41,11 @@ class Rows:
         Features of the rows for a learnt discrepancy, multiples of their variances, and half of what their likelihood's exponent
         is short of 1 (`walk.Walk`).
     squares, matrix, transposed : (k,), (k n,) and (n k,), optional
-        In place of `features`, where rows have independent noise of one scale: by the matrix the errors of the rows become those of
-        k directions, in which the learnt discrepancy has variances of their own (`_by_directions`).
+        Where rows have noise of one scale: by the matrix the errors of the rows become those of k directions. If rows are
+        independent, there are no `features`, and the learnt discrepancy has variances of their own in these (`_by_directions`). If
+        they share run effects, the directions are within runs, and `features` those of the runs' sums and of these (`_by_runs`).
+    summed, place : (R + k,) and int (k,), optional
+        How many points each run's sum has, followed by 0 for each direction within runs; and the places of these.
     items : (n,), optional
         Of how many items each response is a share.
     """
@@ -64,6 +67,8 @@ class Rows:
     squares: Any = None
     matrix: Any = None
     transposed: Any = None
+    summed: Any = None
+    place: Any = None
     items: Any = None
 
 
@@ -93,15 +98,29 @@ def data_of(noise: Noise, observed: Observations, count: Array | None = None, sc
     if noise.walk is not None:
         features, multiple = noise.walk.components(observed.covariates), noise.walk.multiple
         data["multiple"] = multiple
-        if noise.run_effect or noise.checkpoint_effect or noise.groups or observed.se.size:
-            data |= {"features": features.T.ravel(), "starts": observed.starts, "checkpoint": observed.checkpoint}
-        else:
-            directions, sizes, _ = np.linalg.svd(features / np.sqrt(multiple)[:, None], full_matrices=False)
-            matrix = directions.T / np.sqrt(multiple)
-            data |= {"squares": sizes**2, "matrix": matrix.ravel(), "transposed": matrix.T.ravel()}
+        data |= _data_of_walk(noise, observed, features, multiple)
         if noise.walk.information < 1:
             data["lost"] = np.full(observed.run.size, 0.5 * (1 - noise.walk.information))
     return data
+
+
+def _data_of_walk(noise: Noise, observed: Observations, features: Array, multiple: Array) -> dict[str, Any]:
+    """The arrays of `Rows` for a learnt discrepancy with these features (n, k), in the shortest of three ways."""
+    of_one_scale = not (noise.checkpoint_effect or noise.groups or observed.se.size)
+    if of_one_scale and not noise.run_effect:
+        directions, sizes, _ = np.linalg.svd(features / np.sqrt(multiple)[:, None], full_matrices=False)
+        matrix = directions.T / np.sqrt(multiple)
+        return {"squares": sizes**2, "matrix": matrix.ravel(), "transposed": matrix.T.ravel()}
+    if of_one_scale and (multiple == 1).all() and observed.runs + features.shape[1] < observed.run.size:
+        points = np.bincount(observed.run)[:, None]
+        mean = np.add.reduceat(features, observed.starts[:-1]) / points
+        directions, sizes, combinations = np.linalg.svd(features - mean[observed.run], full_matrices=False)
+        reduced = np.vstack([np.sqrt(points) * mean, sizes[:, None] * combinations])
+        rows, summed = np.arange(len(reduced) + 1), np.append(points.ravel().astype(np.float64), np.zeros(sizes.size))
+        data = {"squares": sizes**2, "matrix": directions.T.ravel(), "transposed": directions.ravel(), "summed": summed}
+        data |= {"place": rows[observed.runs : -1]}
+        return {**data, "features": reduced.T.ravel(), "starts": rows, "checkpoint": rows[:-1]}
+    return {"features": features.T.ravel(), "starts": observed.starts, "checkpoint": observed.checkpoint}
 
 
 def log_density(noise: Noise, rows: Rows, mean: Any, parameters: Mapping[str, Any], effects: Any = None) -> Any:
@@ -214,8 +233,10 @@ def _with_discrepancy(rows: Rows, mean: Any, point: Any, run: Any, parameters: M
     from bayeslaw.noise.lowrank import LowRank
 
     variance, scale, error = _of_rows(rows, point**2), parameters["discrepancy"] ** 2, rows.response - mean
-    if rows.squares is not None:
+    if rows.features is None:
         logp = _by_directions(rows, error, variance, scale)
+    elif rows.matrix is not None:
+        logp = _by_runs(rows, error, variance, run**2, scale)
     else:
         variance = variance if rows.known is None else variance + rows.known
         spread = pt.second(rows.points, run**2) if run is not None else pt.zeros_like(rows.points)
@@ -239,6 +260,26 @@ def _by_directions(rows: Rows, error: Any, variance: Any, scale: Any) -> Any:
     multiplied, larger = variance * rows.multiple, variance + scale * rows.squares
     logp = pt.sum(pt.log(2 * math.pi * multiplied) + error**2 / multiplied)
     return -0.5 * (logp + pt.sum(pt.log(larger / variance) + along**2 * (1 / larger - 1 / variance)))
+
+
+def _by_runs(rows: Rows, error: Any, variance: Any, spread: Any, scale: Any) -> Any:
+    """Log density of errors of rows with noise of one variance, run effects and a learnt discrepancy, integrated out.
+
+    The rows are turned into the sum of each run over the root of its points n, of variance `variance` + n `spread`, into the
+    directions within runs along which features differ, and into the rest, which has no features.
+    """
+    import pytensor.tensor as pt
+
+    from bayeslaw.noise.lowrank import LowRank
+    from bayeslaw.noise.operation import Product
+
+    within: Any = Product()(rows.matrix, rows.transposed, error, rows.squares)
+    nothing, none = pt.zeros_like(rows.summed), pt.zeros_like(scale)
+    sums = _totals(nothing, rows.run, error) / pt.sqrt(pt.maximum(rows.summed, 1.0))
+    turned, variances = sums + _totals(nothing, rows.place, within), variance + rows.summed * spread
+    logp = LowRank().density(turned, variances, nothing, none, scale, rows.features, rows.starts, rows.checkpoint)
+    left, rest = pt.sum(rows.points) - pt.sum(nothing + 1.0), pt.sum(error**2) - pt.sum(turned**2)
+    return logp - 0.5 * (left * pt.log(2 * math.pi * variance) + rest / variance)
 
 
 def _counts(rows: Rows, mean: Any, point: Any, run: Any, effects: Any) -> Any:

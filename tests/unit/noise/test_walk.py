@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -221,6 +222,22 @@ def test_there_is_no_walk_for_runs_of_one_setting_or_a_law_without_scales() -> N
 # --- the density ------------------------------------------------------------------------------------------------------
 
 
+def is_that_of(
+    oracle: Callable[[Array], float], noise: Noise, observed: Observations, given: Mapping[str, float], mean: Array
+) -> None:
+    """The density at these parameters and means, and its gradient, are those of a function of both in one array."""
+    parameters, mu = {name: pt.dscalar(name) for name in given}, pt.dvector("mean")
+    data = Rows(**{name: pt.as_tensor(values) for name, values in data_of(noise, observed).items()})
+    logp = log_density(noise, data, mu, parameters)
+    slopes: Any = grad(logp, [*parameters.values(), mu])
+    evaluate: Any = function([*parameters.values(), mu], [logp, *slopes], mode=Mode(linker="py", optimizer="None"))
+    value, *gradient = evaluate(*given.values(), mean)
+    x = np.array([*given.values(), *mean])
+    assert float(value) == pytest.approx(oracle(x), rel=1e-10)
+    whole = np.concatenate([np.atleast_1d(slope) for slope in gradient])
+    np.testing.assert_allclose(whole, central(oracle, x, 1e-5), rtol=1e-5, atol=1e-5 * np.abs(whole).max())
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("run_effect", "checkpoint_effect"), [(False, False), (True, False), (True, True)])
 def test_the_density_and_its_gradient_are_those_of_the_dense_covariance(
@@ -238,16 +255,27 @@ def test_the_density_and_its_gradient_are_those_of_the_dense_covariance(
         whole = dense(observed, walk, value["sigma_point"], *effects) + value["discrepancy"] ** 2 * features @ features.T
         return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(observed.response))
 
-    parameters, mu = {name: pt.dscalar(name) for name in given}, pt.dvector("mean")
-    data = Rows(**{name: pt.as_tensor(values) for name, values in data_of(noise, observed).items()})
-    logp = log_density(noise, data, mu, parameters)
-    slopes: Any = grad(logp, [*parameters.values(), mu])
-    evaluate: Any = function([*parameters.values(), mu], [logp, *slopes], mode=Mode(linker="py", optimizer="None"))
-    value, *gradient = evaluate(*given.values(), mean)
-    x = np.array([*given.values(), *mean])
-    assert float(value) == pytest.approx(oracle(x), rel=1e-10)
-    whole = np.concatenate([np.atleast_1d(slope) for slope in gradient])
-    np.testing.assert_allclose(whole, central(oracle, x, 1e-5), rtol=1e-5, atol=1e-5 * np.abs(whole).max())
+    is_that_of(oracle, noise, observed, given, mean)
+
+
+def test_the_density_of_many_points_a_run_is_that_of_their_sums_and_of_directions_within_runs() -> None:
+    run = np.repeat(np.arange(5), [12, 9, 20, 1, 14])
+    rng = np.random.default_rng(2)
+    covariates = {"N": 1e8 * np.exp(np.arange(5.0))[run], "D": 1e9 * np.exp(4 * rng.random(run.size))}
+    rows = nested(run, np.arange(5))
+    observed = replace(rows, covariates=covariates, response=1 + 0.05 * rng.standard_normal(run.size))
+    walk = present(Walk.of(LAW, covariates))
+    noise, features = Noise(False, True, walk=walk), walk.components(covariates)
+    given, mean = {name: PARAMETERS[name] for name in noise.parameters}, np.linspace(0.99, 1.01, run.size)
+
+    def oracle(x: Array) -> float:
+        value = dict(zip(given, x, strict=False))
+        whole = np.diag(np.full(run.size, value["sigma_point"] ** 2)) + value["sigma_run"] ** 2 * (run[:, None] == run)
+        whole += value["discrepancy"] ** 2 * features @ features.T
+        return float(stats.multivariate_normal(x[len(given) :], whole).logpdf(observed.response))
+
+    assert data_of(noise, observed)["starts"].size - 1 == 5 + walk.squares.size  # runs, and directions
+    is_that_of(oracle, noise, observed, given, mean)
 
 
 @pytest.mark.parametrize("known", [True, False])
