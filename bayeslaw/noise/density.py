@@ -117,9 +117,9 @@ def _data_of_walk(noise: Noise, observed: Observations, features: Array, multipl
         directions, sizes, combinations = np.linalg.svd(features - mean[observed.run], full_matrices=False)
         reduced = np.vstack([np.sqrt(points) * mean, sizes[:, None] * combinations])
         rows, summed = np.arange(len(reduced) + 1), np.append(points.ravel().astype(np.float64), np.zeros(sizes.size))
-        data = {"squares": sizes**2, "matrix": directions.T.ravel(), "transposed": directions.ravel(), "summed": summed}
-        data |= {"place": rows[observed.runs : -1]}
-        return {**data, "features": reduced.T.ravel(), "starts": rows, "checkpoint": rows[:-1]}
+        turned = {"squares": sizes**2, "matrix": directions.T.ravel(), "transposed": directions.ravel(), "summed": summed}
+        of_rows = {"place": rows[observed.runs : -1], "starts": rows, "checkpoint": rows[:-1]}
+        return {**turned, **of_rows, "features": reduced.T.ravel()}
     return {"features": features.T.ravel(), "starts": observed.starts, "checkpoint": observed.checkpoint}
 
 
