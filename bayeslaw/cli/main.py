@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import bayeslaw
 from bayeslaw.cli import (
@@ -37,13 +38,27 @@ INTERRUPTED = 130  # the status of a command that Ctrl-C ended
 MOST_IN_LINE = 1_000  # characters in a line of an error
 
 
+class _Command(TyperCommand):
+    """A command that says of an argument which is given as an option that its place is enough."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # click's NoSuchOption, which newer versions of typer have a copy of
+            given = str(getattr(error, "option_name", ""))
+            own = [param for param in self.params if param.param_type_name == "argument" and param.name == given.lstrip("-")]
+            if own:
+                vars(error).update(message=f"{own[0].name} is told by its place, as above: leave out {given}", possibilities=None)
+            raise
+
+
 def application(help_: str, *commands: Callable[..., Answer], completion: bool = False) -> typer.Typer:
     """Return an application of commands, each named by its function."""
     group = typer.Typer(
         help=help_, no_args_is_help=True, add_completion=completion, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     for command in commands:
-        group.command(command.__name__.rstrip("_"))(answering(command))
+        group.command(command.__name__.rstrip("_"), cls=_Command)(answering(command))
     return group
 
 

@@ -164,6 +164,14 @@ def test_the_version_is_printed(command: Command) -> None:
     assert command("--version").out == f"bayeslaw {bayeslaw.__version__}\n"
 
 
+@pytest.mark.parametrize(("line", "name"), [("fit --law chinchilla runs.csv", "law"), ("forecast --fit fit.nc --set N=1e9", "fit")])
+def test_arguments_given_as_options_are_told_to_stand_alone(command: Command, folder: Path, line: str, name: str) -> None:
+    with unchanged(folder):
+        done = command(*line.split())
+    assert done.status == 2
+    assert f"{name} is told by its place" in done.err
+
+
 @pytest.mark.usefixtures("folder")
 def test_small_mistakes_get_a_hint(command: Command) -> None:
     rejected(command("forecast", "fit.nc", "--set", "parms=1e9", "--set", "D=1e10"), "unknown-covariate", "'parms'")
