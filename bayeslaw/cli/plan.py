@@ -354,6 +354,8 @@ def tuning(
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
+    discrepancy: options.LearntErrors = "learned",
+    seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
     """Find the best learning rate and batch size at settings, with bands, and how much undertuned runs lose."""
@@ -371,7 +373,8 @@ def tuning(
     if runs is None and (where is not None or column):
         raise BayeslawError("--where and --column are about the table of --runs: give that too.", code="no-runs")
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)) if runs is not None else None
-    tuned, answer = bayeslaw.tuning(bayeslaw.load_fit(fit), settings, table, force=force), Answer()
+    tuned = bayeslaw.tuning(bayeslaw.load_fit(fit), settings, table, discrepancy=discrepancy, seed=seed, force=force)
+    answer = Answer()
     answer.save_picture(plot, *(lambda ax, of=of: bayeslaw.plots.plot_tuning(tuned, ax, of=of, ci_prob=ci) for of in tuned.optimum))
     if len(tuned.settings):
         best = tuned.summary(ci)

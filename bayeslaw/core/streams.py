@@ -44,6 +44,8 @@ class Stream(IntEnum):
     """The learnt error of a law for a planned run."""
     RUN_DISTANCE = 22
     """How far new runs lie from a law of training dynamics."""
+    TUNING_DISTANCE = 23
+    """How far best values at a setting lie from the law's: the number of the tuned covariate follows."""
     PLANNED = 70
     """Effects and noise of a planned run, and errors of base losses."""
     RECIPE_ERROR = 81

@@ -58,10 +58,11 @@ def directions(law: Law) -> tuple[str, ...]:
     """Return the covariates in whose logarithms a law's error varies: those of its formula that span decades, except D with ptpp.
 
     In laws with ptpp, D is the number of tokens of an adaptation, and the points of its curve share the law's error at a size and
-    a stage. In laws without, D is the budget, in which forecasts leave the range of the runs.
+    a stage. In laws without, D is the budget, in which forecasts leave the range of the runs. Covariates that have a best value,
+    such as a learning rate, are left out: an error along them would be taken for the loss around the best value.
     """
-    shared = {"D"} if "ptpp" in law.covariates else set()
-    return tuple(name for name, c in law.axes.items() if c.logarithmic and not c.context and name not in shared)
+    without = {*law.tuning, *(["D"] if "ptpp" in law.covariates else [])}
+    return tuple(name for name, c in law.axes.items() if c.logarithmic and not c.context and name not in without)
 
 
 def weight(law: Law, axis: str) -> float:

@@ -4,8 +4,9 @@ A card names the covariates that have an optimum, and the expression of [let] th
 
     undertuned by x = L(run) / L(the same run at the optimum) - 1,
 
-from the law's expected losses. Ladders that were not tuned alike can be compared, or fitted by a law without learning rates, once
-their losses are divided by 1 + x.
+from the law's expected losses. Draws are of the posterior in which the law has an error along sizes and tokens, where one was
+learnt: a law that errs along these would else make up for it by its best values. Ladders that were not tuned alike can be compared,
+or fitted by a law without learning rates, once their losses are divided by 1 + x.
 """
 
 from __future__ import annotations
@@ -19,21 +20,24 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, TableError, as_mapping
+from bayeslaw.core.arrays import Array, Index
+from bayeslaw.core.errors import BayeslawError, TableError, as_mapping, whole_number
 from bayeslaw.core.intervals import columns
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import Purpose, check, complete
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import Posterior, require_losses
+from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
-from bayeslaw.planning.arguments import check_passed, outside_note
+from bayeslaw.planning.arguments import check_choice, check_passed, outside_note
+from bayeslaw.planning.tuning_distance import TuningDistance
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
+from bayeslaw.posterior.fit import Fit
 
 BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
 
@@ -47,7 +51,7 @@ class Tuning:
     settings : DataFrame
         The covariates that are not tuned, one row each; empty unless settings were asked for.
     optimum : dict of covariate to array (S, m)
-        The best values there.
+        The best values there, which lie around the law's (`tuning_distance`) unless the law was taken for exact.
     loss : array (S, m)
         Expected losses with them.
     runs : Runs or None
@@ -160,6 +164,8 @@ def tuning(
     settings: Mapping[str, Any] | None = None,
     runs: Runs | pd.DataFrame | str | Path | None = None,
     *,
+    discrepancy: str = "learned",
+    seed: int = 0,
     force: bool = False,
 ) -> Tuning:
     """Find the best values of tuned covariates with their uncertainty, and what runs lose that do not have them.
@@ -173,6 +179,10 @@ def tuning(
         `bayeslaw.grid`.
     runs : Runs, DataFrame or path, optional
         Runs with all covariates of the law, whose excess over the optimum is wanted.
+    discrepancy : {'learned', 'none'}
+        By default best values and losses are those of laws with the errors that fits have learnt; with 'none' laws are exact.
+    seed : int
+        Seed of the errors beyond the runs, which losses have.
     force : bool
         In spite of failed checks; rows are marked.
 
@@ -193,8 +203,13 @@ def tuning(
     (3,)
     """
     require_losses([fit], "the best learning rate", positive=True)
+    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
+    whole_number("seed", seed, 0)
     check_passed(fit, force)
-    draws = tuple(LawDraws(own.law, {k: own.draws[k][chosen] for k in own.law.parameters}) for own, chosen in fit.selections)
+    members: Sequence[tuple[Fit | PointFit, Index]] = fit.selections
+    if not isinstance(fit, PointFit) and discrepancy == "learned":
+        members = with_errors(fit.selections)
+    draws = tuple(LawDraws(own.law, {k: own.draws[k][chosen] for k in own.law.parameters}) for own, chosen in members)
     tuned = _tuned([law.law for law in draws])
     settings = as_mapping(settings)
     if not settings and runs is None:
@@ -205,10 +220,17 @@ def tuning(
     given = None if runs is None else read_runs(runs)
     asked = Runs(table, "the settings")
     at = [best_values(law, _checked(asked, law.law, "forecast")) for law in draws] if len(table) else []
+    distances = [_distance(own, exact=discrepancy == "none") for own, _ in members]
+    if at:
+        errors = [_errors(own, chosen, table, (seed, i)) for i, (own, chosen) in enumerate(members)]
+        at = [(best, loss * np.exp(error)) for (best, loss), error in zip(at, errors, strict=True)]
     of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
     above = [] if given is None else [_excess(law, given.frame, best) for law, best in zip(draws, of_runs, strict=True)]
     excess = _joined(draws, above)
     optimum = {n: _joined(draws, [best[n] for best, _ in at]) for n in tuned}
+    if at:
+        drawn = [(distance, law.size, (seed, i)) for i, (distance, law) in enumerate(zip(distances, draws, strict=True))]
+        optimum = {n: values * np.concatenate([_factors(n, len(table), *of) for of in drawn]) for n, values in optimum.items()}
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
     seen = {c: [o[c] for o in observed if c in o] for c in axes}
     ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
@@ -220,11 +242,31 @@ def tuning(
         best={n: _joined(draws, [best[n] for best, _ in of_runs]) for n in tuned},
         excess=excess,
         laws=draws,
-        notes=tuple(_notes(table, optimum, excess, ranges, given)),
+        notes=(*_notes(table, optimum, excess, ranges, given), *dict.fromkeys(str(d) for d in distances if d is not None and at)),
         name=fit.name,
         unit=fit.unit,
         failed=not fit.passed,
     )
+
+
+def _errors(fit: Fit | PointFit, chosen: Index, table: pd.DataFrame, entropy: tuple[int, ...]) -> Array | float:
+    """Errors of a fit's law at settings, (S, n), by some of its draws; 0 where it has none."""
+    if isinstance(fit, PointFit) or fit.discrepancy is None:
+        return 0.0
+    drawn = fit.discrepancy.drawn(chosen, (int(fit.info["seed"]), *entropy, Stream.ERROR))
+    return drawn.at(fit.law.arrays(complete(table, fit.law))).T
+
+
+def _distance(fit: Fit | PointFit, *, exact: bool) -> TuningDistance | None:
+    """How far best values lie from those of a fit's law; None where the law counts as exact."""
+    if exact or isinstance(fit, PointFit) or fit.info.get("discrepancy", {}).get("asked") != "learned":
+        return None
+    return TuningDistance.of(fit)
+
+
+def _factors(name: str, settings: int, distance: TuningDistance | None, size: int, entropy: tuple[int, ...]) -> Array:
+    """Factors (size, settings) by which best values of a covariate differ from the law's."""
+    return np.ones((size, settings)) if distance is None else distance.drawn(name, settings, size, entropy)
 
 
 def _joined(laws: Sequence[LawDraws], parts: Sequence[Array]) -> Array:
