@@ -3,10 +3,11 @@
 Fitted rows that agree in all covariates but the tuned ones are a grid, such as the runs of one N and D at several learning rates
 and batch sizes. The best values of a grid are found as the shifts d by which the law fits its losses best, at a level of its own,
 
-    log loss = level + log law(x exp(-d)) + noise   at tuned covariates x.
+    log loss = level + log law(x exp(-d)) + noise   at tuned covariates x,
 
-The spread tau of true shifts over grids is the most probable one given the shifts and their standard errors. The best values at a
-new setting are the law's times exp(tau t), with t of a Student-t distribution with as many degrees of freedom as there are grids.
+with noise that is shared by runs as the fit says, and as large as the grid's own residuals. The spread tau of true shifts over
+grids is the most probable one given the shifts and their standard errors. The best values at a new setting are the law's times
+exp(tau t), with t of a Student-t distribution with as many degrees of freedom as there are grids.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.streams import Stream
 from bayeslaw.posterior.fit import Fit
 
@@ -50,7 +51,7 @@ class TuningDistance:
                 moved = {name: rows[name] * np.exp(-d) for name, d in zip(tuned, shift, strict=True)}
                 return np.asarray(law.outcome.to_scale(law.predict(median, {**rows, **moved})[0]))
 
-            shift, error = _shift(observed.response[grid], law_at, len(tuned))
+            shift, error = _shift(observed.response[grid], law_at, np.linalg.inv(_covariance(fit, grid)), len(tuned))
             shifts.append(shift)
             errors.append(error)
         if len(shifts) < FEWEST_GRIDS:
@@ -68,8 +69,23 @@ class TuningDistance:
         return np.asarray(np.exp(self.spread[name] * rng.standard_t(self.grids, (draws, settings))))
 
 
-def _shift(response: Array, law_at: Callable[[Array], Array], count: int) -> tuple[Array, Array]:
-    """Return the shifts (c,) by which a law fits a grid's responses (n,) best, and their standard errors."""
+def _covariance(fit: Fit, rows: Index) -> Array:
+    """Covariance of the noise of some fitted rows, which may share runs and checkpoints."""
+    observed, noise = fit.observed, fit.noise
+    run = observed.run[rows]
+    checkpoint = observed.checkpoint[run]
+    point, of_run = (of_group[noise.groups_of(observed)[run]] for of_group in noise.variances(fit.draws))
+    whole = np.diag(point + observed.known[rows]) + of_run[:, None] * (run[:, None] == run)
+    if noise.checkpoint_effect:
+        whole += np.mean(fit.draws["sigma_checkpoint"] ** 2) * (checkpoint[:, None] == checkpoint)
+    return np.asarray(whole)
+
+
+def _shift(response: Array, law_at: Callable[[Array], Array], precision: Array, count: int) -> tuple[Array, Array]:
+    """Return the shifts (c,) by which a law fits a grid's responses (n,) best, and their standard errors.
+
+    `precision` (n, n) is the inverse of the noise's covariance.
+    """
     shift, prior = np.zeros(count), np.diag(np.append(0.0, np.full(count, WIDEST**-2)))
     covariance = prior
     for _ in range(ITERATIONS):
@@ -77,10 +93,11 @@ def _shift(response: Array, law_at: Callable[[Array], Array], count: int) -> tup
         slopes = np.stack([(law_at(shift + move) - law_at(shift - move)) / (2 * STEP) for move in moves], axis=1)
         error = response - law_at(shift)
         design = np.column_stack([np.ones(error.size), slopes])
-        left = error - design @ np.linalg.lstsq(design, error, rcond=None)[0]
-        variance = max(float(left @ left) / (error.size - 1 - count), 1e-12)
-        covariance = np.linalg.inv(design.T @ design / variance + prior)
-        pulled = design.T @ error / variance - prior @ np.append(0.0, shift)
+        least = np.linalg.solve(design.T @ precision @ design, design.T @ precision @ error)
+        left = error - design @ least
+        scale = float(left @ precision @ left) / (error.size - 1 - count)
+        covariance = np.linalg.inv(design.T @ precision @ design / scale + prior)
+        pulled = design.T @ precision @ error / scale - prior @ np.append(0.0, shift)
         shift = np.clip(shift + (covariance @ pulled)[1:], -2 * WIDEST, 2 * WIDEST)
     return shift, np.sqrt(np.diag(covariance)[1:])
 
