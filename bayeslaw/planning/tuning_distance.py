@@ -23,6 +23,7 @@ from bayeslaw.posterior.fit import Fit
 
 FEWEST_ROWS, FEWEST_GRIDS = 3, 3  # rows that a grid has more than unknowns, and grids
 WIDEST = 2.0  # sd of the prior of a shift, in e-folds: more than runs of one grid are apart
+EXACT = 1e-9  # variance of a grid's residuals, in that of the noise, as which smaller ones count
 ITERATIONS, STEP = 5, 0.01  # Gauss-Newton steps, and e-folds over which slopes are taken
 SPREADS = np.append(0.0, np.geomspace(0.01, 3.0, 120))  # values of tau that are compared
 
@@ -93,9 +94,9 @@ def _shift(response: Array, law_at: Callable[[Array], Array], precision: Array, 
         slopes = np.stack([(law_at(shift + move) - law_at(shift - move)) / (2 * STEP) for move in moves], axis=1)
         error = response - law_at(shift)
         design = np.column_stack([np.ones(error.size), slopes])
-        least = np.linalg.solve(design.T @ precision @ design, design.T @ precision @ error)
+        least = np.linalg.pinv(design.T @ precision @ design) @ design.T @ precision @ error  # one batch alone tells no shift of it
         left = error - design @ least
-        scale = float(left @ precision @ left) / (error.size - 1 - count)
+        scale = max(float(left @ precision @ left) / (error.size - 1 - count), EXACT)
         covariance = np.linalg.inv(design.T @ precision @ design / scale + prior)
         pulled = design.T @ precision @ error / scale - prior @ np.append(0.0, shift)
         shift = np.clip(shift + (covariance @ pulled)[1:], -2 * WIDEST, 2 * WIDEST)

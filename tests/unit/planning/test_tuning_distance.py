@@ -1,5 +1,6 @@
 """How far best values of single grids lie from the law's, against grids that are shifted by known numbers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,13 +19,13 @@ TRUTH = oracles.typical(LAW)
 NOISE = {"sigma_point": 0.002, "dof": 20.0}
 
 
-def grids(shifts: np.ndarray, white: float = 1e-5, seed: int = 0) -> pd.DataFrame:
+def grids(shifts: np.ndarray, white: float = 1e-5, batches: Sequence[float] = (-1, -0.3, 0.3, 1)) -> pd.DataFrame:
     """Losses of grids (g,) of rates and batches, each with its own level and with best values shifted by (g, 2) e-folds."""
-    rng, parts = np.random.default_rng(seed), list[pd.DataFrame]()
+    rng, parts = np.random.default_rng(0), list[pd.DataFrame]()
     for i, shift in enumerate(shifts):
         n, d = 1e8 * 1.5**i, 2e9 * 1.3**i
         lr, batch = TRUTH["c"] * d ** TRUTH["xi"] * n ** -TRUTH["eta"], TRUTH["b"] * d ** TRUTH["nu"]
-        around = np.array([(x, y) for x in (-1, -0.5, 0, 0.5, 1) for y in (-1, -0.3, 0.3, 1)])
+        around = np.array([(x, y) for x in np.linspace(-1, 1, 7) for y in batches])
         table = pd.DataFrame({"N": n, "D": d, "lr": lr * np.exp(around[:, 0]), "batch": batch * np.exp(around[:, 1])})
         moved = {c: table[c].to_numpy()[None] for c in LAW.covariates}
         moved |= {"lr": moved["lr"] * np.exp(-shift[0]), "batch": moved["batch"] * np.exp(-shift[1])}
@@ -57,6 +58,14 @@ def test_grids_that_keep_to_the_law_have_none() -> None:
     distance = TuningDistance.of(fitted(grids(np.zeros((8, 2)), white=0.002)))
     assert distance is not None
     assert max(distance.spread.values()) < 0.1
+
+
+def test_grids_of_one_batch_tell_about_rates_alone(shifts: np.ndarray) -> None:
+    rates = shifts * [1, 0]
+    distance = TuningDistance.of(fitted(grids(rates, batches=(0.0,))))
+    assert distance is not None
+    # At one batch a shift of the best batch looks like one of the best rate, and the prior shares it among both.
+    assert 0 < distance.spread["lr"] < np.sqrt(np.mean(rates**2)) * 2
 
 
 def test_few_grids_tell_nothing(shifts: np.ndarray) -> None:
