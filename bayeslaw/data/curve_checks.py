@@ -15,7 +15,7 @@ from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import cell_faults, check_loss
 from bayeslaw.schedules.areas import PHASES, Phase
-from bayeslaw.schedules.schedule import HIGHEST, MOST_STEPS
+from bayeslaw.schedules.schedule import HIGHEST, MOST_STEPS, ROUNDING
 
 RATE_TOLERANCE = 1e-6  # relative: rates logged for one step of a run that differ by less are equal
 
@@ -170,7 +170,8 @@ def _check_cells(frame: pd.DataFrame) -> Iterable[Fault]:
     if "batch" in frame:
         problem, suggestion = "batch {value} is not positive", "give the tokens of a step"
         yield from cell_faults(frame, "batch", frame["batch"] <= 0, problem, suggestion, "batch-not-positive")
-    yield from cell_faults(frame, "lr", lr < 0, "lr {value} is negative", "give the learning rate of the step", "negative-rate")
+    below = lr < -ROUNDING * lr.max()
+    yield from cell_faults(frame, "lr", below, "lr {value} is negative", "give the learning rate of the step", "negative-rate")
     problem = "lr {value} is above 1: is it in units of 1e-4, or in percent of the highest rate?"
     suggestion = (
         "give the rate itself, such as 3e-4, or what it is to be multiplied by: --column lr=COLUMN:1e-4 "

@@ -20,6 +20,7 @@ from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 
 MEMORY = 0.999  # lambda of the papers
 HIGHEST = 1.0  # a larger rate must be in another unit
+ROUNDING = 1e-6  # share of the highest rate by which one may lie below 0 and count as 0: so end logs of rates that fall to 0
 MOST_STEPS = 100_000_000  # larger numbers are tokens, or seconds since 1970
 DECAYS = ("linear", "cosine", "sqrt", "exponential")
 
@@ -31,7 +32,7 @@ class Schedule:
     Attributes
     ----------
     rates : array (T,)
-        Rates of steps 1 to T.
+        Rates of steps 1 to T. Those below 0 by less than a millionth of the highest are 0.
 
     Examples
     --------
@@ -52,6 +53,8 @@ class Schedule:
             raise BayeslawError(f"{self.name} has no steps.", code="no-steps")
         if (bad := np.flatnonzero(~np.isfinite(self.rates))).size:
             raise BayeslawError(f"{self.name}: the learning rate of step {bad[0] + 1} is missing or not finite.", code="no-rate")
+        below = self.rates < 0
+        object.__setattr__(self, "rates", np.where(below & (self.rates > -ROUNDING * self.rates.max()), 0.0, self.rates))
         if (bad := np.flatnonzero(self.rates < 0)).size:
             message = f"{self.name}: the learning rate of step {bad[0] + 1} is {self.rates[bad[0]]:g}, below 0."
             raise BayeslawError(message, code="negative-rate")

@@ -82,6 +82,11 @@ def test_rates_are_those_worked_out_by_hand(schedule: Schedule, expected: list[f
     assert len(schedule) == len(expected)
 
 
+def test_a_rate_that_is_below_0_by_rounding_is_0() -> None:
+    assert Schedule(np.array([1e-3, 5e-4, -9e-12])).rates[-1] == 0
+    assert logged([1, 3], [1e-3, -9e-12]).rates.min() == 0
+
+
 @pytest.mark.parametrize(
     ("code", "make", "values"),
     [
