@@ -39,6 +39,7 @@ from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
+FEW = 3  # values of a covariate: how best values change with it is not known from fewer
 BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
 
 
@@ -234,6 +235,7 @@ def tuning(
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
     seen = {c: [o[c] for o in observed if c in o] for c in axes}
     ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
+    about = [*_few_values(table, {c: v for c, v in seen.items() if c not in tuned}), *(str(d) for d in distances if d and at)]
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -242,7 +244,7 @@ def tuning(
         best={n: _joined(draws, [best[n] for best, _ in of_runs]) for n in tuned},
         excess=excess,
         laws=draws,
-        notes=(*_notes(table, optimum, excess, ranges, given), *dict.fromkeys(str(d) for d in distances if d is not None and at)),
+        notes=(*_notes(table, optimum, excess, ranges, given), *about),
         name=fit.name,
         unit=fit.unit,
         failed=not fit.passed,
@@ -320,6 +322,23 @@ def _excess(law: LawDraws, table: pd.DataFrame, best: tuple[dict[str, Array], Ar
     loss = law.outcome(law.law.arrays(complete(table, law.law)), axes=1)
     check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes})
     return np.asarray(loss / best[1] - 1)
+
+
+def _few_values(table: pd.DataFrame, seen: Mapping[str, Sequence[Array]]) -> list[str]:
+    """Notes on settings beyond fitted runs that have few values of a covariate."""
+    notes = list[str]()
+    for name, values in seen.items():
+        different = np.unique(np.concatenate(values)) if values else np.empty(0)
+        if name not in table or not len(table) or not 0 < different.size < FEW:
+            continue
+        asked = table[name].to_numpy(dtype=np.float64)
+        if (asked < different[0]).any() or (asked > different[-1]).any():
+            count = "one value" if different.size == 1 else f"{different.size} values"
+            notes.append(
+                f"the fitted runs have {count} of {name}: they hardly tell how best values change with it, and intervals beyond "
+                "them are too narrow"
+            )
+    return notes
 
 
 def _notes(

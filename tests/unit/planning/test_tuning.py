@@ -43,6 +43,15 @@ def tuned(fit: Fit, runs: pd.DataFrame) -> Tuning:
     return tuning(fit, AT, runs)
 
 
+def test_two_sizes_hardly_tell_how_best_values_change() -> None:
+    runs = oracles.table(LAW, seed=4)
+    two = runs.assign(N=np.where(runs["N"] > runs["N"].median(), 2e8, 1e8))
+    draws = scattered(TRUTH, 40, 3, 0.01) | {"sigma_point": np.full(40, 0.01), "sigma_run": np.full(40, 0.01)}
+    fit, note = fixed_fit(LAW, two, draws), "the fitted runs have 2 values of N"
+    assert any(note in text for text in tuning(fit, {"N": 1e9, "D": 2e9}).notes)
+    assert not any(note in text for text in tuning(fit, {"N": 1.5e8, "D": 2e9}).notes)
+
+
 def test_best_values_are_the_laws_and_least(fit: Fit, tuned: Tuning) -> None:
     draws = {k: v[:, None] for k, v in fit.draws.items()}
     n, d = np.array([[1e8, 1e9]]), 2e10
