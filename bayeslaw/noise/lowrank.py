@@ -1,6 +1,6 @@
 """The density of rows with run and checkpoint effects and a learnt discrepancy integrated out, and its gradient; see `walk`.
 
-Without effects, and where the rows' noise has one scale, `density` has a shorter way.
+Where the rows' noise has one scale, `density` has a shorter way without effects, and with run effects it gives few rows for all.
 
 Without the discrepancy the covariance is R = diag(variance) + spread within runs + omega within checkpoints, whose inverse is
 known. With features F, Sigma = R + scale F F'; with A = F' R^-1 F and M = 1 + scale A, Woodbury's identity gives

@@ -19,6 +19,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.streams import Stream
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.posterior.fit import Fit
 
 FEWEST_ROWS, FEWEST_GRIDS = 3, 3  # rows that a grid has more than unknowns, and grids
@@ -37,7 +38,9 @@ class TuningDistance:
 
     @classmethod
     def of(cls, fit: Fit) -> TuningDistance | None:
-        """The spread by the fitted grids of a law with tuned covariates; None with fewer than `FEWEST_GRIDS`."""
+        """The spread by the grids of a law with tuned covariates; None with fewer than `FEWEST_GRIDS`, or a noise of one's own."""
+        if isinstance(fit.noise, PointNoise):
+            return None
         law, observed, tuned = fit.law, fit.observed, tuple(fit.law.tuning)
         median = {name: np.array([np.median(values)]) for name, values in fit.draws.items() if values.ndim == 1}
         others = np.stack([observed.covariates[name] for name in law.covariates if name not in tuned], axis=1)

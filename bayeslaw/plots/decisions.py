@@ -19,7 +19,7 @@ from bayeslaw.planning.menu import PlanMenu
 from bayeslaw.planning.plan import Plan, PlanPoint
 from bayeslaw.planning.problem import WholeLifeCost
 from bayeslaw.planning.search import values_at, values_on_grid
-from bayeslaw.planning.tuning import Tuning
+from bayeslaw.planning.tuning import Tuning, best_values
 from bayeslaw.plots.allocation import MENU, THINNED
 from bayeslaw.plots.style import (
     COLORMAP,
@@ -243,10 +243,10 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
     middle, low, high = quantiles(best, ci_prob)
     across, costs = np.geomspace(low / AWAY, high * AWAY, POINTS), []
     for law, here, _ in JoinedDraws(tuning.laws).parts():
-        others = {name: values[here][:, [row]] for name, values in tuning.optimum.items()}
         whole = complete(setting.assign(**dict.fromkeys(tuning.optimum, 1.0)), law.law)
-        at = law.law.arrays(whole) | others
-        costs.append(100 * (law.outcome({**at, of: across[None, :]}, axes=1) / tuning.loss[here][:, [row]] - 1))
+        of_law, least = best_values(law, whole)
+        moved = across[None, :] * of_law[of] / best[here][:, None]  # the best value lies around the law's
+        costs.append(100 * (law.outcome({**law.law.arrays(whole), **of_law, of: moved}, axes=1) / least - 1))
     cost = np.concatenate(costs)
     ax = axes_of(ax)
     centre, lower, upper = quantiles(cost, ci_prob, axis=0)

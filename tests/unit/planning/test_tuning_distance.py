@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from bayeslaw.planning.tuning import tuning
 from bayeslaw.planning.tuning_distance import FEWEST_GRIDS, TuningDistance
+from bayeslaw.plots.decisions import plot_tuning
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.fixed import fixed_fit
@@ -84,3 +86,5 @@ def test_best_values_at_settings_lie_around_the_laws(shifts: np.ndarray) -> None
     assert any("fitted grids: lr by a factor" in note for note in around.notes)
     assert not any("fitted grids" in note for note in exact.notes)
     assert tuning(fitted(grids(shifts), asked="none"), at).notes != around.notes
+    costs = plot_tuning(around, Figure().subplots(), of="batch").lines[0].get_ydata()
+    assert 0 <= min(costs) < max(costs)  # nothing costs less than the best value of a grid
