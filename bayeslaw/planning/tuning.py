@@ -40,6 +40,7 @@ from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 FEW = 3  # values of a covariate: how best values change with it is not known from fewer
+NEARLY_NONE = 0.05  # e-folds by which best values of single grids may lie off the law's without a note
 BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
 
 
@@ -235,7 +236,8 @@ def tuning(
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
     seen = {c: [o[c] for o in observed if c in o] for c in axes}
     ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
-    about = [*_few_values(table, {c: v for c, v in seen.items() if c not in tuned}), *(str(d) for d in distances if d and at)]
+    few = _few_values(table, {c: v for c, v in seen.items() if c not in tuned})
+    apart = [str(d) for d in distances if d is not None and at and max(d.spread.values()) > NEARLY_NONE]
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -244,7 +246,7 @@ def tuning(
         best={n: _joined(draws, [best[n] for best, _ in of_runs]) for n in tuned},
         excess=excess,
         laws=draws,
-        notes=(*_notes(table, optimum, excess, ranges, given), *about),
+        notes=(*_notes(table, optimum, excess, ranges, given), *few, *apart),
         name=fit.name,
         unit=fit.unit,
         failed=not fit.passed,
