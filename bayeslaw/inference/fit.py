@@ -34,13 +34,14 @@ from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import DRIFT, PRIORS, Noise, kind, resolved
-from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, run_effect_check, table_of
+from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, learnt_error_check, run_effect_check, table_of
 from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, tree_of
 from bayeslaw.posterior.identifiability import checkpoint_correlation_check, independence_check, lack_check
 from bayeslaw.posterior.misfit import model_checks
 from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
 MOST_DRAWS, MOST_CHAINS = 10_000_000, 1_000  # draws of all chains together
+UNUSUAL = 0.95  # quantile of the prior of a law's learnt error: those of public ladders lie below
 SHIFTED = 20  # draws at which the shift of binned settings is computed
 Learning = Literal["learned", "none"]
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
@@ -151,6 +152,9 @@ def fit(
             reason = with_it
         else:
             tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
+            most = float(chosen.prior("discrepancy").scipy.ppf(UNUSUAL))
+            if (concern := learnt_error_check(with_it.draws["discrepancy"], most, law.outcome)) is not None:
+                checks.append(concern)
     info |= {
         "noise_by": noise_by, "by": dict(by or {}), "settings": settings | {"bins": bins}, "ridge": result.ridge,
         "interrupted": result.interrupted, "checks": table_of(checks),

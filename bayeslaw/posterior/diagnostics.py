@@ -281,6 +281,28 @@ def run_effect_check(sigma_run: Array, outcome: Outcome = LOSS, shifted: Array |
     return Check("run_effect", median <= most, text, "model", pd.DataFrame({"sigma_run": [median]}), advice)
 
 
+def learnt_error_check(scale: Array, most: float, outcome: Outcome = LOSS) -> Check | None:
+    """Return a concern where the learnt error of a law is larger than those of public ladders, else None.
+
+    It may then have taken over what the law should explain, such as the fall of one smooth curve.
+
+    Parameters
+    ----------
+    scale : array
+        Draws of the error an e-fold away.
+    most : float
+        The largest that is usual.
+    outcome : Outcome
+    """
+    if (median := float(np.median(scale))) <= most:
+        return None
+    size, usual = (f"{median:.1%}", f"{most:.1%}") if outcome.relative else (f"{median:.2g} {outcome.name}", f"{most:.2g}")
+    text = f"the learnt error of the law is {size} an e-fold away, at most {usual} on public ladders"
+    text += ": it may explain what the law should"
+    advice = "Compare forecasts of held-out runs with those of the law taken for exact (--discrepancy none, discrepancy='none')"
+    return Check("learnt_error", False, text, "model", pd.DataFrame({"discrepancy": [median]}), advice)
+
+
 def bins_check(count: Array, width: float, shift: float, sigma_point: Array, outcome: Outcome = LOSS) -> Check:
     """Check that binning moves expected responses (log losses) by much less than the standard error of a bin's mean.
 

@@ -18,6 +18,7 @@ from bayeslaw.posterior.diagnostics import (
     extrapolation,
     forecast_checks,
     information_check,
+    learnt_error_check,
     overlap,
     run_effect_check,
     sampler_checks,
@@ -159,6 +160,13 @@ def test_parameters_that_stay_at_their_priors_are_named(rng: np.random.Generator
     assert str(check).startswith("note: b: not informed by these data. ")
     assert check.table["prior_overlap"]["b"] > 0.9 > 0.3 > check.table["prior_overlap"]["a"]
     assert information_check({"a": prior["a"]}, posterior).text == "the data inform every parameter"
+
+
+def test_a_learnt_error_as_on_no_public_ladder_is_a_concern() -> None:
+    assert learnt_error_check(np.full(10, 0.01), 0.036) is None
+    large = learnt_error_check(np.full(10, 0.073), 0.036)
+    assert large is not None
+    assert "7.3% an e-fold away, at most 3.6%" in large.text
 
 
 def test_large_run_effects_are_noted() -> None:
