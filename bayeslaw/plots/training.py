@@ -16,7 +16,7 @@ from bayeslaw.dynamics.monitor import Watch
 from bayeslaw.dynamics.optimise import Balance
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
-from bayeslaw.forecasting.forecast import Forecast
+from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, axes_of, expect, failure, finish
 from bayeslaw.schedules.areas import Point
@@ -90,6 +90,8 @@ def plot_transfer(
 ) -> Axes:
     """Draw the loss of an adaptation between the two hidden pre-training curves, with bands (Wang et al. 2025, fig. 1).
 
+    Bands are of the law's curves; the wider one around the adaptation is the interval to report for a run (`Forecast.headlines`).
+
     Parameters
     ----------
     recipe : Recipe
@@ -116,10 +118,14 @@ def plot_transfer(
     if not isinstance(recipe.start, Point):
         _band(ax, after, losses(posterior, recipe.from_scratch(after)), 2, "hidden: adaptation data from scratch", ci_prob)
     _band(ax, steps, losses(posterior, recipe.rows(steps)), 0, "adaptation", ci_prob)
+    of_run = forecast(posterior, recipe.rows(steps), force=True)
+    low, high = quantiles(of_run.predictive, ci_prob, axis=0)[1:]
+    ax.fill_between(steps, low, high, color=COLOURS[0], alpha=0.12, lw=0, label=f"adaptation, of a run ({of_run.spread})")
     if logged is not None:
         ax.plot(logged["step"], logged["loss"], **LOGGED)
     title = (
-        f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed band of the curve (latent){failure(not posterior.passed)}"
+        f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed bands, of curves (latent) unless named otherwise"
+        f"{failure(not posterior.passed)}"
     )
     return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title)
 

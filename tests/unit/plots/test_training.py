@@ -31,6 +31,9 @@ def turned() -> TurningPoint:
 def test_losses_have_the_unit_of_the_fit(turned: TurningPoint, ax: Axes) -> None:
     fit = dynamics_fit(SOURCE, size=1200, unit="bits/byte")
     assert "FAILED" not in plot_transfer(RECIPE, fit, ax).get_title()
+    *_, of_curve, of_run = (band.get_paths()[0].get_extents().height for band in ax.collections)
+    assert of_run > of_curve
+    assert ax.collections[-1].get_label() == "adaptation, of a run (run)"
     assert ax.get_ylabel() == "loss (bits/byte)"
     assert plot_surface(RECIPE, fit, ax).get_ylabel() == "loss (bits/byte)"
     assert plot_turning_point(replace(turned, unit="bits/byte"), ax).get_ylabel() == "source loss (bits/byte)"
