@@ -48,7 +48,9 @@ class _Command(TyperCommand):
             given = str(getattr(error, "option_name", ""))
             own = [param for param in self.params if param.param_type_name == "argument" and param.name == given.lstrip("-")]
             if own:
-                vars(error).update(message=f"{own[0].name} is told by its place, as above: leave out {given}", possibilities=None)
+                vars(error).update(
+                    message=f"{own[0].name} is given by its position, as above: leave out {given}", possibilities=None
+                )
             raise
 
 

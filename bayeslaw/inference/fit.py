@@ -41,7 +41,7 @@ from bayeslaw.posterior.misfit import model_checks
 from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_digest, draws_digest
 
 MOST_DRAWS, MOST_CHAINS = 10_000_000, 1_000  # draws of all chains together
-UNUSUAL = 0.95  # quantile of the prior of a law's learnt error: those of public ladders lie below
+UNUSUAL = 0.95  # quantile of the prior of a law's learnt error above which that is a concern
 SHIFTED = 20  # draws at which the shift of binned settings is computed
 Learning = Literal["learned", "none"]
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")

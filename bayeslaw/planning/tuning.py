@@ -184,7 +184,7 @@ def tuning(
     discrepancy : {'learned', 'none'}
         By default best values and losses are those of laws with the errors that fits have learnt; with 'none' laws are exact.
     seed : int
-        Seed of the errors beyond the runs, which losses have.
+        Seed of the errors of losses beyond the runs, and of how far the best values of single grids lie from the law's.
     force : bool
         In spite of failed checks; rows are marked.
 
@@ -263,7 +263,7 @@ def _errors(fit: Fit | PointFit, chosen: Index, table: pd.DataFrame, entropy: tu
 
 def _distance(fit: Fit | PointFit, *, exact: bool) -> TuningDistance | None:
     """How far best values lie from those of a fit's law; None where the law counts as exact."""
-    if exact or isinstance(fit, PointFit) or fit.info.get("discrepancy", {}).get("asked") != "learned":
+    if exact or isinstance(fit, PointFit) or not fit.asked_for_errors:
         return None
     return TuningDistance.of(fit)
 

@@ -282,22 +282,22 @@ def run_effect_check(sigma_run: Array, outcome: Outcome = LOSS, shifted: Array |
 
 
 def learnt_error_check(scale: Array, most: float, outcome: Outcome = LOSS) -> Check | None:
-    """Return a concern where the learnt error of a law is larger than those of public ladders, else None.
+    """Return a concern where the learnt error of a law is unusually large, else None.
 
     It may then have taken over what the law should explain, such as the fall of one smooth curve.
 
     Parameters
     ----------
-    scale : array
+    scale : array (chains, draws)
         Draws of the error an e-fold away.
     most : float
-        The largest that is usual.
+        The 95% point of its prior.
     outcome : Outcome
     """
     if (median := float(np.median(scale))) <= most:
         return None
     size, usual = (f"{median:.1%}", f"{most:.1%}") if outcome.relative else (f"{median:.2g} {outcome.name}", f"{most:.2g}")
-    text = f"the learnt error of the law is {size} an e-fold away, at most {usual} on public ladders"
+    text = f"the learnt error of the law is {size} an e-fold away, above the 95% point of its prior, {usual}"
     text += ": it may explain what the law should"
     advice = "Compare forecasts of held-out runs with those of the law taken for exact (--discrepancy none, discrepancy='none')"
     return Check("learnt_error", False, text, "model", pd.DataFrame({"discrepancy": [median]}), advice)

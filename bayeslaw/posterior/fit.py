@@ -349,17 +349,18 @@ class Fit(OfOneLaw, Verdicts):
         of_law, of_noise = (np.sum(list(d.values()), axis=0).reshape(chains, -1) for d in by_name)
         return every, of_law, of_noise, likelihood.reshape(chains, -1)
 
+    @property
+    def asked_for_errors(self) -> bool:
+        """Whether an error of the law was to be learnt (`discrepancy` of `bayeslaw.fit`), whether or not it could be."""
+        return bool(self.info.get("discrepancy", {}).get("asked") == "learned")
+
     @cached_property
     def extrapolation(self) -> Fit | None:
         """The posterior of the model in which the law has an error, from which forecasts outside the runs come; or None.
 
         Where no error was learnt from the runs, it is the fit's own, and the law errs beyond the runs alone.
         """
-        if (
-            self.info.get("discrepancy", {}).get("asked") != "learned"
-            or self.discrepancy is not None
-            or not self.law.outcome.unbounded
-        ):
+        if not self.asked_for_errors or self.discrepancy is not None or not self.law.outcome.unbounded:
             return None
         walk = Walk.of(self.law, self.observed.covariates)
         if walk is None:

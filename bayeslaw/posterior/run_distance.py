@@ -45,10 +45,8 @@ class RunDistance:
         """
         law, observed, noise = fit.law, fit.observed, fit.noise
         areas = [observed.covariates[name] for name in FORWARD if name in law.covariates]
-        away = fit.extrapolation
-        learnt = away is not None and away.discrepancy is not None and not away.discrepancy.walk.exact
-        asked = fit.info.get("discrepancy", {}).get("asked") == "learned"
-        if not areas or learnt or not asked or isinstance(noise, PointNoise) or not (noise.run_effect and law.outcome.relative):
+        without = fit.asked_for_errors and not fit.info["discrepancy"].get("learned")
+        if not areas or not without or isinstance(noise, PointNoise) or not (noise.run_effect and law.outcome.relative):
             return None
         some = np.linspace(0, fit.size - 1, min(AVERAGED, fit.size)).astype(np.int64)
         residual, step = fit.residual_of(observed, some).mean(axis=0), np.sum(areas, axis=0)

@@ -169,7 +169,7 @@ def test_arguments_given_as_options_are_told_to_stand_alone(command: Command, fo
     with unchanged(folder):
         done = command(*line.split())
     assert done.status == 2
-    assert f"{name} is told by its place" in done.err
+    assert f"{name} is given by its position" in done.err
 
 
 @pytest.mark.usefixtures("folder")

@@ -15,6 +15,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.fixed import fixed_fit
 from tests.posteriors import law_named, scattered
+from tests.values import present
 
 LAW = law_named("lr-batch")
 TRUTH = oracles.typical(LAW)
@@ -49,23 +50,20 @@ def shifts() -> np.ndarray:
 
 
 def test_spread_is_that_of_the_grids_shifts(shifts: np.ndarray) -> None:
-    distance = TuningDistance.of(fitted(grids(shifts)))
-    assert distance is not None
+    distance = present(TuningDistance.of(fitted(grids(shifts))))
     assert distance.grids == len(shifts)
     for name, true in zip(("lr", "batch"), shifts.T, strict=True):
         assert distance.spread[name] == pytest.approx(np.sqrt(np.mean(true**2)), rel=0.06)  # the grid of spreads has steps of 5%
 
 
 def test_grids_that_keep_to_the_law_have_none() -> None:
-    distance = TuningDistance.of(fitted(grids(np.zeros((8, 2)), white=0.002)))
-    assert distance is not None
+    distance = present(TuningDistance.of(fitted(grids(np.zeros((8, 2)), white=0.002))))
     assert max(distance.spread.values()) < 0.1
 
 
 def test_grids_of_one_batch_tell_about_rates_alone(shifts: np.ndarray) -> None:
     rates = shifts * [1, 0]
-    distance = TuningDistance.of(fitted(grids(rates, batches=(0.0,))))
-    assert distance is not None
+    distance = present(TuningDistance.of(fitted(grids(rates, batches=(0.0,)))))
     # At one batch a shift of the best batch looks like one of the best rate, and the prior shares it among both.
     assert 0 < distance.spread["lr"] < np.sqrt(np.mean(rates**2)) * 2
 
@@ -78,8 +76,7 @@ def test_best_values_at_settings_lie_around_the_laws(shifts: np.ndarray) -> None
     fit, at = fitted(grids(shifts)), {"N": "1e9,2e9", "D": 2e10}
     around, exact = tuning(fit, at), tuning(fit, at, discrepancy="none")
     off = np.log(around.optimum["lr"] / exact.optimum["lr"])
-    distance = TuningDistance.of(fit)
-    assert distance is not None
+    distance = present(TuningDistance.of(fit))
     # The sd of Student-t numbers of 12 degrees of freedom is 1.095; 800 draws know it within 3%.
     assert off.std() == pytest.approx(1.095 * distance.spread["lr"], rel=0.1)
     assert abs(np.corrcoef(off.T)[0, 1]) < 0.15  # settings are grids of their own

@@ -13,6 +13,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.run_distance import FEWEST, RunDistance
 from tests.dynamics import NOISE, SOURCE, curves
 from tests.fixed import fixed_fit, typical_fit
+from tests.values import present
 
 OFF, WHITE = 0.02, 0.01
 
@@ -41,16 +42,14 @@ def off_law(seed: int = 0, white: float = WHITE, off: float = OFF) -> tuple[Fit,
 
 def test_distance_is_what_losses_of_a_run_share() -> None:
     fit, effect = off_law()
-    distance = RunDistance.of(fit)
-    assert distance is not None
+    distance = present(RunDistance.of(fit))
     assert distance.runs == effect.size
     # The mean of some hundred products has a standard error of a few hundredths of the squares.
     assert distance.size == pytest.approx(np.sqrt(np.mean(effect**2)), rel=0.05)
 
 
 def test_white_noise_is_no_distance() -> None:
-    distance = RunDistance.of(off_law(off=0.0)[0])
-    assert distance is not None
+    distance = present(RunDistance.of(off_law(off=0.0)[0]))
     assert distance.size < WHITE / 4
 
 
@@ -60,9 +59,7 @@ def test_order_of_rows_does_not_matter() -> None:
     mixed = settings().assign(loss=3 * np.exp(OFF * np.sin(code))).sample(frac=1, random_state=0)
     fit = asked(fixed_fit(fit.law, mixed.sort_index(), fit.draws, noise="normal"))
     again = asked(fixed_fit(fit.law, mixed, fit.draws, noise="normal"))
-    one, other = RunDistance.of(fit), RunDistance.of(again)
-    assert one is not None
-    assert other is not None
+    one, other = present(RunDistance.of(fit)), present(RunDistance.of(again))
     assert other.size == pytest.approx(one.size, rel=1e-9)
 
 
