@@ -33,6 +33,7 @@ from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
+from bayeslaw.noise.walk import logarithms
 from bayeslaw.planning.arguments import check_choice, check_passed, outside_note
 from bayeslaw.planning.tuning_distance import TuningDistance
 from bayeslaw.posterior.diagnostics import checks_label
@@ -40,7 +41,6 @@ from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 FEW = 3  # values of a covariate: how best values change with it is not known from fewer
-NEARLY_NONE = 0.05  # e-folds by which best values of single grids may lie off the law's without a note
 BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
 
 
@@ -231,13 +231,13 @@ def tuning(
     excess = _joined(draws, above)
     optimum = {n: _joined(draws, [best[n] for best, _ in at]) for n in tuned}
     if at:
-        drawn = [(distance, law.size, (seed, i)) for i, (distance, law) in enumerate(zip(distances, draws, strict=True))]
-        optimum = {n: values * np.concatenate([_factors(n, len(table), *of) for of in drawn]) for n, values in optimum.items()}
+        drawn = [(law, distance, (seed, i)) for i, (law, distance) in enumerate(zip(draws, distances, strict=True))]
+        optimum = {n: values * np.concatenate([_factors(n, table, *of) for of in drawn]) for n, values in optimum.items()}
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
     seen = {c: [o[c] for o in observed if c in o] for c in axes}
     ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
     few = _few_values(table, {c: v for c, v in seen.items() if c not in tuned})
-    apart = [str(d) for d in distances if d is not None and at and max(d.spread.values()) > NEARLY_NONE]
+    apart = [str(d) for d in distances if d is not None and at]
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -268,9 +268,11 @@ def _distance(fit: Fit | PointFit, *, exact: bool) -> TuningDistance | None:
     return TuningDistance.of(fit)
 
 
-def _factors(name: str, settings: int, distance: TuningDistance | None, size: int, entropy: tuple[int, ...]) -> Array:
-    """Factors (size, settings) by which best values of a covariate differ from the law's."""
-    return np.ones((size, settings)) if distance is None else distance.drawn(name, settings, size, entropy)
+def _factors(name: str, table: pd.DataFrame, law: LawDraws, distance: TuningDistance | None, entropy: tuple[int, ...]) -> Array:
+    """Factors (S, m) by which best values of a covariate differ from the law's at settings."""
+    if distance is None:
+        return np.ones((law.size, len(table)))
+    return distance.drawn(name, logarithms(law.law, law.law.arrays(complete(table, law.law))), law.size, entropy)
 
 
 def _joined(laws: Sequence[LawDraws], parts: Sequence[Array]) -> Array:

@@ -5,9 +5,14 @@ and batch sizes. The best values of a grid are found as the shifts d by which th
 
     log loss = level + log law(x exp(-d)) + noise   at tuned covariates x,
 
-with noise that is shared by runs as the fit says, and as large as the grid's own residuals. The spread tau of true shifts over
-grids is the most probable one given the shifts and their standard errors. The best values at a new setting are the law's times
-exp(tau t), with t of a Student-t distribution with as many degrees of freedom as there are grids.
+with noise that is shared by runs as the fit says, and as large as the grid's own residuals. The shifts of a covariate's best
+values then follow a line in the logarithms of the settings, such as N and D, as the law's best values do, and scatter around it:
+
+    d = a + b log(setting / middle of the grids) + tau z + error,   z ~ Normal(0, 1), error as known from the grid
+    a ~ Normal(0, 1), b ~ Normal(0, .3), tau ~ HalfNormal(.5), in e-folds
+
+The best values at a new setting are the law's times exp(a + b log(...) + tau z). With a law whose level is wrong along N or D, best
+values of the law make up for that, and those of the grids, each with its own level, do not.
 """
 
 from __future__ import annotations
@@ -20,32 +25,87 @@ import numpy as np
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.streams import Stream
 from bayeslaw.noise.custom import PointNoise
+from bayeslaw.noise.walk import logarithms
 from bayeslaw.posterior.fit import Fit
 
 FEWEST_ROWS, FEWEST_GRIDS = 3, 3  # rows that a grid has more than unknowns, and grids
 WIDEST = 2.0  # sd of the prior of a shift, in e-folds: more than runs of one grid are apart
 EXACT = 1e-9  # variance of a grid's residuals, in that of the noise, as which smaller ones count
 ITERATIONS, STEP = 5, 0.01  # Gauss-Newton steps, and e-folds over which slopes are taken
-SPREADS = np.append(0.0, np.geomspace(0.01, 3.0, 120))  # values of tau that are compared
+LEVEL, SLOPE, SCATTER = 1.0, 0.3, 0.5  # sds of the priors of a, b and tau
+SCATTERS = np.append(0.0, np.geomspace(0.01, 3.0, 120))  # values of tau whose probabilities are computed
+
+
+@dataclass(frozen=True)
+class Line:
+    """The posterior of how best values of a tuned covariate lie off the law's, for each of `SCATTERS`.
+
+    Attributes
+    ----------
+    probability : array (t,)
+    mean : array (t, 1 + a)
+        Of the level and the slopes along the `axes` of the settings.
+    factor : array (t, 1 + a, 1 + a)
+        Cholesky factors of their covariances.
+    """
+
+    probability: Array
+    mean: Array
+    factor: Array
+
+    @classmethod
+    def through(cls, shifts: Array, errors: Array, design: Array) -> Line:
+        """The posterior by shifts (g,) known with standard errors at settings (g, 1 + a), whose first column is 1."""
+        prior = np.diag(np.append(LEVEL, np.full(design.shape[1] - 1, SLOPE)) ** -2.0)
+        variance = SCATTERS[:, None] ** 2 + errors**2
+        weighted = design.T / variance[:, None]
+        precision = weighted @ design + prior
+        mean = np.linalg.solve(precision, (weighted @ shifts)[..., None])[..., 0]
+        # The density of the shifts with level and slopes integrated out, up to a constant.
+        square = (shifts**2 / variance).sum(axis=1) - np.einsum("ti,tij,tj->t", mean, precision, mean)
+        log = -0.5 * (np.log(variance).sum(axis=1) + np.linalg.slogdet(precision)[1] + square + (SCATTERS / SCATTER) ** 2)
+        probability = np.exp(log - log.max()) * np.gradient(SCATTERS)
+        return cls(probability / probability.sum(), mean, np.linalg.cholesky(np.linalg.inv(precision)))
+
+    @property
+    def scatter(self) -> float:
+        """The median of tau."""
+        return float(SCATTERS[np.searchsorted(np.cumsum(self.probability), 0.5)])
+
+    def drawn(self, design: Array, draws: int, rng: np.random.Generator) -> Array:
+        """Draw shifts (draws, n) at settings (n, 1 + a)."""
+        size = rng.choice(SCATTERS.size, draws, p=self.probability)
+        line = self.mean[size] + np.einsum("sij,sj->si", self.factor[size], rng.standard_normal((draws, design.shape[1])))
+        return np.asarray(line @ design.T + SCATTERS[size, None] * rng.standard_normal((draws, len(design))))
 
 
 @dataclass(frozen=True)
 class TuningDistance:
-    """The spread of best values over grids, in e-folds, by tuned covariate, and the number of grids that show it."""
+    """How best values lie off the law's, by tuned covariate, in e-folds.
 
-    spread: Mapping[str, float]
+    Attributes
+    ----------
+    lines : mapping of covariate to Line
+    middle : array (a,)
+        Mean logarithms of the grids' settings along the axes of the law's sizes (`noise.walk.directions`).
+    grids : int
+        The number of grids that tell.
+    """
+
+    lines: Mapping[str, Line]
+    middle: Array
     grids: int
 
     @classmethod
     def of(cls, fit: Fit) -> TuningDistance | None:
-        """The spread by the grids of a law with tuned covariates; None with fewer than `FEWEST_GRIDS`, or a noise of one's own."""
+        """The distance of a law with tuned covariates by its grids; None with few of them, or a noise of one's own."""
         if isinstance(fit.noise, PointNoise):
             return None
         law, observed, tuned = fit.law, fit.observed, tuple(fit.law.tuning)
         median = {name: np.array([np.median(values)]) for name, values in fit.draws.items() if values.ndim == 1}
         others = np.stack([observed.covariates[name] for name in law.covariates if name not in tuned], axis=1)
         _, code = np.unique(others, axis=0, return_inverse=True)
-        shifts, errors = list[Array](), list[Array]()
+        shifts, errors, at = list[Array](), list[Array](), list[Array]()
         for grid in (np.flatnonzero(code == number) for number in range(int(code.max()) + 1)):
             if grid.size < 1 + len(tuned) + FEWEST_ROWS:
                 continue
@@ -58,19 +118,27 @@ class TuningDistance:
             shift, error = _shift(observed.response[grid], law_at, np.linalg.inv(_covariance(fit, grid)), len(tuned))
             shifts.append(shift)
             errors.append(error)
+            at.append(logarithms(law, {name: values[:1] for name, values in rows.items()})[0])
         if len(shifts) < FEWEST_GRIDS:
             return None
-        spread = {name: _spread(*(np.array(values)[:, i] for values in (shifts, errors))) for i, name in enumerate(tuned)}
-        return cls(spread, len(shifts))
+        middle = np.mean(at, axis=0)
+        design = _design(np.array(at), middle)
+        lines = {name: Line.through(np.array(shifts)[:, i], np.array(errors)[:, i], design) for i, name in enumerate(tuned)}
+        return cls(lines, middle, len(shifts))
 
     def __str__(self) -> str:
-        factors = ", ".join(f"{name} by a factor of {np.exp(size):.2g}" for name, size in self.spread.items())
-        return f"best values at a setting lie as far from the law's as those of the {self.grids} fitted grids: {factors}"
+        factors = ", ".join(f"{name} by a factor of {np.exp(line.scatter):.2g}" for name, line in self.lines.items())
+        return f"best values lie off the law's as those of the {self.grids} fitted grids do, which scatter: {factors}"
 
-    def drawn(self, name: str, settings: int, draws: int, entropy: tuple[int, ...]) -> Array:
-        """Draw how far the best values of a tuned covariate at settings lie from the law's, factors (draws, settings)."""
-        rng = np.random.default_rng((*entropy, Stream.TUNING_DISTANCE, sorted(self.spread).index(name)))
-        return np.asarray(np.exp(self.spread[name] * rng.standard_t(self.grids, (draws, settings))))
+    def drawn(self, name: str, sizes: Array, draws: int, entropy: tuple[int, ...]) -> Array:
+        """Draw factors (draws, n) between best values of a tuned covariate and the law's, at logarithms of sizes (n, a)."""
+        rng = np.random.default_rng((*entropy, Stream.TUNING_DISTANCE, sorted(self.lines).index(name)))
+        return np.asarray(np.exp(self.lines[name].drawn(_design(sizes, self.middle), draws, rng)))
+
+
+def _design(sizes: Array, middle: Array) -> Array:
+    """Return the columns (n, 1 + a) of level and slopes at logarithms of sizes."""
+    return np.column_stack([np.ones(len(sizes)), sizes - middle])
 
 
 def _covariance(fit: Fit, rows: Index) -> Array:
@@ -104,9 +172,3 @@ def _shift(response: Array, law_at: Callable[[Array], Array], precision: Array, 
         pulled = design.T @ precision @ error / scale - prior @ np.append(0.0, shift)
         shift = np.clip(shift + (covariance @ pulled)[1:], -2 * WIDEST, 2 * WIDEST)
     return shift, np.sqrt(np.diag(covariance)[1:])
-
-
-def _spread(shifts: Array, errors: Array) -> float:
-    """Return the most probable spread of true shifts (g,) that are known with standard errors."""
-    variance = SPREADS[:, None] ** 2 + errors**2
-    return float(SPREADS[np.argmax(-0.5 * (np.log(variance) + shifts**2 / variance).sum(axis=1))])

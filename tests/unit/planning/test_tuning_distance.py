@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from scipy import stats
 
 from bayeslaw.planning.tuning import tuning
-from bayeslaw.planning.tuning_distance import FEWEST_GRIDS, TuningDistance
+from bayeslaw.planning.tuning_distance import FEWEST_GRIDS, LEVEL, SCATTER, SCATTERS, SLOPE, Line, TuningDistance
 from bayeslaw.plots.decisions import plot_tuning
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -49,23 +50,52 @@ def shifts() -> np.ndarray:
     return np.array([0.4, 0.2]) * np.random.default_rng(5).standard_normal((12, 2))
 
 
-def test_spread_is_that_of_the_grids_shifts(shifts: np.ndarray) -> None:
+def test_scatter_is_that_of_the_grids_shifts(shifts: np.ndarray) -> None:
     distance = present(TuningDistance.of(fitted(grids(shifts))))
     assert distance.grids == len(shifts)
     for name, true in zip(("lr", "batch"), shifts.T, strict=True):
-        assert distance.spread[name] == pytest.approx(np.sqrt(np.mean(true**2)), rel=0.06)  # the grid of spreads has steps of 5%
+        # A line through twelve shifts takes up to three of them, and the spread of what is left is known within 24%.
+        assert distance.lines[name].scatter == pytest.approx(np.std(true), rel=0.35)
 
 
-def test_grids_that_keep_to_the_law_have_none() -> None:
+def test_best_values_go_on_along_the_line_of_the_grids() -> None:
+    steps = np.arange(8) - 3.5
+    distance = present(TuningDistance.of(fitted(grids(np.outer(steps, [0.1, -0.05]) + np.array([0.3, 0.0])))))
+    at = distance.middle + 6 * np.log([1.5, 1.3])  # six grids beyond the middle: .6 and -.3 e-folds beyond the level
+    for name, expected in (("lr", 0.9), ("batch", -0.3)):
+        off = np.log(distance.drawn(name, at[None], 2000, (0,)))
+        assert np.median(off) == pytest.approx(expected, abs=0.05)
+        assert np.std(off) < 0.15
+
+
+def test_grids_that_keep_to_the_law_scatter_little() -> None:
     distance = present(TuningDistance.of(fitted(grids(np.zeros((8, 2)), white=0.002))))
-    assert max(distance.spread.values()) < 0.1
+    assert max(line.scatter for line in distance.lines.values()) < 0.1
 
 
 def test_grids_of_one_batch_tell_about_rates_alone(shifts: np.ndarray) -> None:
     rates = shifts * [1, 0]
     distance = present(TuningDistance.of(fitted(grids(rates, batches=(0.0,)))))
     # At one batch a shift of the best batch looks like one of the best rate, and the prior shares it among both.
-    assert 0 < distance.spread["lr"] < np.sqrt(np.mean(rates**2)) * 2
+    assert 0 < distance.lines["lr"].scatter < np.sqrt(np.mean(rates**2)) * 2
+
+
+def test_line_is_that_of_normal_shifts_with_their_covariance() -> None:
+    rng = np.random.default_rng(2)
+    design = np.column_stack([np.ones(5), rng.standard_normal((5, 2))])
+    found, errors = rng.normal(0, 0.4, 5), rng.uniform(0.05, 0.3, 5)
+    line = Line.through(found, errors, design)
+    prior = np.diag([LEVEL**2, SLOPE**2, SLOPE**2])
+    for i in (0, 40, 90):
+        noise = np.diag(SCATTERS[i] ** 2 + errors**2)
+        whole = design @ prior @ design.T + noise
+        gain = prior @ design.T @ np.linalg.inv(whole)
+        assert line.mean[i] == pytest.approx(gain @ found)
+        assert line.factor[i] @ line.factor[i].T == pytest.approx(prior - gain @ design @ prior)
+    covariances = [design @ prior @ design.T + np.diag(size**2 + errors**2) for size in SCATTERS]
+    dense = stats.halfnorm.pdf(SCATTERS, scale=SCATTER) * [stats.multivariate_normal.pdf(found, cov=c) for c in covariances]
+    expected = dense * np.gradient(SCATTERS)
+    assert line.probability == pytest.approx(expected / expected.sum())
 
 
 def test_few_grids_tell_nothing(shifts: np.ndarray) -> None:
@@ -77,10 +107,11 @@ def test_best_values_at_settings_lie_around_the_laws(shifts: np.ndarray) -> None
     around, exact = tuning(fit, at), tuning(fit, at, discrepancy="none")
     off = np.log(around.optimum["lr"] / exact.optimum["lr"])
     distance = present(TuningDistance.of(fit))
-    # The sd of Student-t numbers of 12 degrees of freedom is 1.095; 800 draws know it within 3%.
-    assert off.std() == pytest.approx(1.095 * distance.spread["lr"], rel=0.1)
-    assert abs(np.corrcoef(off.T)[0, 1]) < 0.15  # settings are grids of their own
-    assert any("fitted grids: lr by a factor" in note for note in around.notes)
+    expected = np.log(distance.drawn("lr", np.log([[1e9, 2e10], [2e9, 2e10]]), 4000, (7,)))
+    assert off.mean(axis=0) == pytest.approx(expected.mean(axis=0), abs=4 * expected.std() / np.sqrt(len(off)))
+    assert off.std(axis=0) == pytest.approx(expected.std(axis=0), rel=0.15)
+    assert 0.02 < np.corrcoef(off.T)[0, 1] < 0.98  # settings share the line, and each is a grid of its own
+    assert any("fitted grids do, which scatter: lr by a factor" in note for note in around.notes)
     assert not any("fitted grids" in note for note in exact.notes)
     assert tuning(fitted(grids(shifts), asked="none"), at).notes != around.notes
     costs = np.asarray(plot_tuning(around, Figure().subplots(), of="batch").lines[0].get_ydata(), dtype=np.float64)
