@@ -92,9 +92,6 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
     from bayeslaw.core.units import NATS
 
     rows, runs, base = int(fit.observed.response.size), int(fit.observed.runs), len(fit.observed.base)
-    if fit.info["interrupted"]:
-        kept = fit.tree["posterior"].sizes
-        answer.say(f"Stopped by Ctrl-C: kept {kept['draw']} draws of each of {kept['chain']} chains.")
     aside = f", {base} base-checkpoint rows (D = 0) kept out" if base else ""
     answer.say(f"{fit.law.name} fitted to {rows} rows of {runs} runs{aside}; {fit.noise.text}.")
     if fit.law.outcome.is_loss and fit.observed.unit != NATS:

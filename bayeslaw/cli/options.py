@@ -347,7 +347,12 @@ def _holds_runs(path: Path) -> bool:
 
 
 def save_draws(posterior: Fit | Stack, output: Path) -> None:
-    """Write a fit or a stack; where its file can't be written any more, keep the draws in the folder for temporary files."""
+    """Write a fit or a stack; where its file can't be written any more, keep the draws in the folder for temporary files.
+
+    A fit that Ctrl-C cut short is not written, so that it takes no other's place.
+    """
+    if any(fit.info["interrupted"] for fit, _ in posterior.selections):
+        raise KeyboardInterrupt
     try:
         posterior.save(output)
     except BayeslawError as error:

@@ -161,7 +161,8 @@ class Watch:
             pit = self.stated["pit"].to_numpy()[self.stated["step"] <= left][-10:]
             lines.append(
                 f"LEFT ITS BAND by step {left:,}: {int((np.abs(pit - 0.5) > BAND / 2).sum())} of the last {pit.size} losses up to "
-                f"there lie outside the {BAND:.0%} intervals stated before they came (in at most {ALARM:.0%} of runs by chance). "
+                f"there lie outside the {BAND:.0%} intervals stated before they came. Of runs that follow the law exactly "
+                f"at most {ALARM:.0%} do so by chance; measured runs follow none exactly, and healthy ones do so more often. "
                 "Look at data, learning rate and hardware since then; the forecast assumes that law and schedule hold"
             )
         if not self.reliable:

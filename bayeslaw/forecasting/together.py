@@ -15,6 +15,7 @@ from bayeslaw.forecasting.stack import Stack, read_weights, require_one_outcome
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import DOMAINS, load_laws
 from bayeslaw.laws.law import Law
+from bayeslaw.posterior.fit import Fit
 
 
 def fit_stack(
@@ -57,7 +58,11 @@ def fit_stack(
     if given.size != len(names):
         raise BayeslawError(f"There are {given.size} weights for {len(names)} laws ({', '.join(names)}).", code="missing-weights")
     runs = read_runs(runs)
-    members = {law.name: fit(law, runs, **options) for law in loaded}
+    members = dict[str, Fit]()
+    for law in loaded:
+        members[law.name] = fit(law, runs, **options)
+        if members[law.name].info["interrupted"]:  # Ctrl-C ends all fits, and a stack has none that was cut short
+            raise KeyboardInterrupt
     return Stack(members, dict(zip(names, given.tolist(), strict=True)))
 
 

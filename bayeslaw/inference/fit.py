@@ -111,7 +111,8 @@ def fit(
     Returns
     -------
     Fit
-        Ctrl-C ends sampling early and keeps the draws made so far; `info['interrupted']` is then true.
+        Ctrl-C ends sampling early and keeps the draws made so far; `info['interrupted']` is then true, and the model has the
+        concern `interrupted`. Commands write no such fit.
 
     Examples
     --------
@@ -155,9 +156,13 @@ def fit(
             most = float(chosen.prior("discrepancy").scipy.ppf(UNUSUAL))
             if (concern := learnt_error_check(with_it.draws["discrepancy"], most, law.outcome)) is not None:
                 checks.append(concern)
+    if interrupted := result.interrupted or reason == STOPPED:
+        kept = f"{result.stats.sizes['draw']:,} of {draws:,} draws of each chain"
+        text = f"Ctrl-C stopped the fit after {kept}" + (", before it learnt the law's error" if reason == STOPPED else "")
+        checks.append(Check("interrupted", False, text, "model", pd.DataFrame(), "Fit again to the end"))
     info |= {
         "noise_by": noise_by, "by": dict(by or {}), "settings": settings | {"bins": bins}, "ridge": result.ridge,
-        "interrupted": result.interrupted, "checks": table_of(checks),
+        "interrupted": interrupted, "checks": table_of(checks),
         "discrepancy": {"asked": discrepancy, "learned": not reason, "reason": reason},
         "data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree),
     }  # fmt: skip

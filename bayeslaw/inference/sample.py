@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,6 +155,7 @@ def sample_soundly(
         thin = LONGER if failed != [DIVERGENCES] else thin
         again = sample(density, draws=draws, tune=MORE * tune, chains=chains, seed=seed, acceptance=acceptance, thin=thin, **others)
         if again.interrupted:
+            drawn = replace(drawn, interrupted=True)
             break
         drawn, checks, names = again, _checks(again), ", ".join(failed)
         text = f"sampled a {attempt} time, with {MORE} times as many tuning draws as the first, since the one before failed {names}"

@@ -23,6 +23,7 @@ from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise import ou
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import GROUPED, Noise, kind
+from bayeslaw.noise.walk import log_product, powers
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.identifiability import ALARM, intra_class_correlation, residuals
 
@@ -68,7 +69,7 @@ def model_checks(
         outliers,
         explained_check(residual, observed, [] if outliers is None else outliers.table["row"]),
         known_errors_check(residual, observed, len(law.parameters)),
-        misfit_check(residual, observed, noise, {c: observed.covariates[c] for c in law.axes} | dict(others), len(law.parameters)),
+        misfit_check(residual, observed, noise, _settings(law, observed) | dict(others), len(law.parameters)),
         autocorrelation_check(residual, observed, noise, draws, order),
     ]
     if not law.noise:  # a card that names this noise was compared with the usual noise on held-out runs
@@ -290,6 +291,12 @@ def _off(measured: float, expected: float, outcome: Outcome) -> str:
     return f"{measured / expected - 1:+.0%}" if outcome.relative else f"{measured - expected:+.2g}"
 
 
+def _settings(law: Law, observed: Observations) -> dict[str, Array]:
+    """Return the covariates (n,) of the rows, and products such as N x D and D / N, along which laws err too (`walk.powers`)."""
+    products = {name: np.exp(log_product(law, of, observed.covariates)) for name, of in powers(law).items()}
+    return {name: observed.covariates[name] for name in law.axes} | products
+
+
 def misfit_check(residual: Array, observed: Observations, noise: Noise, covariates: Mapping[str, Array], fitted: int) -> Check:
     """Check that mean residuals do not differ between values of a covariate by more than their scatter explains.
 
@@ -300,7 +307,7 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
     ----------
     residual, observed, noise
     covariates : mapping of name to array (n,)
-        Those of the law, and others by which its residuals should not differ.
+        Those of the law, products of them, and others by which its residuals should not differ.
     fitted : int
         Number of fitted parameters of the law.
     """

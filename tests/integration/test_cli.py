@@ -350,11 +350,14 @@ def test_an_older_output_is_replaced_whole(command: Command, folder: Path) -> No
     assert not list(folder.glob(".*"))
 
 
-def test_interrupted_sampling_is_reported(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, small_fit: Fit) -> None:
+def test_a_fit_that_was_cut_short_takes_no_others_place(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, small_fit: Fit
+) -> None:
     stopped = replace(small_fit, info={**small_fit.info, "interrupted": True})
     monkeypatch.setattr("bayeslaw.fit", lambda *_, **__: stopped)
-    done = command("fit", "chinchilla", "runs.csv", "-o", "new.nc", *SHORT)
-    assert done.out.startswith("Stopped by Ctrl-C: kept 200 draws of each of 2 chains.\n")
+    with unchanged(folder):
+        done = command("fit", "chinchilla", "runs.csv", "-o", "older.nc", *SHORT)
+    assert (done.status, done.out) == (130, "")
 
 
 # --- the console script ---------------------------------------------------------------------------------------------

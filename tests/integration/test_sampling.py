@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import StoppedError
+from bayeslaw.forecasting.together import fit_stack
 from bayeslaw.inference import sample as sampling
+from bayeslaw.inference.discrepancy import STOPPED
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
@@ -115,6 +117,7 @@ def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(sampling, "wait_for_chains", second(wait_for(50)))
     interrupted = fit(LAW, TABLE, draws=1_000_000, tune=100, chains=chains, progress=False)
     assert interrupted.info["interrupted"] is True
+    assert "interrupted" in {check.name for check in interrupted.concerns}
     sizes = interrupted.tree["posterior"].sizes
     assert 1 <= sizes["chain"] <= chains
     assert 10 <= sizes["draw"] < 1_000_000
@@ -124,6 +127,17 @@ def test_ctrl_c_keeps_the_draws_made_so_far(chains: int, monkeypatch: pytest.Mon
         assert np.all(np.abs(np.diff(values, axis=1)).max(axis=1) > 0)
         # no chain ends in one repeated value
         assert np.all(np.abs(np.diff(values[:, -5:], axis=1)).max(axis=1) > 0)
+
+
+def test_ctrl_c_while_the_laws_error_is_learnt_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayeslaw.inference.fit.learn_discrepancy", lambda *_: STOPPED)
+    stopped = fit(LAW, TABLE, draws=100, tune=100, chains=2, progress=False)
+    assert stopped.info["interrupted"] is True
+    told = [check.text for check in stopped.concerns if check.name == "interrupted"]
+    assert told == ["Ctrl-C stopped the fit after 100 of 100 draws of each chain, before it learnt the law's error"]
+    monkeypatch.setattr("bayeslaw.forecasting.together.fit", lambda *_, **__: stopped)
+    with pytest.raises(KeyboardInterrupt):
+        fit_stack(["chinchilla", "kaplan"], TABLE)
 
 
 def test_a_signal_while_sampling_keeps_the_draws_made_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
