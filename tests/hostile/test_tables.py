@@ -186,6 +186,13 @@ def test_losses_without_noise_are_refused_before_sampling(noise: float, refuse: 
     refuse("fit", "line.toml", "exact.csv", "-q", "-o", "older.nc", code="losses-without-noise")
 
 
+def test_a_value_for_each_row_is_refused_before_sampling(refuse: Refuse, here: Path) -> None:
+    """It was said that the losses were computed."""
+    table = oracles.table(load_law("chinchilla"), runs=6)
+    table.assign(name=[f"row {i}" for i in range(len(table))]).to_csv(here / "each.csv", index=False)
+    refuse("fit", "chinchilla", "each.csv", "--by", "E=name", "-q", "-o", "older.nc", code="value-for-each-row")
+
+
 def test_base_checkpoints_alone_are_refused_by_laws_of_an_adaptation(refuse: Refuse, here: Path) -> None:
     oracles.table(load_law("transfer-target"), runs=8).assign(D=0).to_csv(here / "base.csv", index=False)
     refuse("fit", "transfer-target", "base.csv", "-q", "-o", "older.nc", code="only-base-checkpoints")

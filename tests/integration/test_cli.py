@@ -124,7 +124,7 @@ def test_fit_show_forecast_score(command: Command, folder: Path) -> None:
     assert "chinchilla fitted to 40 rows of 8 runs; normal point noise with a run effect.\n" in done.out
     *_, sampling, model, written = done.out.splitlines()
     assert sampling.startswith("Sampling: FAILED (")
-    assert "Sample longer" in sampling or "More draws don't help" in sampling
+    assert "Sample longer" in sampling or "More draws alone don't help" in sampling
     assert (model, written) == ("Model: not assessed, since the draws can't be trusted", "written to new.nc")
     made = loaded_fit("new.nc")
     settings = {

@@ -59,7 +59,7 @@ class GrowingLog:
         Parameters
         ----------
         settled : bool
-            Take the file as it is: nobody writes to it.
+            Take the file as it is, but for half a line of JSON at its end.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class GrowingLog:
         if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._waits):
             return None
         try:
-            imported = self._read(settled, quiet)
+            imported = self._read(quiet)
         except (BayeslawError, OSError) as error:  # a folder may be changed while it is read
             self._waits = self._torn or (isinstance(error, BayeslawError) and error.code in NOT_YET)
             if quiet and (settled or not self._waits):
@@ -96,15 +96,9 @@ class GrowingLog:
         except OSError:
             return ()
 
-    def _read(self, settled: bool, quiet: bool) -> Imported:
+    def _read(self, quiet: bool) -> Imported:
         self._torn = False
-        if (
-            settled
-            or self.path.is_dir()
-            or is_event_file(self.path)
-            or is_store(self.path)
-            or self.path.suffix.lower() == ".parquet"
-        ):
+        if self.path.is_dir() or is_event_file(self.path) or is_store(self.path) or self.path.suffix.lower() == ".parquet":
             return self._imported(self.path)
         data = self.path.read_bytes()
         whole = whole_lines(data)

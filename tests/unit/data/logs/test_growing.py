@@ -58,8 +58,9 @@ def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settle
 @pytest.mark.slow
 def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path) -> None:
     path = written(tmp_path, '{"step": 100, "val_loss": 3.25}\n{"step": 200, "val_lo', "log.jsonl")
-    imported = present(GrowingLog(path).read())
-    assert cells(imported, "step", "loss") == [[100, 3.25]]
+    for settled in (False, True):
+        imported = present(GrowingLog(path).read(settled=settled))
+        assert cells(imported, "step", "loss") == [[100, 3.25]]
     append(path, 'ss": 3.125}')  # whole, although its line has no end
     imported = present(GrowingLog(path).read())
     assert len(imported.runs) == 2
