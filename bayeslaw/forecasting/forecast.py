@@ -185,7 +185,20 @@ class Forecast:
         groups = {check.text: check for member in self.members if (check := new_groups_check(member.fit)) is not None}
         fits = {id(m.fit): m for m in self.members if not m.fit.levels}.values()  # levels, such as domains, have bases of their own
         bases = {check.text: check for m in fits if (check := base_loss_check(m.fit.observed, m.covariates)) is not None}
-        return (*of_draws, *groups.values(), *bases.values(), self._extrapolation[1])
+        return (*of_draws, *groups.values(), *bases.values(), *self._bounded_check(), self._extrapolation[1])
+
+    def _bounded_check(self) -> list[Check]:
+        """Return a concern where outcomes between bounds, whose laws learn no error, are forecast outside the runs."""
+        facts = [column for column in self.outside if column in self.outcome.facts]
+        away = int((self.outside.drop(columns=facts) > 0).any(axis=1).sum())
+        if self.outcome.unbounded or self.discrepancy is not None or not away:
+            return []
+        text = (
+            f"{away:,} of {len(self.outside):,} settings lie outside the runs, where the law counts as exact: laws of "
+            f"{self.outcome.plural} learn no error, and intervals are too narrow if this one errs"
+        )
+        advice = f"Hold out your largest models, and count how many of their {self.outcome.plural} lie in such intervals"
+        return [Check("exact_law", False, text, "model", pd.DataFrame({"outside": [away]}), advice)]
 
     @cached_property
     def _extrapolation(self) -> tuple[list[str], Check]:

@@ -258,8 +258,8 @@ def _check_noise(density: Density, centre: dict[str, Array]) -> None:
         each = [column for column, values in density.law.levels.items() if len(values) >= density.observed.response.size]
         if each:
             raise FitError(
-                f"{each[0]} has a value for each of the {density.observed.response.size} rows, so that a parameter that varies by it "
-                "follows them exactly, and nothing tells their noise. Vary it by a column whose values have several rows.",
+                f"{each[0]} has a value for each of the {density.observed.response.size} rows, so that a parameter that varies by "
+                "it follows them exactly, and nothing tells their noise. Vary it by a column whose values have several rows.",
                 code="value-for-each-row",
             )
         problem = f"The {outcome.plural} lie within {max(noise):.0e} of {name}{how}: they were computed, not measured"

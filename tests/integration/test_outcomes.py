@@ -168,6 +168,18 @@ def test_forecasts_and_their_tables_stay_within_the_bounds(kind: str) -> None:
     assert ((stated >= low) & (stated <= high)).all()
 
 
+def test_a_law_that_learns_no_error_is_a_concern_outside_the_runs(kind: str) -> None:
+    fit, fitted = outcome_fit(kind), table(kind)
+    beyond = fitted.tail(3).assign(D=100 * fitted["D"].max())
+
+    def concerned(settings: pd.DataFrame, **options: float) -> bool:
+        return "exact_law" in {check.name for check in fit.forecast(settings, force=True, **options).checks if not check.passed}
+
+    assert concerned(beyond) == (kind != "real")
+    assert not concerned(fitted.tail(3))
+    assert not concerned(beyond, discrepancy=0.5)
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "positive"])
 def test_pictures_stay_within_the_bounds_and_name_the_outcome(kind: str) -> None:
     fit, (low, high) = outcome_fit(kind), BOUNDS[kind]
