@@ -430,8 +430,9 @@ class Section:
         # The curvature of the last section is used while its steps shrink fast: a new curvature costs as much as ten of them.
         root, hessian, last = self.root, None, math.inf
         for _ in range(50):
-            direction = root @ (root.T @ gradient[rest])
-            decrement = float(direction @ gradient[rest])
+            with np.errstate(over="ignore"):  # in the narrow end of a funnel; a path that leads there ends
+                direction = root @ (root.T @ gradient[rest])
+                decrement = float(direction @ gradient[rest])
             if not math.isfinite(decrement):
                 return None
             if hessian is not None and decrement < CLOSE:

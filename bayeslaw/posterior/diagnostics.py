@@ -82,10 +82,17 @@ def concerns(checks: Iterable[Check]) -> list[Check]:
 
 
 def remedy(checks: Iterable[Check]) -> str:
-    """Return what to do about failed checks of sampling; where draws diverged, more of them don't help."""
+    """Return what to do about failed checks of sampling; where draws diverged, more of them don't help.
+
+    Where the runs don't identify the law's parameters, sampling is hard for that reason, and other runs or another law come first.
+    """
+    checks = list(checks)
     failed = failures(checks)
     failed = [check for check in failed if check.name == "divergences"] or failed
-    return "; ".join(dict.fromkeys(check.advice for check in failed if check.advice)) or LONGER
+    advice = "; ".join(dict.fromkeys(check.advice for check in failed if check.advice)) or LONGER
+    if any(check.name == "values" for check in concerns(checks)):
+        return f"Add runs by which all parameters are identified (see the concern `values`), or fit a law with fewer; else: {advice}"
+    return advice
 
 
 def failed_text(checks: Iterable[Check]) -> str:

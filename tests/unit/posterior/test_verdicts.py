@@ -49,6 +49,12 @@ def test_more_draws_are_not_advised_where_draws_diverged(others: tuple[str, ...]
         assert all(name in text for name in others)
 
 
+def test_other_runs_come_first_where_these_do_not_identify_the_parameters() -> None:
+    checks = [check("r_hat", "sampling", advice=LONGER), check("values", "model")]
+    assert sampling_verdict(checks).startswith("FAILED (r_hat). Add runs by which all parameters are identified")
+    assert LONGER in sampling_verdict(checks)
+
+
 def test_a_line_ends_with_what_to_do() -> None:
     assert str(check("outliers", "model", advice="Look at it")) == "concern: text of outliers. Look at it."
     assert str(check("outliers", "model", passed=True, advice="Look at it")) == "passed: text of outliers"
