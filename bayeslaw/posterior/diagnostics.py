@@ -91,7 +91,7 @@ def remedy(checks: Iterable[Check]) -> str:
     failed = [check for check in failed if check.name == "divergences"] or failed
     advice = "; ".join(dict.fromkeys(check.advice for check in failed if check.advice)) or LONGER
     if any(check.name == "values" for check in concerns(checks)):
-        return f"Add runs by which all parameters are identified (see the concern `values`), or fit a law with fewer; else: {advice}"
+        return f"Add runs by which all parameters are identified (see the concern `values`), or fit a law with fewer. Or: {advice}"
     return advice
 
 
