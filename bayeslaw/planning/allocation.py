@@ -25,6 +25,7 @@ from bayeslaw.planning.arguments import check_choice, check_passed, logged, outs
 from bayeslaw.planning.optimum import POWERS, optimum
 from bayeslaw.planning.stages import stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
+from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
 
@@ -58,7 +59,9 @@ class Allocation:
     name, stage : str
         Of the law and the stage.
     stages : tuple of LawDraws
-        The laws as functions of N and D, for contours: inside the runs, those taken for exact.
+        The laws as functions of N and D, for contours and curves.
+    errors : tuple of DrawnErrors or None
+        The error of each of these laws in each of its draws, None where it has none.
     failed : bool
         Whether checks of the fit failed.
     extrapolated : bool
@@ -85,6 +88,7 @@ class Allocation:
     name: str
     stage: str
     stages: tuple[LawDraws, ...]
+    errors: tuple[DrawnErrors | None, ...]
     failed: bool = False
     extrapolated: bool = False
     runs: Array = field(default_factory=lambda: np.empty((0, 2)))
@@ -172,15 +176,14 @@ def allocate(
     flops, settings = read_values(compute), as_mapping(settings, "{'ptpp': 279}")
     fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
     laws, optima = _optima(fits, settings, stage, flops)
-    pictured, extrapolated, half = laws, False, False
+    extrapolated, half = False, False
     if discrepancy == "learned" and (erring := _erring(fits, optima, flops)) is not None:
         half = len(erring[0]) > len(fits)
         fits, extrapolated = erring
         laws, optima = _optima(fits, settings, stage, flops)
-        pictured = laws if extrapolated else pictured
     n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
-    parts = enumerate(zip(fits, laws, optima, strict=True))
-    loss = loss * np.exp(np.concatenate([_errors(*own, law, o, (seed, number)) for number, (own, law, o) in parts]))
+    errors = [_drawn(*own, (seed, number)) for number, own in enumerate(fits)]
+    loss = loss * np.exp(np.concatenate([_at_optimum(*part) for part in zip(errors, laws, optima, strict=True)]))
     exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in POWERS}
     powers_of = [np.isfinite(o["exponents"]["N_exponent"]).any() for o in optima]
     lacking = listed([*dict.fromkeys(law.law.name for law, has in zip(laws, powers_of, strict=True) if not has)])
@@ -202,8 +205,8 @@ def allocate(
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
-        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(pictured),
-        not fit.passed, extrapolated, rows, fit.unit,
+        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(laws),
+        tuple(errors), not fit.passed, extrapolated, rows, fit.unit,
     )  # fmt: skip
 
 
@@ -242,10 +245,15 @@ def _erring(
     return (chosen, beyond) if beyond or len(chosen) > len(fits) else None
 
 
-def _errors(fit: Fit | PointFit, chosen: Index, law: LawDraws, optimum: Mapping[str, Array], entropy: tuple[int, ...]) -> Array:
-    """The law's errors (S, n) at the optimum of each draw; 0 where none are learnt."""
-    if not isinstance(fit, Fit) or fit.discrepancy is None:
+def _drawn(fit: Fit | PointFit, chosen: Index, entropy: tuple[int, ...]) -> DrawnErrors | None:
+    """The error of a fit's law in each of some draws; None where it has none."""
+    learnt = fit.discrepancy if isinstance(fit, Fit) else None
+    return None if learnt is None else learnt.drawn(chosen, (*entropy, Stream.ERROR))
+
+
+def _at_optimum(errors: DrawnErrors | None, law: LawDraws, optimum: Mapping[str, Array]) -> Array:
+    """The law's errors (S, n) at the optimum of each draw; 0 where it has none."""
+    if errors is None:
         return np.zeros_like(optimum["N"])
-    drawn = fit.discrepancy.drawn(chosen, (*entropy, Stream.ERROR))
     columns = [{**law.constants, **{c: optimum[c][:, i] for c in ("N", "D")}} for i in range(optimum["N"].shape[1])]
-    return np.stack([drawn.along(at) for at in columns], axis=1)
+    return np.stack([errors.along(at) for at in columns], axis=1)

@@ -71,7 +71,8 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
     n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 120)
     flops = np.geomspace(first.compute.min(), first.compute.max(), 120)
-    middle = np.median(_losses(first, n.repeat(flops.size), (flops[None, :] / (FLOPS * n[:, None])).ravel()), axis=0)
+    tokens = (flops[None, :] / (FLOPS * n[:, None])).ravel()
+    middle = np.median(_losses(first, n.repeat(flops.size), tokens, thinned=True), axis=0)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
     levels = np.unique(np.round(np.geomspace(low, high, CONTOURS), 3))
     ax = axes_of(ax)
@@ -79,7 +80,7 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     # Labels stand on a path below the frontier, apart from each other, and on their lines: cut out, they take most of some lines.
     order = np.argsort(first.compute)
     best = np.exp(np.interp(np.log(flops), np.log(first.compute[order]), np.median(np.log(first.N), axis=0)[order]))
-    along = np.median(_losses(first, best / 2.5, flops / (FLOPS * best / 2.5)), axis=0)
+    along = np.median(_losses(first, best / 2.5, flops / (FLOPS * best / 2.5), thinned=True), axis=0)
     ax.set(xscale="log", yscale="log", xlim=(flops[0], flops[-1]), ylim=(n[0], n[-1]))
     kept = [level for level in levels if along.min() < level < along.max()]
     at = [int(np.abs(along - level).argmin()) for level in kept]
@@ -92,14 +93,20 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 4, "markevery": 4, "mec": "white"}
         ax.plot(table["compute"], table["N_median"], label=f"best N, {allocation.stage or allocation.name}", **style)
         ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.3, lw=0)
-    notes = [f"lines: median loss ({first.unit}) of {first.stage or first.name}, from {_thinned(first)}", *_ground(first, ax)]
+    lines_are = f"lines: median loss ({first.unit}) of {first.stage or first.name}, from {_thinned(first)}"
+    notes = [lines_are, *_erring("lines", first), *_ground(first, ax)]
     title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands" + failure(any(a.failed for a in allocations))
     return finish(ax, "compute C = 6ND (FLOPs)", "parameters N", title, notes)
 
 
-def _losses(allocation: Allocation, n: Array, d: Array) -> Array:
-    """Return the law's losses (S, m) at N and D (m,) of some draws."""
-    return np.concatenate([s.outcome({"N": n, "D": d}, slice(None, None, _step(s.size)), axes=1) for s in allocation.stages])
+def _losses(allocation: Allocation, n: Array, d: Array, *, thinned: bool = False) -> Array:
+    """Return losses (S, m) at N and D (m,) by all or some draws, with the law's error where the allocation has it."""
+    parts = []
+    for law, errors in zip(allocation.stages, allocation.errors, strict=True):
+        some = slice(None, None, _step(law.size) if thinned else 1)
+        losses = law.outcome({"N": n, "D": d}, some, axes=1)
+        parts.append(losses if errors is None else losses * np.exp(errors.of(some).at({**law.constants, "N": n, "D": d}).T))
+    return np.concatenate(parts)
 
 
 def _step(size: int) -> int:
@@ -107,9 +114,16 @@ def _step(size: int) -> int:
 
 
 def _thinned(allocation: Allocation) -> str:
-    """Say how many draws `_losses` takes."""
+    """Say how many draws contours take."""
     used, size = sum(-(-s.size // _step(s.size)) for s in allocation.stages), JoinedDraws(allocation.stages).size
     return f"{used:,} of {size:,} draws" if used < size else f"{size:,} draws"
+
+
+def _erring(drawn: str, allocation: Allocation) -> list[str]:
+    """Say that what is drawn has the law's error, where it has."""
+    if all(errors is None for errors in allocation.errors):
+        return []
+    return [f"{drawn} have the law's error as learnt" + ("" if allocation.extrapolated else ", in half of the draws")]
 
 
 def _ground(allocation: Allocation, ax: Axes) -> list[str]:
@@ -176,9 +190,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
         label = f"{flops:.3g} FLOPs: best N {short_number(best)}"
         ax.errorbar([best], [loss], xerr=bars[0], yerr=bars[1], ls="", elinewidth=1, capsize=2, label=label, **style)
     ax.set_xscale("log")
-    notes = [f"bands: {ci_prob * 100:g}% equal-tailed, of the law's loss, from {_thinned(allocation)}"]
-    if allocation.extrapolated:
-        notes.append("the marks and their bars also have the law's error as learnt")
+    notes = [f"bands: {ci_prob * 100:g}% equal-tailed", *_erring("curves and marks", allocation)]
     if len(allocation.runs):
         notes.append("dashed: outside the runs in N, D, compute or D / N")
     if count > len(chosen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,10 @@ class DrawnErrors:
         features = self.walk.features(covariates)
         used = features.any(axis=0)  # few settings lie beyond every knot
         return np.asarray(features[:, used] @ self.coefficients[used])
+
+    def of(self, draws: Index | slice) -> DrawnErrors:
+        """Return the errors of some of the draws (s,)."""
+        return replace(self, coefficients=self.coefficients[:, draws])
 
     def over(self, name: str, others: Mapping[str, Any], ends: tuple[float, float] | None = None) -> ErrorsOver:
         """Return errors along one covariate at one setting of the others, between two logs.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
@@ -265,6 +266,22 @@ def test_losses_at_equal_compute_are_least_at_the_best_n(chinchilla: Fit) -> Non
         plot_isoflops(result, axes, most=0)
 
 
+def test_curves_and_contours_have_the_error_that_the_marks_have(chinchilla: Fit) -> None:
+    """A curve's band at the best N is the mark's interval: beyond the runs that of the law alone is much narrower."""
+    result = allocate(learning(chinchilla), 1e26)
+    assert result.extrapolated
+    axes = plot_isoflops(result, Figure().subplots())
+    band = next(c for c in axes.collections if isinstance(c, PolyCollection)).get_paths()[0]
+    n, loss = np.asarray(band.vertices, dtype=np.float64).T
+    mark = result.summary().iloc[0]
+    width = float(np.ptp(loss[np.abs(np.log(n / mark["N_median"])) < 0.01]))
+    assert width == pytest.approx(mark["loss_eti90_ub"] - mark["loss_eti90_lb"], rel=0.1)
+    assert "curves and marks have the law's error" in note(axes)
+    assert "law's error" not in note(plot_isoflops(allocate(chinchilla, 1e26, discrepancy="none"), Figure().subplots()))
+    several = allocate(learning(chinchilla), [1e25, 1e26])
+    assert "lines have the law's error" in note(plot_frontier(several, Figure().subplots()))
+
+
 @pytest.mark.slow
 def test_the_ground_outside_the_runs_is_hatched_and_contours_are_whole(chinchilla: Fit) -> None:
     axes = Figure().subplots()
@@ -323,7 +340,7 @@ def test_inside_the_runs_half_of_the_draws_are_of_the_law_with_an_error(chinchil
     assert (of_error.N > exact.N).all()
     assert not half.extrapolated
     assert "half of the draws" in half.notes[-1]
-    assert [law.draws["A"].size for law in half.stages] == [exact.N.size]
+    assert [law.draws["A"].size for law in half.stages] == [exact.N[::2].size, of_error.N[1::2].size]
     np.testing.assert_array_equal(allocate(none, within).N, exact.N)
 
 
