@@ -23,7 +23,7 @@ from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values
 from bayeslaw.planning.optimum import POWERS, optimum
-from bayeslaw.planning.stages import stage_notes, stages
+from bayeslaw.planning.stages import check_size_is_free, stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws
@@ -159,7 +159,8 @@ def allocate(
     Raises
     ------
     BayeslawError
-        If compute, stage or settings can't be used, or leave no N and D in the supports of the law.
+        If compute, stage or settings can't be used, or leave no N and D in the supports of the law, or the law starts at the
+        base loss of one checkpoint.
     FitError
         If checks of the fit failed, unless forced.
 
@@ -170,6 +171,7 @@ def allocate(
     ('closed form', 3)
     """
     require_losses([fit], "an allocation of compute")
+    check_size_is_free([own.law for own, _ in fit.selections], "An allocation of compute")
     check_passed(fit, force)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)

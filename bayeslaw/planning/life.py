@@ -35,7 +35,7 @@ from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.plan import LEVELS, Spread, halves
 from bayeslaw.planning.problem import confidences
 from bayeslaw.planning.search import ROUNDING
-from bayeslaw.planning.stages import stage_notes, stages
+from bayeslaw.planning.stages import check_size_is_free, stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
@@ -259,6 +259,7 @@ def whole_life(
     if isinstance(fit, PointFit):
         raise BayeslawError("Whole-life costs with a confidence need a posterior, not a point fit.", code="not-a-posterior")
     require_losses([fit], "a choice of sizes")
+    check_size_is_free([own.law for own, _ in fit.selections], "A whole life")
     check_passed(fit, force)
     whole_number("seed", seed, 0)
     check_choice("on", on, "unknown-spread")

@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Index
 from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law, shares_of_parameters
 from bayeslaw.planning.arguments import at_settings, setting
@@ -58,6 +59,25 @@ def stages(
                 raise BayeslawError(problem, code="contradicting-stage")
         laws.append(at_settings(law.name, law, fit.draws_of(chosen), pd.DataFrame([given | {"N": 1e9, "D": 1e9}]), free))
     return laws
+
+
+def check_size_is_free(laws: Iterable[Law], decision: str) -> None:
+    """Refuse a choice of N by a law that starts at a measured base loss, which would stay that of one checkpoint at every N.
+
+    Parameters
+    ----------
+    laws : iterable of Law
+    decision : str
+        What chooses N, as the beginning of a sentence.
+    """
+    for law in laws:
+        if BASE_LOSS in law.covariates:
+            raise BayeslawError(
+                f"{decision} chooses N, but {law.name} starts at {BASE_LOSS}, measured on one checkpoint, and so at one N. Choose "
+                "among checkpoints by a plan with the base loss of each (bayeslaw plan, bayeslaw.planning.plan_menu), or fit a law "
+                f"without {BASE_LOSS}.",
+                code="base-loss-of-one-size",
+            )
 
 
 def support(laws: Iterable[Law]) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -41,6 +41,7 @@ from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
+from bayeslaw.planning.stages import check_size_is_free
 from bayeslaw.planning.versus_notes import Followed, notes_of
 from bayeslaw.posterior.diagnostics import checks_label
 
@@ -368,6 +369,7 @@ def versus(
     names = _names(names, levels, first, second)
     frame = None if at is None else _rows(at, first, own[0])
     if frame is None:
+        check_size_is_free([fit.law for given in (first, second) for fit, _ in given.selections], "A comparison along compute")
         flops = read_values(0.0 if compute is None else compute)
         groups = [_Group(np.arange(flops.size), {}, ratio)]
     else:

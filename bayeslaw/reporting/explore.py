@@ -33,6 +33,7 @@ from bayeslaw.core.html import table
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import listed, short_lines
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.forecasting.forecast import member_entropy
 from bayeslaw.forecasting.outside import ends_of_runs
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
@@ -150,10 +151,11 @@ def explore(
         "mixtures": list(dict.fromkeys(fit.law.shares for fit in members if fit.law.shares)),
         "fits": parts,
     }
+    based = [label for label, p in posteriors.items() if any(BASE_LOSS in fit.law.covariates for fit in fits_of(p).values())]
     facts = {
         "title": f"Explorer of {', '.join(fits)}", "bayeslaw": version("bayeslaw"), "command": command, "seed": seed,
         "draws": size, "fits": [_facts(p, label) for label, p in posteriors.items()],
-        "of_compute": sparse_notes([fit.law for fit in members]),
+        "of_compute": sparse_notes([fit.law for fit in members]), "base_loss": based,
     }  # fmt: skip
     return Explorer(data, facts, tuple(laws))
 
@@ -214,7 +216,7 @@ def _member(fit: Fit, chosen: Index, entropy: tuple[int, ...], laws: dict[str, i
         "indicators": {name: list(of) for name, of in law.indicators.items()},
         "draws": numbers([values[name] for name in law.parameters]), "noise": [numbers(draws) for draws in noise],
         "groups": {"column": fit.observed.group_column, "names": list(fit.observed.group_names)}, "reach": _reach(fit),
-        "compute": law.outcome.is_loss and {"N", "D"} <= law.covariates.keys(),
+        "compute": law.outcome.is_loss and {"N", "D"} <= law.covariates.keys() and BASE_LOSS not in law.covariates,
         "supports": {name: list(law.covariates[name].support) for name in ("N", "D") if name in law.covariates},
     }  # fmt: skip
 

@@ -582,6 +582,16 @@ def test_counted_items_have_latent_bands_only(browser: Browser, tmp_path: Path) 
         assert not page.is_visible("#allocation")
 
 
+def test_no_allocation_at_the_base_loss_of_one_checkpoint(browser: Browser, tmp_path: Path) -> None:
+    fits = {name: given_fit(load_law(name)) for name in ("from-base-source", "chinchilla")}
+    for labels, shown in ((["from-base-source"], False), ([*fits], True)):
+        made = explore({label: fits[label] for label in labels}, draws=DRAWS)
+        with opened(browser, saved(made, tmp_path), drawn=True) as page:
+            assert page.is_visible("#allocation") is shown
+            assert page.locator("#best .card").count() == shown
+            assert "No allocation of compute is shown for from-base-source:" in page.inner_text("main")
+
+
 def test_the_command_writes_the_page(command: Command, browser: Browser, sound_fit: Fit, tmp_path: Path) -> None:
     sound_fit.save(tmp_path / "fit.nc")
     done = command("explore", tmp_path / "fit.nc", "-o", tmp_path / "page.html", "--names", "small models", "--draws", 100)

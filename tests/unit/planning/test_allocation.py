@@ -18,6 +18,7 @@ from bayeslaw.laws.card import parse_card
 from bayeslaw.planning import allocation
 from bayeslaw.planning.allocation import allocate
 from bayeslaw.planning.arguments import NOTED
+from bayeslaw.planning.life import whole_life
 from bayeslaw.planning.optimum import numeric, powers_of
 from bayeslaw.planning.stages import stages
 from bayeslaw.planning.versus import versus
@@ -89,6 +90,20 @@ def test_other_laws_are_minimised_numerically(name: str) -> None:
         x = {"N": n[None], "D": c / (6 * n)[None], **other_settings(fit)}
         least = oracles.LAWS[name]({k: fit.draws[k][:, None] for k in fit.law.parameters}, x).min(axis=1)
         assert (result.loss[:, i] <= least * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", ["from-base-source", "injection"])
+def test_no_size_is_chosen_at_the_base_loss_of_one_checkpoint(name: str) -> None:
+    """A base loss that is held while N changes made a model of 200k parameters the best."""
+    law = law_named(name)
+    fit = posterior(law, scattered(oracles.typical(law), 40, 1))
+    settings = {c: float(values[0]) for c, values in fit.observed.covariates.items() if c not in ("N", "D")}
+    for choose in (allocate, whole_life):
+        with fails("base-loss-of-one-size", law.name, "base_loss"):
+            choose(fit, compute=1e20, settings=settings)
+    with fails("base-loss-of-one-size", law.name, "base_loss"):
+        versus(fit, fit, compute=1e20, settings=settings)
+    assert versus(fit, fit, {"N": 1e9, "D": 2e10, **settings}).difference.shape[1] == 1  # N is given
 
 
 def test_the_form_is_read_off_the_terms_not_the_name() -> None:
