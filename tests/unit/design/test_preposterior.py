@@ -169,6 +169,31 @@ def test_too_few_effective_draws_are_noted() -> None:
     assert row["note"].startswith("too few effective draws")
 
 
+def heavy_tailed() -> Fit:
+    """The line with a common scale of its parameters in each draw, which a twentieth of the draws have ten times as large."""
+    fit = line_fit(size=2000, point=0.01, run=0.01)
+    tree, rng = fit.tree.copy(), np.random.default_rng(2)
+    posterior = tree["posterior"].to_dataset().copy(deep=True)
+    scale = np.where(rng.uniform(size=posterior["a"].shape) < 0.05, 10.0, 1.0)
+    for name in "abc":
+        middle = float(posterior[name].median())
+        posterior[name] = middle + 0.2 * scale * (posterior[name] - middle)
+    tree["posterior"] = posterior
+    return replace(fit, tree=tree)
+
+
+@pytest.mark.slow
+def test_simulations_that_carry_the_variance_need_draws_near_them() -> None:
+    """In the middle there are enough, but a few simulations with almost none carry most of the variance."""
+    targets = pd.DataFrame({"x": [4.0]})
+    pool_ = pd.DataFrame({"run": ["u", "v"], "x": [1.0, 3.0], "cost": 1.0})
+    fit = heavy_tailed()
+    table = validate(fit, anchors(fit, pool_, targets, budget=2.0, cost="cost"), read_runs(targets), outer=200)
+    assert table["effective_median"].iloc[-1] > 50
+    assert table["nested"].iloc[-1] < 0.9 * table["predicted"].iloc[-1]
+    assert table["note"].iloc[-1].startswith("too small, rely on predicted: simulations that carry")
+
+
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers() -> None:
     fit = line_fit(size=1000)
