@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.streams import Stream
-from bayeslaw.forecasting.outside import outside
+from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import Posterior, with_errors
 from bayeslaw.planning.optimum import optimum
 from bayeslaw.planning.stages import stages, support
@@ -79,6 +80,14 @@ class Recipe:
             distances |= dict(own)
             reach |= {name: Reach.of(fit.law.covariates[name], seen[name]) for name in map(str, own)}
         return extrapolation(pd.DataFrame(distances), reach)[0][0] if distances else "inside"
+
+    def inside(self, n: Array, d: Array) -> NDArray[np.bool_]:
+        """Return whether settings at N and D (m,) lie inside the runs of all fits, as forecasts of them tell."""
+        away = np.zeros(n.size, dtype=bool)
+        for (fit, _), law in zip(self.fits, self.laws, strict=True):
+            at = {name: np.full(n.size, value) for name, value in law.constants.items()} | {"N": n, "D": d}
+            away |= (outside(fit, at) > 0).any(axis=1).to_numpy() | np.any([*beyond_together(fit, at).values()], axis=0)
+        return ~away
 
     def losses(self, n: Array, d: Array) -> Array:
         """Return the laws' losses (S, m), with their errors.

@@ -60,18 +60,20 @@ class Versus:
     settings : DataFrame
         One row for each comparison: `compute` and, along it, the median N of each recipe, else N, D and other covariates.
     losses : array (2, S, n)
-        Of A and B, by the laws with their errors, without noise of runs.
+        Of A and B, without noise of runs, by the laws with their errors; where `inside`, by the laws taken for exact.
     noisy : array (2, S, n)
         Losses that the next runs would log; those of `losses` unless asked for.
     multiplier, inverse : arrays (S, n)
         How many times A's compute B needs for A's loss, and how many times B's compute A needs for B's. inf where `REACH` times is
-        not enough, 0 where a `REACH`-th is.
+        not enough, 0 where a `REACH`-th is. By the laws with their errors, so that where `inside` draws are not those of `losses`.
     crossing : array (S,)
         FLOPs at which the better recipe changes first, nan where it does not in the range; empty unless compute was asked for.
     crossings : int array (S,)
         How often it changes.
     beyond : array (2, n)
         How far the compute lies beyond the largest run of each recipe, in e-folds; 0 inside.
+    inside : bool array (n,)
+        Whether a setting lies inside the runs of both, so that its losses have no errors of the laws, as in a forecast there.
     allocation : str
         In words, how compute is spent.
     recipes, posteriors : tuples of Recipe and of Fit or Stack
@@ -99,6 +101,7 @@ class Versus:
     crossing: Array
     crossings: NDArray[np.int64]
     beyond: Array
+    inside: NDArray[np.bool_]
     allocation: str
     recipes: tuple[Recipe, Recipe]
     posteriors: tuple[Posterior, Posterior]
@@ -151,14 +154,16 @@ class Versus:
         median and interval of `multiplier` (`multiplier_ci90_lb`: equal-tailed where both ends are finite and above 0, and else
         one-sided, so that it holds the same probability); `B_better`, a probability; `never`, the share of draws in which B does
         not reach A's loss with `REACH` times the compute (their multiplier is inf and counts in the quantiles); `regret_A` and
-        `regret_B`, of choosing either, and `wasted_A` and `wasted_B`, shares of compute; `outside`, how far the compute lies beyond
-        the largest runs; `checks`.
+        `regret_B`, of choosing either, and `wasted_A` and `wasted_B`, shares of compute; `spread`, which losses are compared:
+        'latent' or 'run', or 'extrapolated' with the laws' errors; `outside`, how far the compute lies beyond the largest runs;
+        `checks`.
         """
         a, b = self.noisy
         table = self.settings.assign(**columns(b - a, ci_prob, "difference"), **columns(b / a - 1, ci_prob, "relative"))
         table = table.assign(B_better=self.b_better, **self.multipliers(ci_prob))
         table = table.assign(never=np.isinf(self.multiplier).mean(axis=0))
         table = table.assign(regret_A=self.regret[0], regret_B=self.regret[1], wasted_A=self.wasted[0], wasted_B=self.wasted[1])
+        table = table.assign(spread=np.where((self.spread == "extrapolated") & ~self.inside, "extrapolated", self.on))
         return table.assign(outside=[_outside(*far) for far in self.beyond.T], checks=checks_label(self.failed))
 
     def multipliers(self, ci_prob: float) -> dict[str, Array]:
@@ -191,6 +196,7 @@ class Versus:
         a, b = self.names
         losses = "the losses that the next runs log" if self.on == "run" else "the laws' expected losses"
         error = ", with the laws' errors as learnt (extrapolated)" if self.spread == "extrapolated" else ""
+        error += " in multipliers, and in losses outside the runs" if error and self.inside.any() else ""
         failed = "; CHECKS FAILED" if self.failed else ""
         lines = [f"A is {a} and B is {b}, {self.allocation}; by {losses}{error}{failed}."]
         lines += [self._sentence(row, ci_prob) for row in ([0, -1] if len(self.settings) > 1 else [0])]
@@ -329,7 +335,8 @@ def versus(
     shared_error : float
         The correlation, 0 to 1, of what the two laws err beyond their runs. With 0 the intervals of the difference are widest.
     discrepancy : {'learned', 'none'}
-        'none' takes the laws for exact.
+        By default, losses have the laws' errors, except at settings inside the runs of both. Multipliers have them everywhere,
+        since a small error of a loss is worth much compute. 'none' takes the laws for exact.
     seed : int
         Of the laws' errors and of the noise.
     force : bool
@@ -388,7 +395,18 @@ def versus(
         recipes, here = pairs[group.key], group.rows
         paths, losses[:, :, here], times[:, :, here] = _compared(recipes, flops[here], group.tokens_per_parameter)
         followed.append((paths, flops[here]))
-    noisy = losses * np.exp([r.noise(flops.size, seed, side) for side, r in enumerate(recipes)]) if on == "run" else losses
+    noise = _noise(recipes, flops.size, seed) if on == "run" else np.zeros_like(losses)
+    inside = np.zeros(flops.size, dtype=bool)
+    if frame is not None and discrepancy == "learned":
+        for group in groups:
+            plain = _recipes(names, (first, second), own, group.settings, 0.0, False, seed)
+            n, d = (frame[c].to_numpy()[group.rows] for c in ("N", "D"))
+            here = group.rows[within := np.all([r.inside(n, d) for r in plain], axis=0)]
+            losses[:, :, here] = [r.losses(n[within], d[within]) for r in plain]
+            inside[here] = True
+        if on == "run" and inside.any():
+            noise = np.where(inside, _noise(plain, flops.size, seed), noise)
+    noisy = losses * np.exp(noise)
     table = pd.DataFrame({"compute": flops})
     if frame is None:
         table = table.assign(**{f"{name}_N": along.n[along.at(np.log(flops))] for name, along in zip("AB", paths, strict=True)})
@@ -401,7 +419,7 @@ def versus(
     failed = not (first.passed and second.passed)
     notes = notes_of((first, second), [*pairs.values()], followed, table, times, shared_error)
     return Versus(
-        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, _allocation(frame, ratio),
+        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, inside, _allocation(frame, ratio),
         recipes, (first, second), on, spread, first.unit, shared_error, notes, failed,
     )  # fmt: skip
 
@@ -590,6 +608,11 @@ def _compared(
     of_a, of_b = (own.loss[:, own.at(log_c)] for own in (a, b))
     times = np.stack([b.needed(log_c, of_a), a.needed(log_c, of_b)])
     return (a, b), np.stack([of_a, of_b]), np.exp(times)
+
+
+def _noise(recipes: tuple[Recipe, Recipe], rows: int, seed: int) -> Array:
+    """Return the noise (2, S, rows) that the log losses of the next runs of both have."""
+    return np.stack([r.noise(rows, seed, side) for side, r in enumerate(recipes)])
 
 
 def _allocation(frame: pd.DataFrame | None, tokens_per_parameter: float | None) -> str:

@@ -19,7 +19,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import fixed_fit, line_fit
+from tests.fixed import fixed_fit, line_fit, stand_in_fit
 from tests.oracles import Array
 from tests.posteriors import law_named, learning, posterior, scattered
 
@@ -185,6 +185,30 @@ def test_errors_of_the_laws_widen_differences_beyond_the_runs(fits: tuple[Fit, F
     assert widths[0.0] > 2 * np.log(exact.losses[1] / exact.losses[0]).std(axis=0)[-1]
     assert widths[1.0] < 0.7 * widths[0.0]
     assert any("independent, which makes the widest" in note for note in results[0.0].notes)
+
+
+@pytest.mark.slow
+def test_settings_inside_the_runs_of_both_have_no_errors_but_in_multipliers() -> None:
+    """As in forecasts, whose headline there has no error; where only one recipe has such runs, both have errors."""
+    table = oracles.table(LAW, runs=12)
+    a, b = (
+        stand_in_fit("chinchilla", table.assign(loss=table["loss"] * of), draws=500, seed=seed) for seed, of in ((1, 1), (2, 0.99))
+    )
+    n, d = (float(a.observed.covariates[c][a.observed.covariates["N"].argmax()]) for c in ("N", "D"))
+    at = pd.DataFrame({"N": [n, 100 * n], "D": [d, 100 * d]})
+    assert a.forecast(at, force=True).summary()["headline"].tolist() == ["run", "extrapolated"]
+    for on in ("latent", "run"):
+        learned, exact = (versus(a, b, at, on=on, discrepancy=given, seed=3) for given in ("learned", "none"))
+        np.testing.assert_allclose(learned.difference[:, 0], exact.difference[:, 0])
+        assert learned.difference[:, 1].std() > exact.difference[:, 1].std()
+        assert learned.summary()["spread"].tolist() == [on, "extrapolated"]
+        widths = [np.log(np.ptp(np.quantile(result.multiplier[:, 0], [0.25, 0.75]))) for result in (learned, exact)]
+        assert widths[0] > widths[1]
+        assert "in multipliers, and in losses outside the runs" in learned.lines()[0]
+        assert exact.summary()["spread"].tolist() == [on, on]
+    few = stand_in_fit("chinchilla", table[table["N"] < n], draws=500, seed=2)
+    assert versus(a, few, at.head(1)).summary()["spread"].tolist() == ["extrapolated"]
+    assert versus(a, b, compute=6 * n * d).summary()["spread"].tolist() == ["extrapolated"]
 
 
 @pytest.mark.slow
