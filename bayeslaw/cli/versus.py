@@ -52,12 +52,21 @@ def versus(
     force: options.Force = False,
 ) -> Answer:
     """Compare two recipes: the probability that each is better, what the wrong choice may cost, and where they cross."""
+    from bayeslaw.planning.arguments import read_once
+
     options.check_outputs("A comparison", output, plot, [*fits, at, candidates])
     if not 1 <= len(fits) <= 2:
         raise BayeslawError(f"Give two fits, or one with --levels; {len(fits)} were given.", code="number-of-fits")
+    options.check_once(fits)
     options.check_candidates(candidates, budget)
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=7e9")
     loaded = [bayeslaw.load_fit(path) for path in fits]
+    if len(loaded) == 2 and len({id(fit) for fit in read_once(loaded)}) == 1:
+        raise BayeslawError(
+            f"{fits[0]} and {fits[1]} hold the same fit, which has nothing to compare: give it once, with --levels or with --set-a "
+            "and --set-b, or the fit of another recipe.",
+            code="given-twice",
+        )
     asked: Any = settings if compute is None and settings else None
     (of_settings,) = options.columns_of_each(column, at)
     if at is not None:

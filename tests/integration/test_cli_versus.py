@@ -25,6 +25,7 @@ def fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Fit]:
     known = {
         "web.nc": posterior(LAW, scattered(TYPICAL, 800, 1, 0.004), seed=1),
         "code.nc": posterior(LAW, scattered(other, 800, 2, 0.004), seed=2, frame=oracles.table(LAW, runs=6)),
+        "copy.nc": posterior(LAW, scattered(TYPICAL, 800, 1, 0.004), seed=1),
         "few.nc": posterior(LAW, scattered(other, 80, 2, 0.004), seed=2),
     }
 
@@ -82,6 +83,9 @@ def test_runs_that_would_decide_it_are_shown(command: Command, fits: dict[str, F
         (("web.nc", *ALONG), "nothing-to-compare", "--levels"),
         (("web.nc", "code.nc", "few.nc", *ALONG), "number-of-fits", "3"),
         (("web.nc", "few.nc", *ALONG), "unpaired-draws", "80"),
+        (("web.nc", "web.nc", *ALONG), "given-twice", "web.nc"),
+        (("web.nc", "./web.nc", *ALONG), "given-twice", "web.nc"),
+        (("web.nc", "copy.nc", *ALONG), "given-twice", "web.nc and copy.nc"),
         (("web.nc", "code.nc", *ALONG, "--at", "at.csv"), "nothing-asked", "--at"),
         (("web.nc", *ALONG, "--levels", "a"), "not-two-names", "'a'"),
         (("web.nc", *ALONG, "--levels", "a,b"), "unknown-level", "'a'"),
