@@ -156,6 +156,7 @@ def explore(
         "title": f"Explorer of {', '.join(fits)}", "bayeslaw": version("bayeslaw"), "command": command, "seed": seed,
         "draws": size, "fits": [_facts(p, label) for label, p in posteriors.items()],
         "of_compute": sparse_notes([fit.law for fit in members]), "base_loss": based,
+        "erring": any(member["beyond"] for part in parts for member in part["members"]),
     }  # fmt: skip
     return Explorer(data, facts, tuple(laws))
 

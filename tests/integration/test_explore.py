@@ -274,6 +274,20 @@ def test_allocations_are_those_of_allocate(name: str, browser: Browser, tmp_path
     assert found[2] == searched["corner"].mean()
 
 
+def test_an_allocation_says_that_the_law_is_exact_and_how_far_it_lies(browser: Browser, tmp_path: Path) -> None:
+    made = explore({"chinchilla": learnt_fit()}, draws=DRAWS)
+    with opened(browser, saved(made, tmp_path), drawn=True) as page:
+        assert "taken for exact" in page.inner_text("#allocation")
+        best = float(page.evaluate("bayeslaw.quantiles(bayeslaw.allocate(0, 1e26).N, [0.5])[0]"))
+        far = np.log(best / learnt_fit().observed.covariates["N"].max())
+        page.fill("#budget", "1e26")
+        page.keyboard.press("Tab")
+        said = f"The best N and D: Beyond the runs: N by {far:.1f}"
+        page.wait_for_function("said => document.querySelector('#best').innerText.includes(said)", arg=said)
+    exact = replace(made, facts={**made.facts, "erring": False})
+    assert "taken for exact" not in exact.html
+
+
 def test_a_plan_says_with_what_probability_limits_hold(browser: Browser, tmp_path: Path) -> None:
     fits = {name: typical_fit(f"transfer-{name}") for name in ("source", "target")}
     made = explore(fits, draws=200)

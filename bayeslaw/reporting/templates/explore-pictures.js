@@ -511,10 +511,14 @@ function allocation() {
       return `<tr><th scope="row">${name}</th>${[2, 1, 3, 0, 4].reduce((text, j, n) => (n === 0 ? `<td class="n">${short4(q[2], log)}</td>` : n % 2 ? `${text}<td class="n">${short4(q[j], log)} to ` : `${text}${short4(q[j], log)}</td>`), "")}</tr>`;
     };
     const ratio = found.D.map((d, s) => d / found.N[s]);
+    const best = new Map(state.at);
+    for (const name of ["N", "D"]) best.set(name, quantiles(Float64Array.from(found[name]), [0.5])[0]);
+    const here = outcomesAt(fit, best, state.levels, false),
+      reach = `<p class="where${here.away ? " far" : ""}">${here.away ? "▲ " : ""}The best N and D: ${escaped(where(here))}</p>`;
     const corner = found.corner
       ? `<p class="where far">In ${shown(100 * found.corner, 2)}% of the draws the optimum is a limit of N or D.</p>`
       : "";
-    return `<div class="card">${head}<div class="scroll" tabindex="0" role="region" aria-label="Best N and D by ${escaped(fit.label)}"><table><thead><tr><th scope="col">best</th><th scope="col">median</th><th scope="col">50% eti</th><th scope="col">90% eti</th></tr></thead><tbody>${row("N", found.N, true)}${row("D", found.D, true)}${row("D / N", ratio, false)}${row(escaped(fit.outcome), found.outcome, false)}</tbody></table></div>${corner}</div>`;
+    return `<div class="card">${head}<div class="scroll" tabindex="0" role="region" aria-label="Best N and D by ${escaped(fit.label)}"><table><thead><tr><th scope="col">best</th><th scope="col">median</th><th scope="col">50% eti</th><th scope="col">90% eti</th></tr></thead><tbody>${row("N", found.N, true)}${row("D", found.D, true)}${row("D / N", ratio, false)}${row(escaped(fit.outcome), found.outcome, false)}</tbody></table></div>${reach}${corner}</div>`;
   }).join("");
 }
 const short4 = (v, log) => (log ? short(v, true) : shown(v, 4));
