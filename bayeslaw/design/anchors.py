@@ -391,12 +391,24 @@ def anchors(
         ensemble, projected = build(forecasts, pool, goal.draws, (seed, 1), parameters_of(members, learned))
         market = Market(pool, ensemble, goal.weights, float(budget), replicates)
         bought, when = _in_rounds(market, rounds)
-    notes = (*pool.notes, *(() if learned or sd is not None else _misfits(members)))
+    notes = (*pool.notes, *_too_dear(market), *(() if learned or sd is not None else _misfits(members)))
     if learned and any(m.errors is not None for f in forecasts for m in f.members):
         notes = (*notes, FROM_NEW_RUNS)
     if goal.kind not in ("latent", "target"):
         notes = (*notes, WITHOUT_NOISE)
     return Anchors(market, tuple(bought), tuple(when), goal, ci_prob, seed, projected, notes)
+
+
+def _too_dear(market: Market) -> list[str]:
+    """A note on candidates that no purchase can have, since each costs more than the whole budget."""
+    prices, at = market.candidates.total_price, market.candidates
+    dear = prices > market.budget * ROUNDING
+    if not dear.any():
+        return []
+    least = f"the cheapest of them takes {prices[dear].min():.4g}"
+    return [
+        f"{dear.sum():,} of {counted(at.size, 'candidate')} cost more than the budget of {market.budget:.4g} {at.unit}: {least}"
+    ]
 
 
 def _misfits(members: Sequence[Posterior]) -> list[str]:

@@ -43,6 +43,19 @@ def variances_left(fit: Fit, runs: list[pd.DataFrame], targets: Array) -> Array:
     return np.asarray((t * np.linalg.solve(information, t)).sum(axis=0))
 
 
+def test_candidates_that_cost_more_than_the_budget_are_counted(fit: Fit) -> None:
+    candidates = pool(12)
+    prices = candidates.groupby("run")["cost"].first()
+    budget = float(prices.sort_values().iloc[3])  # buys the fourth, to the last digit
+    (note,) = [
+        note for note in anchors(fit, candidates, TARGETS, budget=budget, cost="cost").notes if "more than the budget" in note
+    ]
+    assert note.startswith("8 of 12 candidates")
+    assert f"{prices[prices > budget].min():.4g}" in note
+    enough = anchors(fit, candidates, TARGETS, budget=float(prices.max()), cost="cost")
+    assert not any("more than the budget" in note for note in enough.notes)
+
+
 # --- gains and budgets ---------------------------------------------------------------------------------------------------
 
 
