@@ -161,6 +161,7 @@ def check(
 def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     """Say what a fit of a law would do with a table without faults; return how many rows it has, and how many of them base rows."""
     from bayeslaw.data.observations import Observations
+    from bayeslaw.data.run_names import unnamed_runs_note
     from bayeslaw.data.validate import SWAPPED, base_rows, mixed_domains, repeats_note, swapped_note, without_repeats
 
     mixed = mixed_domains(table.frame, card)
@@ -174,6 +175,8 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
         answer.say(f"note: {note}.")
     if note := swapped_note(table.frame, card):
         answer.say(f"note: {note}. {SWAPPED}.")
+    if note := unnamed_runs_note(table.frame, card):
+        answer.say(f"note: {note}.")
     if mixed:
         answer.say(f"To fit it: {mixed}.")
     return len(kept), base

@@ -66,6 +66,9 @@ LOGS: dict[str, dict[str, float]] = {
     },
 }  # fmt: skip
 
+# Names of a column that in tables of runs names these only where it can, by the rows: see `bayeslaw.data.run_names`. In order.
+NAMES_OF_RUNS = ("name", "experiment")
+
 # Columns that hold names instead of numbers.
 TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "unit")}
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")

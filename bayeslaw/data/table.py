@@ -26,6 +26,7 @@ from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, named, numeric, resolve
 from bayeslaw.data.query import where
+from bayeslaw.data.run_names import column_of_runs
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
@@ -313,6 +314,11 @@ def read_table(
             at = int(off.to_numpy().argmax())
             values = f"{computed.iloc[at]:g} where {ours} is {frame[ours].iloc[at]:g} (row {frame.index[at]})"
             conversions.append(f"{ours} as given; {text} differs in {counted(int(off.sum()), 'row')}, such as {values}")
+    if (column := column_of_runs(frame)) and column not in names:
+        labels, broken = _labels(raw[renamed.get(column, column)].rename("run"))
+        frame, unread = frame.rename(columns={column: "run"}).assign(run=labels), [*unread, *broken]
+        originals[column] = labels
+        conversions.append(f"run = {column}")
     return Runs(frame, name, tuple(conversions), tuple(unread), originals=originals)
 
 

@@ -21,6 +21,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import Observations, clock_column
+from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import loss_unit, token_length
 from bayeslaw.data.validate import SWAPPED, of_two_outcomes, one_domain, repeats, repeats_note, same_in_other_runs, swapped_note
@@ -321,7 +322,7 @@ def _checks(
 
 
 def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
-    """Concerns about the rows themselves: repeated ones, and tokens that look swapped."""
+    """Concerns and notes about the rows themselves: repeated ones, tokens that look swapped, runs that no column names."""
     checks = []
     if note := repeats_note(runs, law):
         ways = {
@@ -333,6 +334,8 @@ def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
         checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
     if note := swapped_note(runs.frame, law):
         checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
+    if note := unnamed_runs_note(runs.frame, law):
+        checks.append(Check("unnamed_runs", False, note, "note", pd.DataFrame()))
     return checks
 
 

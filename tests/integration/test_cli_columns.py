@@ -10,6 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.data.table import read_runs
+from bayeslaw.inference.fit import _checks_of_table
+from bayeslaw.laws.card import load_law
 from tests.commands import Command, rejected
 
 COLUMNS = ("--column", "N=model.n_params_M:M", "--column", "D=train_tokens_B:B", "--column", "loss=val/perplexity:ppl")
@@ -83,3 +86,16 @@ def test_an_unknown_table_is_one_short_error(command: Command) -> None:
     done = command("fit", "chinchilla", "odd.csv", "-o", "new.nc", "-q")
     rejected(done, "missing-column", "columns loss, N, D are missing", "--column N=model.n_params_M:M")
     assert len(done.err.splitlines()) <= 5
+
+
+def test_check_and_fit_say_that_a_column_may_name_runs(command: Command, tmp_path: Path) -> None:
+    n = np.repeat([7e7, 1.6e8, 4.1e8], 4)
+    d = n * np.tile([2, 5, 10, 20], 3)
+    table = pd.DataFrame({"model": np.repeat([*"abc"], 4), "N": n, "D": d, "loss": 1.7 + 400 / n**0.34 + 1000 / d**0.35})
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    done = command("check", str(tmp_path / "runs.csv"), "--law", "chinchilla")
+    assert "note: no column names runs, so each of 12 rows counts as a run of its own; column model may name them" in done.out
+    (note,) = [check for check in _checks_of_table(load_law("chinchilla"), read_runs(table)) if check.name == "unnamed_runs"]
+    assert note.verdict == "note"
+    assert "--column run=model (in Python columns={'run': 'model'})" in note.text
+    assert not _checks_of_table(load_law("chinchilla"), read_runs(table, columns={"run": "model"}))
