@@ -183,12 +183,12 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
 
 
 def _with_guesses(table: bayeslaw.Runs, cards: Sequence[Law]) -> list[str]:
-    """Say what else is at fault once missing columns are those that are probably meant; nothing where some have no guess."""
-    from bayeslaw.data.starter import guesses, to_guess
+    """Say what else is at fault once missing columns are those that are probably meant; nothing where it isn't clear which."""
+    from bayeslaw.data.starter import guesses, several_losses, to_guess
 
     missing = [f.column for f in _faults(table, cards) if f.code == "missing-column"]
     guessed = guesses(table.frame, to_guess(table.frame, missing))
-    if not missing or not {*missing} <= guessed.keys():
+    if not missing or not {*missing} <= guessed.keys() or several_losses(table.frame, missing):
         return []
     again = bayeslaw.read_runs(table.frame, columns=guessed, strict=False)
     faults = _faults(again, cards)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.text import SUFFIXES
+from bayeslaw.core.text import SUFFIXES, listed
 from bayeslaw.core.units import PERPLEXITY
-from bayeslaw.data.columns import TEXT, did_you_mean, has_meaning
+from bayeslaw.data.columns import MOST_NAMES, TEXT, did_you_mean, has_meaning
 
 _LOSS = "loss nll xent ce entropy ppl perplexity bpb bpc"
 _SPLIT = "val valid validation eval evaluation test dev heldout"
@@ -70,14 +70,10 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
     guessed: dict[str, str] = {}
     free = {str(c): _words(str(c)) for c in frame if str(c) not in wanted}
     for ours in wanted:
-        none, ways = _WORDS.get(ours, ("", ()))
-        own = {c: words for c, words in free.items() if has_meaning(c, ours) or not has_meaning(c)}
-        for column in (c for way in ways for c, words in own.items() if _fits(words, none, way)):
-            values = _numbers(frame[column])
-            if ours in TEXT["curves"] or values.size:
-                unit = "" if ours in TEXT["curves"] else _unit(ours, free.pop(column), values)
-                guessed[ours] = f"{column}:{unit}" if unit else column
-                break
+        if found := next(_found(frame, ours, free), {}):
+            column, guessed[ours] = next(iter(found.items()))
+            if ours not in TEXT["curves"]:
+                free.pop(column)
     if guessed.get("loss", "").endswith(f":{PERPLEXITY}"):
         guessed.pop("loss_se", None)  # errors of losses are no errors of their perplexities
     column, _, unit = guessed.get("N", "").rpartition(":")
@@ -88,6 +84,30 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
     ):
         guessed["N"] = column  # by a unit that its numbers alone suggest, no model would have seen enough tokens
     return guessed
+
+
+def _found(frame: pd.DataFrame, ours: str, free: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
+    """Yield, for each way to be a column of ours, the columns that may be it, with 'COLUMN' or 'COLUMN:UNIT' for each."""
+    none, ways = _WORDS.get(ours, ("", ()))
+    own = {c: words for c, words in free.items() if has_meaning(c, ours) or not has_meaning(c)}
+    for way in ways:
+        found = dict[str, str]()
+        for column, words in own.items():
+            if not _fits(words, none, way):
+                continue
+            if ours in TEXT["curves"]:
+                found[column] = column
+            elif (values := _numbers(frame[column])).size:
+                found[column] = f"{column}:{_unit(ours, words, values)}".removesuffix(":")
+        if found:
+            yield found
+
+
+def several_losses(frame: pd.DataFrame, missing: Collection[str]) -> list[str]:
+    """Return the columns that may each be the missing loss, as `guesses` writes them, where there are several."""
+    free = {str(c): _words(str(c)) for c in frame if str(c) not in missing}
+    found = next(_found(frame, "loss", free), {}) if "loss" in missing else {}
+    return list(found.values()) if len(found) > 1 else []
 
 
 def _tokens(frame: pd.DataFrame, found: Mapping[str, str]) -> float:
@@ -117,6 +137,12 @@ def advice(frame: pd.DataFrame, missing: Collection[str], reader: str = "read_ru
     """
     if "log_history" in frame:
         return "This is a log of Hugging Face's Trainer: read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
+    if several := several_losses(frame, missing):
+        way = f"{option('loss', several[0])} (in Python {reader}(…, columns={{'loss': {several[0]!r}}}))"
+        may = f"{listed(several, MOST_NAMES)} may each be the loss by their names"
+        choose = f"{may}, and a law is fitted to one: choose it, as by {way}."
+        others = [ours for ours in missing if ours != "loss"]
+        return f"{choose}\n{advice(frame, others, reader)}" if others else choose
     guessed = guesses(frame, to_guess(frame, missing))
     others = [str(c) for c in frame if not has_meaning(str(c))]
     no_losses = [c for c in others if "loss" not in _words(c)]

@@ -70,6 +70,10 @@ def test_check_proposes_columns_and_tries_them(command: Command, odd: pd.DataFra
     assert ("With them it is sound." in done.out) == (again.status == 0)
     odd.assign(**{"val/perplexity": [np.nan, *odd["val/perplexity"][1:]]}).to_csv("worse.csv", index=False)
     worse = command("check", "worse.csv", "--law", "chinchilla")
+    odd.assign(web_ppl=3.0, **{"val/perplexity": 4.0}).rename(columns={"val/perplexity": "ppl"}).to_csv("two.csv", index=False)
+    two = command("check", "two.csv", "--law", "chinchilla")
+    assert "ppl:perplexity, web_ppl:perplexity may each be the loss" in two.out
+    assert "it is sound" not in two.out
     assert "\n  loss is missing or not a number" in worse.out.partition("With them it has these faults:")[2]
 
 

@@ -213,6 +213,20 @@ def test_the_starter_works_as_printed() -> None:
     assert check(read_runs(ODD, columns=COLUMNS), load_law("chinchilla")) == []
 
 
+def test_of_several_losses_the_user_chooses() -> None:
+    """The first of them is as likely a loss of code as of the validation set."""
+    table = pd.DataFrame({"N": [1e8, 2e8], "seen_tokens": [1e9, 2e9], "c4_loss": 3.1, "code ppl": 2.4, "train_loss": 3.0})
+    (first, rest, *_) = advice(table, ["loss", "D"]).splitlines()
+    assert first.startswith("c4_loss, code ppl:perplexity may each be the loss by their names")
+    assert first.endswith("--column loss=c4_loss (in Python read_runs(…, columns={'loss': 'c4_loss'})).")
+    assert rest.startswith("By their names")
+    assert "loss=" not in "".join(advice(table, ["loss", "D"]).splitlines()[1:])
+    assert advice(table, ["loss"]) == first
+    assert "may each be" not in advice(table.drop(columns="c4_loss"), ["loss"])
+    assert "may each be" not in advice(table, ["D"])
+    assert "may each be" not in advice(table.assign(val_nll=2.9), ["loss"])  # of a validation set, by its name
+
+
 def test_an_unknown_table_is_one_message_that_ends_with_a_starter() -> None:
     listed = check(read_runs(ODD), load_law("chinchilla"))
     assert [(f.code, f.column) for f in listed] == [("missing-column", c) for c in ("loss", "N", "D")]
