@@ -162,7 +162,16 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     """Say what a fit of a law would do with a table without faults; return how many rows it has, and how many of them base rows."""
     from bayeslaw.data.observations import Observations
     from bayeslaw.data.run_names import unnamed_runs_note
-    from bayeslaw.data.validate import SWAPPED, base_rows, mixed_domains, repeats_note, swapped_note, without_repeats
+    from bayeslaw.data.validate import (
+        SWAPPED,
+        WHOLE_RUN,
+        base_rows,
+        flops_note,
+        mixed_domains,
+        repeats_note,
+        swapped_note,
+        without_repeats,
+    )
 
     mixed = mixed_domains(table.frame, card)
     if not mixed:
@@ -175,6 +184,8 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
         answer.say(f"note: {note}.")
     if note := swapped_note(table.frame, card):
         answer.say(f"note: {note}. {SWAPPED}.")
+    if note := flops_note(table.frame, card):
+        answer.say(f"note: {note}. {WHOLE_RUN}.")
     if note := unnamed_runs_note(table.frame, card):
         answer.say(f"note: {note}.")
     if mixed:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, row_ranges, shortened
+from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
@@ -32,6 +33,8 @@ Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
 SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
+WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
+FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of something else
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
@@ -395,10 +398,30 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
 
 def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
     """Return the largest number of training tokens per parameter, 0 for laws of adaptations or of other covariates."""
-    adapts = {"r", "ptpp", "cpt"} & {*law.covariates}
-    if adapts or not {"N", "D"} <= {*frame} & {*law.covariates} or not law.covariates["D"].unit.startswith("training tokens"):
+    if not from_scratch(law) or not {"N", "D"} <= {*frame} & {*law.covariates}:
         return 0.0
     return float((frame["D"] / frame["N"]).max())
+
+
+def from_scratch(law: Law) -> bool:
+    """Whether D is the training tokens of a run that begins with no checkpoint."""
+    return "D" in law.covariates and law.covariates["D"].unit.startswith("training tokens") and "cpt" not in law.covariates
+
+
+def flops_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that a column `flops` is far from 6 N D in most rows, as FLOPs of one token are; '' otherwise.
+
+    Mixtures of experts with the N of all experts are at a hundredth of 6 N D, and adaptations may count what came before.
+    """
+    columns = ["flops", "N", "D"]
+    if not from_scratch(law) or not {*columns} <= {*frame} or not all(holds_numbers(frame[c]) for c in columns):
+        return ""
+    counted_so = FLOPS * frame["N"] * frame["D"]
+    ratio = (frame["flops"] / counted_so)[(counted_so > 0) & (frame["flops"] > 0)]
+    if 1 / FAR_FLOPS <= ratio.median() <= FAR_FLOPS or ratio.empty:
+        return ""
+    row = (np.log(ratio) - math.log(ratio.median())).abs().idxmin()
+    return f"column flops has {frame['flops'][row]:.2g} at row {row}, where 6 N D is {counted_so[row]:.2g}, and most rows are so"
 
 
 def swapped_note(frame: pd.DataFrame, law: Law) -> str:

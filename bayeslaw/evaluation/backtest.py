@@ -27,7 +27,7 @@ from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import base_rows, check, mixed_domains, without_repeats
+from bayeslaw.data.validate import WHOLE_RUN, base_rows, check, flops_note, mixed_domains, without_repeats
 from bayeslaw.evaluation.direction import IN_WORDS, LEAST_VALUES, SAME, direction, group_ends
 from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, bin_name, by_reach, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import forecast_cells, point_scores
@@ -213,6 +213,8 @@ def backtest(
             f"Compute is 6 N D with all N parameters, and a token uses the share `{share}` of them: add a column flops."
             for share in shares_of_parameters(laws)
         ]
+    if by == "compute" and (far := next((note for law in laws if (note := flops_note(table.frame, law))), "")):
+        notes.append(f"{far}. {WHOLE_RUN}.")
     values = cuts_along(table, [pooled_law(law, table, given) for law in laws], by, along, cuts)
     if len(values) < cuts:
         notes.append(

@@ -24,7 +24,17 @@ from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import loss_unit, token_length
-from bayeslaw.data.validate import SWAPPED, of_two_outcomes, one_domain, repeats, repeats_note, same_in_other_runs, swapped_note
+from bayeslaw.data.validate import (
+    SWAPPED,
+    WHOLE_RUN,
+    flops_note,
+    of_two_outcomes,
+    one_domain,
+    repeats,
+    repeats_note,
+    same_in_other_runs,
+    swapped_note,
+)
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
@@ -322,7 +332,7 @@ def _checks(
 
 
 def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
-    """Concerns and notes about the rows themselves: repeated ones, tokens that look swapped, runs that no column names."""
+    """Concerns and notes about the rows themselves: repeated ones, swapped tokens, other FLOPs, runs without names."""
     checks = []
     if note := repeats_note(runs, law):
         ways = {
@@ -334,6 +344,8 @@ def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
         checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
     if note := swapped_note(runs.frame, law):
         checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
+    if note := flops_note(runs.frame, law):
+        checks.append(Check("flops", False, note, "note", pd.DataFrame(), WHOLE_RUN))
     if note := unnamed_runs_note(runs.frame, law):
         checks.append(Check("unnamed_runs", False, note, "note", pd.DataFrame()))
     return checks

@@ -103,3 +103,13 @@ def test_check_and_fit_say_that_a_column_may_name_runs(command: Command, tmp_pat
     assert note.verdict == "note"
     assert "--column run=model (in Python columns={'run': 'model'})" in note.text
     assert not _checks_of_table(load_law("chinchilla"), read_runs(table, columns={"run": "model"}))
+
+
+def test_check_and_fit_say_that_flops_are_of_something_else(command: Command, tmp_path: Path) -> None:
+    n, d = np.geomspace(1e8, 1e9, 6), np.geomspace(1e9, 2e10, 6)
+    table = pd.DataFrame({"N": n, "D": d, "loss": 1.7 + 400 / n**0.34 + 1000 / d**0.35, "flops": 6 * n})
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    done = command("check", str(tmp_path / "runs.csv"), "--law", "chinchilla")
+    (note,) = [line for line in done.out.splitlines() if line.startswith("note: ")]
+    assert "column flops has " in note
+    assert [str(check) for check in _checks_of_table(load_law("chinchilla"), read_runs(table))] == [note]

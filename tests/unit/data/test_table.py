@@ -15,7 +15,7 @@ import pytest
 from bayeslaw.core.errors import TableError, grouped
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import Purpose, _pairs, check, complete, repeats_note, swapped_note
+from bayeslaw.data.validate import Purpose, _pairs, check, complete, flops_note, repeats_note, swapped_note
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
@@ -468,6 +468,25 @@ def test_a_table_in_which_parameters_and_tokens_are_swapped_is_noted() -> None:
     assert swapped_note(swapped, law) == "every run has more parameters than training tokens (D / N is at most 0.05)"
     assert swapped_note(pd.concat([swapped, table.head(1)]), law) == ""
     assert swapped_note(swapped.assign(r=0.1), load_law("replay-target")) == ""  # adaptations may be short
+
+
+@pytest.mark.parametrize(
+    ("factor", "noted"), [(1, False), (1 / 200, False), (250, False), (1 / 400, True), (1e-9, True), (1e9, True)]
+)
+def test_flops_far_from_those_of_the_run_are_noted(factor: float, noted: bool) -> None:
+    law = load_law("chinchilla")
+    table = pd.DataFrame({"N": [1e8, 2e8, 4e8], "D": [1e9, 4e9, 9e9]})
+    assert bool(flops_note(table.assign(flops=6 * factor * table["N"] * table["D"]), law)) == noted
+
+
+def test_flops_of_one_token_are_named_with_both_numbers() -> None:
+    law = load_law("chinchilla")
+    table = read_runs(pd.DataFrame({"N": [1e8, 2e8, 4e8], "D": [1e9, 4e9, 9e9], "flops": [6e8, 1.2e9, 2.4e9]})).frame
+    assert flops_note(table, law) == "column flops has 1.2e+09 at row 2, where 6 N D is 4.8e+18, and most rows are so"
+    assert flops_note(table, load_law("ptpp-gate")) == ""  # which may count the pre-training
+    for other in ({"flops": np.nan}, {"flops": "many"}, {"flops": 0.0}, {"N": 0.0}):
+        assert flops_note(table.assign(**other), law) == ""
+    assert flops_note(table.drop(columns="D"), law) == ""
 
 
 @pytest.mark.slow

@@ -357,6 +357,17 @@ def test_compute_that_counts_parameters_which_no_token_uses_is_a_note() -> None:
 
 
 @pytest.mark.slow
+def test_flops_of_one_token_are_a_note_along_compute_alone() -> None:
+    with without_sampling():
+        along = {by: backtest(TABLE.assign(flops=6 * TABLE["N"]), CHINCHILLA, by=by, cuts=1, **QUICK) for by in ("compute", "D")}
+    noted = {by: [note for note in made.notes if "6 N D" in note] for by, made in along.items()}
+    (note,) = noted["compute"]
+    assert note.startswith("column flops has ")
+    assert note.endswith("Leave the column flops out to count 6 N D.")
+    assert noted["D"] == []
+
+
+@pytest.mark.slow
 def test_repeated_rows_and_base_checkpoints_are_left_out_with_a_note() -> None:
     table = pd.concat([TABLE, TABLE.iloc[[0, 39]], TABLE.iloc[[3]].assign(D=0.0, run="base")])
     with fails("repeated-rows", "rows 41–42", kind=TableError):
