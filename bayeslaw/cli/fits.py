@@ -89,10 +89,12 @@ def _add_fits(answer: Answer, fitted: Fit | Stack) -> None:
 
 def _add_fit(answer: Answer, fit: Fit) -> None:
     """Say what was fitted, and the result of each check."""
+    from bayeslaw.core.text import counted
     from bayeslaw.core.units import NATS
+    from bayeslaw.data.validate import from_scratch
 
     rows, runs, base = int(fit.observed.response.size), int(fit.observed.runs), len(fit.observed.base)
-    aside = f", {base} base-checkpoint rows (D = 0) kept out" if base else ""
+    aside = f", {counted(base, 'row' if from_scratch(fit.law) else 'base-checkpoint row')} (D = 0) kept out" if base else ""
     answer.say(f"{fit.law.name} fitted to {rows} rows of {runs} runs{aside}; {fit.noise.text}.")
     if fit.law.outcome.is_loss and fit.observed.unit != NATS:
         answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")

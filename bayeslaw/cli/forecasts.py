@@ -195,7 +195,7 @@ def conditions(row: Mapping[Hashable, Any]) -> str:
     """Say by which spread and checks a row of scores is, and how many rows are not scored."""
     left = row["base_rows_left_out"]
     checks = f"({row['spread']}; checks {row['checks']}, model {row['model']})"
-    return checks + (f"; {left} base-checkpoint rows (D = 0) left out" if left else "")
+    return checks + (f"; {left} rows at D = 0 left out" if left else "")
 
 
 def add_scores(answer: Answer, table: pd.DataFrame, outcome: Outcome, unit: str, *, all_: bool) -> None:

@@ -163,11 +163,13 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     from bayeslaw.data.observations import Observations
     from bayeslaw.data.run_names import unnamed_runs_note
     from bayeslaw.data.validate import (
+        NO_TOKENS,
         SWAPPED,
         WHOLE_RUN,
         base_rows,
         flops_note,
         mixed_domains,
+        no_tokens_note,
         repeats_note,
         swapped_note,
         without_repeats,
@@ -178,8 +180,12 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
         Observations.of(card, table)  # which refuses what a fit would, such as rows where the law has no finite value
     kept, _ = without_repeats(table, [card])  # the note says which rows were left out
     base = int(base_rows(kept.frame, card).sum())
-    aside = f"; {base} base-checkpoint rows (D = 0) are kept out of the fit" if base else ""
+    none = no_tokens_note(kept.frame, card)
+    what = counted(base, "row" if none else "base-checkpoint row")
+    aside = f"; {what} (D = 0) {'is' if base == 1 else 'are'} kept out of the fit" if base else ""
     answer.say(f"{table.name}: {len(kept)} rows are sound for {card.name}{aside}.")
+    if none:
+        answer.say(f"note: {none}. {NO_TOKENS}.")
     if note := repeats_note(table, card):
         answer.say(f"note: {note}.")
     if note := swapped_note(table.frame, card):

@@ -33,6 +33,7 @@ Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
 SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
+NO_TOKENS = "Give the tokens of the run if it had some"
 WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
 FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of something else
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
@@ -406,6 +407,15 @@ def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
 def from_scratch(law: Law) -> bool:
     """Whether D is the training tokens of a run that begins with no checkpoint."""
     return "D" in law.covariates and law.covariates["D"].unit.startswith("training tokens") and "cpt" not in law.covariates
+
+
+def no_tokens_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say which rows of a law of training from scratch have no tokens, and so are no base checkpoints either; '' for none."""
+    rows = frame.index[base_rows(frame, law)]
+    if not len(rows) or not from_scratch(law):
+        return ""
+    which = f"{row_ranges(rows)} {'has D = 0 and is' if len(rows) == 1 else 'have D = 0 and are'} kept out"
+    return f"{which}: {law.name} is a law of training from scratch, and a run without tokens can't be fitted"
 
 
 def flops_note(frame: pd.DataFrame, law: Law) -> str:

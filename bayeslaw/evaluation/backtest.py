@@ -21,13 +21,13 @@ from scipy.stats import binom
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, evenly
-from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
+from bayeslaw.core.errors import BayeslawError, as_mapping, row_ranges, whole_number
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import WHOLE_RUN, base_rows, check, flops_note, mixed_domains, without_repeats
+from bayeslaw.data.validate import WHOLE_RUN, base_rows, check, flops_note, from_scratch, mixed_domains, without_repeats
 from bayeslaw.evaluation.direction import IN_WORDS, LEAST_VALUES, SAME, direction, group_ends
 from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, bin_name, by_reach, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import forecast_cells, point_scores
@@ -331,8 +331,9 @@ def _usable(runs: Runs, laws: Sequence[Law], options: Mapping[str, Any]) -> tupl
     runs, notes = without_repeats(runs, pooled)
     for law in pooled:
         if (base := base_rows(runs.frame, law)).any():
-            runs, rows = replace(runs, frame=runs.frame[~base]), counted(int(base.sum()), "base-checkpoint row")
+            rows = row_ranges(base.index[base]) if from_scratch(law) else counted(int(base.sum()), "base-checkpoint row")
             notes.append(f"Left out: {rows} (D = 0), which {law.name} can't describe.")
+            runs = replace(runs, frame=runs.frame[~base])
     return runs, notes
 
 

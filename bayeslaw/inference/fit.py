@@ -25,9 +25,11 @@ from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import loss_unit, token_length
 from bayeslaw.data.validate import (
+    NO_TOKENS,
     SWAPPED,
     WHOLE_RUN,
     flops_note,
+    no_tokens_note,
     of_two_outcomes,
     one_domain,
     repeats,
@@ -332,7 +334,7 @@ def _checks(
 
 
 def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
-    """Concerns and notes about the rows themselves: repeated ones, swapped tokens, other FLOPs, runs without names."""
+    """Concerns and notes about the rows themselves: repeated ones, swapped or missing tokens, FLOPs, unnamed runs."""
     checks = []
     if note := repeats_note(runs, law):
         ways = {
@@ -344,6 +346,8 @@ def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
         checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
     if note := swapped_note(runs.frame, law):
         checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
+    if note := no_tokens_note(runs.frame, law):
+        checks.append(Check("no_tokens", False, note, "note", pd.DataFrame(), NO_TOKENS))
     if note := flops_note(runs.frame, law):
         checks.append(Check("flops", False, note, "note", pd.DataFrame(), WHOLE_RUN))
     if note := unnamed_runs_note(runs.frame, law):

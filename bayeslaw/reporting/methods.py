@@ -34,7 +34,7 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
     law, fitting, data = facts["law"], facts["made"], facts["data"]
     ranges = [dict(zip(data["ranges"]["columns"], row, strict=True)) for row in data["ranges"]["rows"]]
     spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MOST_RANGES]]
-    base = f"; {data['base_rows']} {data['outcomes']} of base checkpoints were kept out" if data["base_rows"] else ""
+    base = f"; {data['base_rows']} {data['outcomes']} at D = 0 were kept out" if data["base_rows"] else ""
     head = f"We fitted the law {law['name']} ({law['source']})"
     errors = f" and the stated standard errors of {data['with_errors']} {data['outcomes']}" if data["with_errors"] else ""
     rows = f"to {data['rows']} {data['outcomes']} of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}{errors}."

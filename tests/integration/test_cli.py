@@ -76,7 +76,8 @@ def test_a_sound_table_passes_the_check(command: Command, folder: Path) -> None:
     done = command("check", "named.csv", "--law", "chinchilla")
     assert (done.status, done.err) == (0, "")
     assert "read: N = params_b x 1e+09\nread: loss = val_loss\n" in done.out
-    assert "named.csv: 42 rows are sound for chinchilla; 2 base-checkpoint rows (D = 0) are kept out of the fit.\n" in done.out
+    assert "named.csv: 42 rows are sound for chinchilla; 2 rows (D = 0) are kept out of the fit.\n" in done.out
+    assert "\nnote: rows 41–42 have D = 0 and are kept out: chinchilla is a law of training from scratch" in done.out
 
 
 def test_check_counts_the_rows_that_a_fit_has_and_notes_swapped_columns(command: Command, folder: Path) -> None:

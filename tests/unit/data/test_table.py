@@ -15,7 +15,7 @@ import pytest
 from bayeslaw.core.errors import TableError, grouped
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import Purpose, _pairs, check, complete, flops_note, repeats_note, swapped_note
+from bayeslaw.data.validate import Purpose, _pairs, check, complete, flops_note, no_tokens_note, repeats_note, swapped_note
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles
@@ -477,6 +477,15 @@ def test_flops_far_from_those_of_the_run_are_noted(factor: float, noted: bool) -
     law = load_law("chinchilla")
     table = pd.DataFrame({"N": [1e8, 2e8, 4e8], "D": [1e9, 4e9, 9e9]})
     assert bool(flops_note(table.assign(flops=6 * factor * table["N"] * table["D"]), law)) == noted
+
+
+def test_rows_without_tokens_are_no_base_checkpoints_of_training_from_scratch() -> None:
+    law = load_law("chinchilla")
+    table = read_runs(oracles.table(law, runs=6).assign(D=lambda t: t["D"].where(t.index != 4, 0.0))).frame
+    why = "chinchilla is a law of training from scratch, and a run without tokens can't be fitted"
+    assert no_tokens_note(table, law) == f"row 5 has D = 0 and is kept out: {why}"
+    assert no_tokens_note(pd.concat([table, table.assign(D=0.0).iloc[:2].set_axis([90, 91])]), law).startswith("rows 5, 90–91 have")
+    assert no_tokens_note(table, load_law("d-cpt")) == no_tokens_note(table[table["D"] > 0], law) == ""
 
 
 def test_flops_of_one_token_are_named_with_both_numbers() -> None:

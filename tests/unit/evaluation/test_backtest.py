@@ -376,7 +376,7 @@ def test_repeated_rows_and_base_checkpoints_are_left_out_with_a_note() -> None:
         made = backtest(read_runs(table, duplicates="drop"), CHINCHILLA, cuts=1, **QUICK)
     assert made.notes[:2] == (
         "Left out: rows 41–42, which repeat earlier rows exactly.",
-        "Left out: 1 base-checkpoint row (D = 0), which chinchilla can't describe.",
+        "Left out: row 43 (D = 0), which chinchilla can't describe.",
     )
     assert not {41, 42, 43} & {*made.rows["row"]}
 
