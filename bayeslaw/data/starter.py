@@ -13,7 +13,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.text import SUFFIXES, listed
 from bayeslaw.core.units import PERPLEXITY
-from bayeslaw.data.columns import MOST_NAMES, TEXT, did_you_mean, has_meaning
+from bayeslaw.data.columns import MOST_NAMES, TEXT, did_you_mean, has_meaning, our_name
 
 _LOSS = "loss nll xent ce entropy ppl perplexity bpb bpc"
 _SPLIT = "val valid validation eval evaluation test dev heldout"
@@ -150,12 +150,30 @@ def advice(frame: pd.DataFrame, missing: Collection[str], reader: str = "read_ru
     if not guessed.keys() & {*missing}:
         first = next(iter(missing))
         way = f"--column {first}=COLUMN (in Python {reader}(…, columns={{{first!r}: 'COLUMN'}}))"
-        return f"If a column has another name, add {way}.{hints}"
+        return f"If a column has another name, add {way}.{hints}{_tokens_from(frame, missing, reader)}"
     shown = " ".join(option(ours, text) for ours, text in guessed.items())
     left = [ours for ours in missing if ours not in guessed]
-    more = f"\nNothing looks like {', '.join(left)}.{hints}" if left else ""
+    more = f"\nNothing looks like {', '.join(left)}.{hints}{_tokens_from(frame, left, reader)}" if left else ""
     both = f"{shown}\n  in Python: {reader}(…, columns={guessed!r})"
     return f"By their names and numbers, these columns may be meant; look at each, and add:\n  {both}{more}"
+
+
+def _tokens_from(frame: pd.DataFrame, missing: Collection[str], reader: str) -> str:
+    """Return how a table's columns of tokens per parameter, FLOPs or steps give its missing tokens; '' where it has none."""
+    numbers = {str(c): _words(str(c)) for c in frame if "D" in missing and _numbers(frame[c]).size}
+    for c, words in numbers.items():
+        if {"pretrain", "pretraining"}.isdisjoint(words) and (
+            "tpp" in words or ({"token", "per"} <= {*words} and "param" in c.lower())
+        ):
+            text = f"{option('atpp', c)} (in Python {reader}(…, columns={{'atpp': {c!r}}}))"
+            return f" If {c} has tokens per parameter, add {text}: D is then {c} x N."
+    for c, words in numbers.items():
+        if "flop" in words and {"per", "sec", "second"}.isdisjoint(words):
+            return f" If {c} has 6 N D of the whole run, give the table a column D, in pandas df['D'] = df[{c!r}] / (6 * df['N'])."
+    if any(our_name(c, "curves") == "step" for c in numbers):
+        way = "`bayeslaw import --set tokens_per_step=524288`, with yours (in Python import_runs(…, tokens_per_step=524288))"
+        return f" D is step x tokens per step: {way}, makes a table with D."
+    return ""
 
 
 def names_loss(column: str) -> bool:

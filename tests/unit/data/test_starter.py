@@ -227,6 +227,34 @@ def test_of_several_losses_the_user_chooses() -> None:
     assert "may each be" not in advice(table.assign(val_nll=2.9), ["loss"])  # of a validation set, by its name
 
 
+@pytest.mark.parametrize(
+    ("column", "way"),
+    [
+        ("tpp", "add --column atpp=tpp (in Python read_runs(…, columns={'atpp': 'tpp'})): D is then tpp x N"),
+        ("Tokens per Param", "add --column 'atpp=Tokens per Param'"),
+        ("total_FLOPs", "in pandas df['D'] = df['total_FLOPs'] / (6 * df['N'])"),
+        (
+            "global_step",
+            "`bayeslaw import --set tokens_per_step=524288`, with yours (in Python import_runs(…, tokens_per_step=524288))",
+        ),
+    ],
+)
+def test_columns_that_give_tokens_are_told_how(column: str, way: str) -> None:
+    table = pd.DataFrame({"N": [1e8, 2e8], "loss": [3.1, 3.0], column: [20.0, 40.0]})
+    assert way in advice(table, ["D"])
+    assert way in advice(table.rename(columns={"N": "n_par", "loss": "val_nll"}), ["loss", "D"])
+    assert way not in advice(table.assign(seen_tokens=1e9), ["D"])
+    assert way not in advice(table, ["N"])
+    assert way not in advice(table.assign(**{column: "many"}), ["D"])
+    for other in ("flops_per_second", "pretrain_tpp", "tokens_per_second", "step_time"):
+        assert "D" not in advice(table.drop(columns=column).assign(**{other: 1.0}), ["D"]).partition("})).")[2]
+
+
+def test_tokens_per_parameter_of_a_run_give_its_tokens() -> None:
+    table = pd.DataFrame({"N": [1e8, 2e8], "loss": [3.1, 3.0], "tpp": [20.0, 40.0]})
+    assert read_runs(table, columns={"atpp": "tpp"}).frame["D"].tolist() == [2e9, 8e9]
+
+
 def test_an_unknown_table_is_one_message_that_ends_with_a_starter() -> None:
     listed = check(read_runs(ODD), load_law("chinchilla"))
     assert [(f.code, f.column) for f in listed] == [("missing-column", c) for c in ("loss", "N", "D")]
