@@ -1,7 +1,7 @@
 """Columns of tables and logs: our names, the other names under which they are logged, and the factors to our units.
 
 To add an alias, write it in lower case, with its factor, into `RUNS`, `CURVES` or `LOGS`. Tables of runs know the names of the
-first, tables of training curves those of the first two, and logs of training programs those of all three.
+first and of `SETTINGS`, tables of training curves those of the first two, and logs of training programs those of all three.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ RUNS: dict[str, dict[str, float]] = {
     "run": {"run_id": 1, "run_name": 1},
     "domain": {"val_set": 1, "val_domain": 1, "eval_domain": 1},
 }  # fmt: skip
+# Covariates of few laws, whose columns hold anything in tables for others.
+SETTINGS: dict[str, dict[str, float]] = {"lr": {"learning_rate": 1}}
 CURVES: dict[str, dict[str, float]] = {
     "step": {"steps": 1, "global_step": 1, "train/global_step": 1, "iteration": 1, "iter": 1},
     "lr": {"learning_rate": 1, "train/learning_rate": 1, "train/lr": 1, "eta": 1},
@@ -225,12 +227,12 @@ def key(column: str) -> str:
 
 def numeric(kind: Kind) -> set[str]:
     """Return our names of the columns that must hold numbers in a table of this kind."""
-    return {ours for ours, _ in _KNOWN[kind].values()} - set(TEXT[kind])
+    return {ours for ours, _ in _KNOWN[kind].values()} - set(TEXT[kind]) - (set(SETTINGS) if kind == "runs" else set())
 
 
 def _known(kind: Kind) -> dict[str, tuple[str, float]]:
     known: dict[str, tuple[str, float]] = {}
-    for table in {"runs": (RUNS,), "curves": (RUNS, CURVES), "logs": (RUNS, CURVES, LOGS)}[kind]:
+    for table in {"runs": (RUNS, SETTINGS), "curves": (RUNS, CURVES), "logs": (RUNS, CURVES, LOGS)}[kind]:
         for ours, aliases in table.items():
             known |= {name: (ours, float(factor)) for name, factor in ({ours.lower(): 1.0} | aliases).items()}
     if kind != "logs":

@@ -212,6 +212,7 @@ def option(ours: str, text: str) -> str:
 def _words(column: str) -> list[str]:
     """Return the words in a column's name: config.model.nParams_M has config, model, n, param and m; MLflow's `params.` is none."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"^params[./]", "", column))
+    parted = re.sub(r"bits?[\W_]*per[\W_]*(b|c)(?:yte|har(?:acter)?)s?\b", r"bp\1", parted, flags=re.IGNORECASE)
     return [word if len(word) < 4 else re.sub(r"(?<!s)s$", "", word) for word in re.findall(r"[a-z]+", parted.lower())]
 
 

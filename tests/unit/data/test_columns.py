@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.data import read_runs
-from bayeslaw.data.columns import AMBIGUOUS, CURVES, LOGS, RUNS, key, numeric, resolve
+from bayeslaw.data.columns import AMBIGUOUS, CURVES, LOGS, RUNS, SETTINGS, key, numeric, resolve
 
 
 @pytest.mark.parametrize("ours", RUNS)
@@ -20,7 +20,12 @@ def test_every_alias_of_runs_is_read(ours: str) -> None:
 @pytest.mark.parametrize("ours", CURVES)
 def test_every_alias_of_curves_is_resolved_for_curves_only(ours: str) -> None:
     assert all(resolve(alias, "curves") == (ours, factor) for alias, factor in CURVES[ours].items())
-    assert resolve(ours, "runs") is None
+    assert ours in SETTINGS or resolve(ours, "runs") is None
+
+
+def test_learning_rates_are_read_and_no_fault_of_tables_for_other_laws() -> None:
+    assert read_runs(pd.DataFrame({"Learning Rate": [1e-3, 2e-3]})).conversions == ("lr = Learning Rate",)
+    assert read_runs(pd.DataFrame({"learning_rate": ["cosine", "constant"]})).frame["lr"].tolist() == ["cosine", "constant"]
 
 
 @pytest.mark.parametrize("ours", [name for name in LOGS if name != "step"])
