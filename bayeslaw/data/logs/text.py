@@ -320,11 +320,12 @@ def _runs_table(frame: pd.DataFrame, name: str) -> Log:
     """Read the table of runs: one row for each, with its configuration and its last losses."""
     state = next(c for c in frame if key(str(c)) == "state")
     run_name = next(c for c in frame if key(str(c)) == "name")
-    unfinished = frame.loc[frame[state].map(lambda s: str(s).lower() != "finished"), [run_name, state]]
+    unfinished = frame.loc[frame[state].map(lambda s: str(s).lower() != "finished"), [run_name, state]].drop_duplicates(run_name)
     notes = []
     if len(unfinished):
         shown = ", ".join(f"{run} ({how})" for run, how in unfinished.head(3).itertuples(index=False))
-        notes.append(f"{name}: {counted(len(unfinished), 'run')} did not finish; their last losses are used: {shown}")
+        whose = "its" if len(unfinished) == 1 else "their"
+        notes.append(f"{name}: {counted(len(unfinished), 'run')} did not finish; {whose} last losses are used: {shown}")
     return Log(name, "wandb", frame, "", last_values=True, notes=tuple(notes))
 
 

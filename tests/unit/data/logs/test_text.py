@@ -233,7 +233,9 @@ def test_runs_that_did_not_finish_are_noted_where_columns_are_named_too(tmp_path
     path = written(tmp_path, "Name,State,size,val_loss\na,finished,1.5,3\nb,crashed,1.5,4\n")
     imported = import_runs(path, columns={"N": "size:B"})
     assert cells(imported, "run", "N", "loss") == [["a", 1.5e9, 3], ["b", 1.5e9, 4]]
-    assert noted(imported, "1 run", "b (crashed)")
+    assert noted(imported, "1 run did", "b (crashed)")
+    path = written(tmp_path, "Name,State,N,D,val_loss\na,running,1e8,1e9,3\na,running,1e8,2e9,2.9\nb,running,1e8,1e9,4\n")
+    assert noted(import_runs(path), "2 runs did not finish; their last losses are used: a (running), b (running)")
 
 
 def test_names_of_olmo_composer_levanter_and_mlflow(tmp_path: Path) -> None:
