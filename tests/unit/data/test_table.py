@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import TableError, grouped
+from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.validate import Purpose, _pairs, check, complete, flops_note, no_tokens_note, repeats_note, swapped_note
@@ -621,6 +622,14 @@ def test_other_separators_are_named(tmp_path: Path) -> None:
     (tmp_path / "runs.tsv").write_text("run,N,D,loss\na,1e8,1e9,3.1\n", encoding="utf-8")
     with fails("unreadable-table", "runs.tsv", "commas", "tabs"):
         read_runs(tmp_path / "runs.tsv")
+    (tmp_path / "tabs.csv").write_text("run\tN\tD\tloss\na\t1e8\t1e9\t3.1\n", encoding="utf-8")
+    with fails("unreadable-table", "tabs.csv", "tabs", "`bayeslaw import` (in Python bayeslaw.import_runs) reads it."):
+        read_runs(tmp_path / "tabs.csv")
+    assert import_runs(tmp_path / "tabs.csv").runs.frame["D"].tolist() == [1e9]  # without a mapping, as it says
+    (tmp_path / "comma.csv").write_text("run;N;D;loss\na;1e8;1e9;3,1\n", encoding="utf-8")
+    with fails("unreadable-table", "comma.csv", "semicolons", 'decimal commas with decimal = ","'):
+        read_runs(tmp_path / "comma.csv")
+    assert import_runs(tmp_path / "comma.csv", map={"decimal": ","}).runs.frame["loss"].tolist() == [3.1]
 
 
 def test_tokens_are_no_tokens_per_parameter() -> None:
