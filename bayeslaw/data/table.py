@@ -384,6 +384,9 @@ def _read(path: Path) -> pd.DataFrame:
         ) from None
     except BayeslawError:
         raise
+    except UnicodeDecodeError as error:
+        message = f"{path.name} is not UTF-8 text ({error.reason}): save it as UTF-8."
+        raise BayeslawError(message, code="unreadable-table") from None
     except (ValueError, OSError, RecursionError) as error:
         message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
         raise BayeslawError(message, code="unreadable-table") from None
@@ -465,6 +468,8 @@ def _renamed(
         if ours in sources:
             problem, choice = f"columns {sources[ours]!r} and {column!r} both mean {ours}", shlex.quote(f"{ours}={column}")
             way = f"keep one, or choose it: --column {choice} (columns={{{ours!r}: {column!r}}})"
+            if column in taken:  # a name chooses none of two columns that have it
+                problem, way = f"two columns are called {column!r}", "rename one, or leave it out"
             fault = Fault(None, column, "", problem, way, "two-columns-of-one-meaning")
             raise TableError([fault], name)
         sources[ours] = column

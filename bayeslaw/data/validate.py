@@ -339,7 +339,8 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
         faults = list(
             cell_faults(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row", "missing-value")
         )
-    unit_of_all = UNIT_OF_ALL.format(name=name) if (values < low).all() else ""
+    of_all = values.max() < (LEAST_TRAINING if name == "D" else low)  # 168 beside 0.35 are both billions of tokens
+    unit_of_all = UNIT_OF_ALL.format(name=name) if of_all else ""
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
         "N": (_in_units(values[values < low], *PARAMETERS), "give the number of parameters" + unit_of_all),

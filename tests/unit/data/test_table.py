@@ -233,6 +233,14 @@ def test_an_unreadable_table_is_refused(case: str, tmp_path: Path) -> None:
         read_runs(write(tmp_path, name, content))
 
 
+@pytest.mark.parametrize("name", ["runs.csv", "runs.tsv", "runs.jsonl"])
+def test_a_text_that_is_not_utf_8_is_told_to_be_saved_so(name: str, tmp_path: Path) -> None:
+    separator = "\t" if name == "runs.tsv" else ","
+    text = '{"run": "modèle", "loss": 3}' if name == "runs.jsonl" else f"run{separator}loss\nmodèle{separator}3\n"
+    with fails("unreadable-table", f"{name} is not UTF-8 text", ": save it as UTF-8."):
+        read_runs(write(tmp_path, name, text.encode("latin-1")))
+
+
 def test_the_message_lists_every_cell_without_a_number(tmp_path: Path) -> None:
     with pytest.raises(TableError) as caught:
         read_runs(write(tmp_path, "runs.csv", "N,loss\n1e6,3\n1e6,3.1x\n1e6,1_0\n"))
@@ -248,8 +256,12 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_columns_of_one_name_in_memory_are_refused() -> None:
-    with fails("two-columns-of-one-meaning", "params_b", "N"):
-        read_runs(pd.DataFrame([[1.0, 2.0]], columns=["params_b", "params_b"]))
+    """No option chooses one of them: it has to be renamed."""
+    table = pd.DataFrame([[1e8, 3.0, 3.1]], columns=["N", "loss", "loss"])
+    for columns in ({}, {"loss": "loss"}):
+        with faults(("two-columns-of-one-meaning", None, "loss")) as found:
+            read_runs(table, columns=columns)
+        assert (found[0].problem, found[0].suggestion) == ("two columns are called 'loss'", "rename one, or leave it out")
 
 
 def test_an_empty_table_is_refused(tmp_path: Path) -> None:
@@ -589,6 +601,16 @@ def test_tokens_too_few_for_every_model_are_in_another_unit(most: float, units: 
     (fault,) = check(read_runs(settings.assign(D=140)), law, purpose="forecast")
     assert fault.code == "tokens-too-few"
     assert "--set D=140B" in fault.suggestion
+
+
+def test_tokens_in_billions_of_all_rows_have_the_option_with_the_unit() -> None:
+    """Some of them lie in the support: a run may have had 168 tokens, but 0.35 beside it are billions as well."""
+    table = pd.DataFrame({"N": [1e8, 2e8, 7e9], "tokens": [0.35, 2.0, 168.0], "loss": [3.4, 3.2, 2.5]})
+    (fault, *_) = check(read_runs(table), load_law("chinchilla"))
+    assert (fault.row, fault.column) == (1, "D")
+    assert "--column D=COLUMN:M or :B (columns={'D': 'COLUMN:M'})" in fault.suggestion
+    (fault, *_) = check(read_runs(table.assign(tokens=[0.35, 2e9, 168e9])), load_law("chinchilla"))
+    assert "--column" not in fault.suggestion
 
 
 def test_units_that_may_be_either_are_both_named() -> None:
