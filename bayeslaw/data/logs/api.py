@@ -202,7 +202,8 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
         return [(path, "trainer", "") for path in states]
     wanted = {"tensorboard": "event files of TensorBoard", "trainer": "trainer_state.json", "mlflow": "runs of MLflow"}
     missing = wanted.get(kind or "", "event files of TensorBoard, no runs of MLflow and no trainer_state.json")
-    raise BayeslawError(f"{folder} has no {missing}; name its files, such as {folder}/*.jsonl.", code="no-logs")
+    ending = next((end for end in (".jsonl", ".csv", ".tsv", ".json", ".parquet", ".log") if any(folder.glob(f"*{end}"))), ".jsonl")
+    raise BayeslawError(f"{folder} has no {missing}; name its files, such as {folder}/*{ending}.", code="no-logs")
 
 
 def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> Log:

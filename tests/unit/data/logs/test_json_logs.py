@@ -230,6 +230,9 @@ def test_a_folder_must_hold_logs_of_one_kind(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with fails("no-logs", "empty"):
         import_runs(tmp_path / "empty")
+    (tmp_path / "empty" / "run-a-tag-eval_loss.csv").touch()
+    with fails("no-logs", f"name its files, such as {tmp_path / 'empty'}/*.csv."):
+        import_runs(tmp_path / "empty")
     with fails("no-such-file", "none"):
         import_runs(tmp_path / "none")
     state(tmp_path / "both", range(1, 3))
