@@ -111,7 +111,7 @@ def test_best_values_at_settings_lie_around_the_laws(shifts: np.ndarray) -> None
     assert off.mean(axis=0) == pytest.approx(expected.mean(axis=0), abs=4 * expected.std() / np.sqrt(len(off)))
     assert off.std(axis=0) == pytest.approx(expected.std(axis=0), rel=0.15)
     assert 0.02 < np.corrcoef(off.T)[0, 1] < 0.98  # settings share the line, and each is a grid of its own
-    assert any("fitted grids do, which scatter: lr by a factor" in note for note in around.notes)
+    assert any("12 fitted grids, each by itself" in note for note in around.notes)
     assert not any("fitted grids" in note for note in exact.notes)
     assert tuning(fitted(grids(shifts), asked="none"), at).notes != around.notes
     costs = np.asarray(plot_tuning(around, Figure().subplots(), of="batch").lines[0].get_ydata(), dtype=np.float64)
