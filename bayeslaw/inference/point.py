@@ -30,6 +30,7 @@ from bayeslaw.engine.huber import NO_LOSS, HuberLoss, Objective
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
+from bayeslaw.posterior.draws import check_values
 from bayeslaw.posterior.fit import OfOneLaw
 
 MOST_STARTS, MOST_RESAMPLES = 1_000_000, 1_000_000
@@ -90,7 +91,8 @@ class PointFit(OfOneLaw):
     def predict(self, covariates: Mapping[str, Any] | pd.DataFrame) -> Array:
         """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or single values, with every covariate.
 
-        A column by which parameters differ is given like a covariate, with values that fitted rows have.
+        A column by which parameters differ is given like a covariate, with values that fitted rows have. Settings where the law has
+        no finite loss, such as N = 0, are refused.
         """
         law, given = self.law, dict(covariates) if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
         for column in {*law.levels} & {*given}:
@@ -98,7 +100,10 @@ class PointFit(OfOneLaw):
         if missing := dict.fromkeys(law.indicators.get(c, (c,))[0] for c in law.covariates if c not in given):
             problem = f"{law.name} predicts losses at settings, a table or a mapping with {', '.join((*law.measured, *law.levels))}"
             raise BayeslawError(f"{problem}; {', '.join(missing)} is missing.", code="missing-column")
-        return np.asarray(law.predict(self.draws, given)[0])
+        with np.errstate(all="ignore"):
+            value = np.asarray(law.predict(self.draws, given)[0])
+        check_values(value, law, {name: given[name] for name in law.covariates})
+        return value
 
     def bootstrap(
         self, size: int = 200, *, by: str = "run", seed: int = 0, executor: str | Executor = "in-process", progress: bool = False
