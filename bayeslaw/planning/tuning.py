@@ -53,13 +53,14 @@ class Tuning:
     settings : DataFrame
         The covariates that are not tuned, one row each; empty unless settings were asked for.
     optimum : dict of covariate to array (S, m)
-        The best values there, which lie around the law's (`tuning_distance`) unless the law was taken for exact.
+        The best values there: the law's, moved and scattered as those of the fitted grids are (`tuning_distance`), unless the law
+        was taken for exact.
     loss : array (S, m)
         Expected losses with them.
     runs : Runs or None
         The runs that were given.
     best : dict of covariate to array (S, n)
-        The best values for each of their rows.
+        The law's best values for each of their rows, which its expected losses go with.
     excess : array (S, n)
         What each row's expected loss is above that at its best values, as a share: "undertuned by x".
     laws : tuple of LawDraws
