@@ -439,6 +439,8 @@ class Section:
                 return Section(x, hessian, value, ridge)
             if hessian is None and (decrement < 0.1 * CLOSE or decrement > SHRINKING * last):
                 hessian, last = curvature(logp, x), math.inf
+                if not np.isfinite(hessian).all():  # next to where the density ends, as of a steep sigmoid
+                    return None
                 root = root_of_inverse(hessian[np.ix_(rest, rest)])
                 continue
             for size in 0.4 ** np.arange(12):

@@ -138,6 +138,15 @@ class Fold(Formula):
         return value, np.stack([-a / 2.25 - b, 1 - a - b**2], axis=1)
 
 
+class Cliff(Banana):
+    """No density from x_0 = .50005 on, half a step of `curvature` beyond a section at .5."""
+
+    def many(self, x: oracles.Array) -> tuple[oracles.Array, oracles.Array]:
+        value, gradient = super().many(x)
+        beyond = x[:, 0] > 0.50005
+        return np.where(beyond, -np.inf, value), np.where(beyond[:, None], np.nan, gradient)
+
+
 @pytest.mark.parametrize("at", [0.1, 1.0, -2.0])
 def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> None:
     """From sections that are near, at some distance, and far."""
@@ -148,6 +157,13 @@ def test_the_others_mode_and_curvature_are_found_along_the_ridge(at: float) -> N
     assert section.others[0] == pytest.approx(at**2, abs=2e-3 * width)
     assert section.root[0, 0] == pytest.approx(width, rel=1e-4)
     assert section.level == pytest.approx(-0.5 * at**2 - np.log(5), abs=1e-4)
+
+
+def test_a_ridge_path_ends_next_to_where_the_density_does() -> None:
+    cliff, start = Cliff(), np.array([0.0, 0.0])
+    here = Section(start, curvature(cliff, start), cliff(start)[0], 0)
+    assert here.next_section(cliff, 0.4) is not None
+    assert here.next_section(cliff, 0.5) is None
 
 
 @pytest.mark.slow
