@@ -484,7 +484,7 @@ def _point_score(
 ) -> dict[str, object]:
     settings = fit.law.arrays(complete(held.frame, fit.law))
     draws = fit.draws if bootstrap is None else bootstrap
-    predicted, spread = fit.predict(settings), fit.law.predict(draws, settings)
+    predicted, spread = fit.law.predict(fit.draws, settings)[0], fit.law.predict(draws, settings)
     for values, what in ((predicted[None], "The point fit"), (spread, "A bootstrap resample")):
         check_values(values, fit.law, {f"row of {held.name}": held.frame.index}, name=f"{what} of {fit.law.name}")
     head: dict[str, object] = {"spread": "" if bootstrap is None else "bootstrap"}
