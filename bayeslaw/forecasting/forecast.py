@@ -188,10 +188,10 @@ class Forecast:
         return (*of_draws, *groups.values(), *bases.values(), *self._bounded_check(), self._extrapolation[1])
 
     def _bounded_check(self) -> list[Check]:
-        """Return a concern where outcomes between bounds, whose laws learn no error, are forecast outside the runs."""
+        """Return a concern where outcomes between bounds are forecast outside the runs, by a law that counts as exact there."""
         facts = [column for column in self.outside if column in self.outcome.facts]
         away = int((self.outside.drop(columns=facts) > 0).any(axis=1).sum())
-        if self.outcome.unbounded or self.discrepancy is not None or not away:
+        if self.outcome.unbounded or self.discrepancy is not None or self.beyond or not away:
             return []
         text = (
             f"{away:,} of {len(self.outside):,} settings lie outside the runs, where the law counts as exact: laws of "

@@ -17,6 +17,7 @@ from bayeslaw.data.observations import Nesting
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.discrepancy import StatedDiscrepancy
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import Check, forecast_checks, spread_rows
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import LawDraws, check_values
@@ -27,6 +28,7 @@ from bayeslaw.posterior.sensitivity import forecast_sensitivity_check
 
 # Settings at which the sensitivity of a forecast to the priors is computed, and fewest draws of a fit that it is computed from.
 SENSED, FEWEST = 8, 200
+MOST_LOGIT = 30.0  # shares nearer to 0 or 1 differ from these by less than 1e-13
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ class MemberDraws:
         if self.errors is not None and self.fit.discrepancy is not None:
             at = self._middle(block)
             error = self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T
-            value = value * np.exp(error) if law.outcome.relative else law.outcome.from_scale(law.outcome.to_scale(value) + error)
+            value = value * np.exp(error) if law.outcome.relative else _with_error(law.outcome, value, error)
         return value
 
     def checks(self) -> list[Check]:
@@ -175,3 +177,9 @@ class MemberDraws:
         few = spread_rows([values[some] for values in columns], SENSED)
         sensitivity = self.fit.sensitivity_of({str(self.rows[some[i]]): by_draw[..., i] for i in few})
         return [*mixed, forecast_sensitivity_check(sensitivity, self.rows.size, self.fit.law.outcome)]
+
+
+def _with_error(outcome: Outcome, values: Array, error: Array) -> Array:
+    """Return a law's values with an error on the scale of the noise, where logits of numbers next to a bound are finite."""
+    scale = outcome.to_scale(values) + error
+    return np.asarray(outcome.from_scale(scale if outcome.unbounded else np.clip(scale, -MOST_LOGIT, MOST_LOGIT)))

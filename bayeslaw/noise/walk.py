@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.outcome import LOSS
 from bayeslaw.schedules.areas import NO_AREA
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ CONTINUED = frozenset({"ptpp", "r", "cpt", "S1_pt"})
 is far too rough between the sizes and stages of the runs: for these laws it begins where the runs end."""
 WEIGHTS = {"N": 1.25, "ptpp": 0.75}
 """By which `BEYOND` is multiplied along axes of such laws: they err more at unseen sizes than at unseen stages (`make cpt`)."""
+OF_LOGITS, OF_LOSS = 0.12, 0.84
+"""Median errors of logits an e-fold beyond the runs, in place of that of `BEYOND`, of outcomes between bounds such as accuracies:
+along sizes and tokens, and along a loss by which they are forecast (`benchmarks/accuracy_errors.py`)."""
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
 COMPONENTS = 12  # most coefficients learnt from the runs: more explain less than 1% of the walk
@@ -59,14 +63,18 @@ def directions(law: Law) -> tuple[str, ...]:
 
     In laws with ptpp, D is the number of tokens of an adaptation, and the points of its curve share the law's error at a size and
     a stage. In laws without, D is the budget, in which forecasts leave the range of the runs. Covariates that have a best value,
-    such as a learning rate, are left out: an error along them would be taken for the loss around the best value.
+    such as a learning rate, are left out: an error along them would be taken for the loss around the best value. A loss by which
+    accuracies are forecast is one too, though it spans no decades.
     """
     without = {*law.tuning, *(["D"] if "ptpp" in law.covariates else [])}
-    return tuple(name for name, c in law.axes.items() if c.logarithmic and not c.context and name not in without)
+    sizes = {name for name, c in law.axes.items() if c.logarithmic or name == LOSS.name}
+    return tuple(name for name, c in law.axes.items() if name in sizes and not c.context and name not in without)
 
 
 def weight(law: Law, axis: str) -> float:
     """Return by which the size beyond the runs is multiplied along an axis of a law that counts as exact inside them."""
+    if axis == LOSS.name:
+        return OF_LOSS / OF_LOGITS
     return WEIGHTS.get(axis, 1.0) if CONTINUED & {*law.covariates} else 1.0
 
 
@@ -282,12 +290,18 @@ class Walk:
     @property
     def usual(self) -> dict[str, float]:
         """The sd of the error an e-fold beyond the runs along each axis, where the law counts as exact inside them."""
-        size = self.law.outcome.scale * math.exp(self.beyond[0] + self.beyond[1] ** 2)
+        size = self._unit * math.exp(self.beyond[0] + self.beyond[1] ** 2)
         return {name: size * weight(self.law, name) * a.pinned for name, a in zip(directions(self.law), self.axes, strict=True)}
 
     def sizes_beyond(self, count: int, rng: np.random.Generator) -> Array:
         """Draw sizes (count,) of the error that is added where no run shows how wrong the law is; see `beyond`."""
-        return np.asarray(self.law.outcome.scale * np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(count)))
+        return np.asarray(self._unit * np.exp(self.beyond[0] + self.beyond[1] * rng.standard_normal(count)))
+
+    @property
+    def _unit(self) -> float:
+        """Of sizes of errors on the scale of the noise, in those of logarithms of losses."""
+        outcome = self.law.outcome
+        return outcome.scale if outcome.unbounded else OF_LOGITS / math.exp(BEYOND[0])
 
     @property
     def _used_corners(self) -> tuple[Corner, ...]:

@@ -360,7 +360,7 @@ class Fit(OfOneLaw, Verdicts):
 
         Where no error was learnt from the runs, it is the fit's own, and the law errs beyond the runs alone.
         """
-        if not self.asked_for_errors or self.discrepancy is not None or not self.law.outcome.unbounded:
+        if not self.asked_for_errors or self.discrepancy is not None:
             return None
         walk = Walk.of(self.law, self.observed.covariates)
         if walk is None:

@@ -21,7 +21,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.lowrank import integrated
 from bayeslaw.noise.noise import Noise
-from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, Axis, Walk, coefficients, powers
+from bayeslaw.noise.walk import BEYOND, INTERACTION, OF_LOGITS, OF_LOSS, ROUGHNESS, ROW_NOISE, Axis, Walk, coefficients, powers
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from tests.oracles import Array, central, nested
 from tests.values import present
@@ -125,6 +125,19 @@ def test_where_none_is_learnt_the_error_begins_beyond_the_runs() -> None:
     spread = replace(walk, beyond=(float(np.log(extra)), 0.3))
     drawn = spread.complete(np.zeros((size, 0)), np.zeros(size), (1, 2))
     np.testing.assert_allclose([*spread.usual.values()], (walk.features(at) @ drawn).std(axis=1)[2:], rtol=0.026)  # 4 of .65%
+
+
+def test_logits_of_accuracies_err_along_a_loss_and_along_sizes_by_what_accuracies_teach() -> None:
+    loss = present(Walk.of(load_law("task-sigmoid"), {"loss": np.array([2.5, 3.0, 4.0])}))
+    sizes = {"N": np.array([1e8, 1e9, 1e8]), "D": np.array([1e9, 1e10, 1e10])}
+    of_size, of_law = present(Walk.of(load_law("task-direct"), sizes)), present(Walk.of(LAW, sizes))
+    an_e_fold = math.exp(BEYOND[1] ** 2) * loss.axes[0].pinned
+    assert loss.usual == {"loss": pytest.approx(OF_LOSS * an_e_fold)}
+    assert of_size.usual == {name: pytest.approx(size * OF_LOGITS / math.exp(BEYOND[0])) for name, size in of_law.usual.items()}
+    drawn = replace(loss, exact=True).complete(np.zeros((4000, loss.squares.size)), np.zeros(4000), (3,))
+    errors = DrawnErrors(replace(loss, exact=True), drawn).at({"loss": np.array([2.6, 2.5, 2.5 * math.exp(-0.5)])})
+    assert np.abs(errors[:2]).max() < 1e-12  # inside the runs the law counts as exact
+    assert np.quantile(np.abs(errors[2]), 0.5) > 0.1
 
 
 @pytest.mark.parametrize(
