@@ -46,7 +46,7 @@ CONTINUED = frozenset({"ptpp", "r", "cpt", "S1_pt"})
 is far too rough between the sizes and stages of the runs: for these laws it begins where the runs end."""
 WEIGHTS = {"N": 1.25, "ptpp": 0.75}
 """By which `BEYOND` is multiplied along axes of such laws: they err more at unseen sizes than at unseen stages (`make cpt`)."""
-OF_LOGITS, OF_LOSS = 0.12, 0.84
+OF_LOGITS, OF_LOSS = 0.11, 1.35
 """Median errors of logits an e-fold beyond the runs, in place of that of `BEYOND`, of outcomes between bounds such as accuracies:
 along sizes and tokens, and along a loss by which they are forecast (`benchmarks/accuracy_errors.py`)."""
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
