@@ -68,8 +68,11 @@ def forecast(job: tuple[str, str, str, pd.DataFrame, pd.DataFrame]) -> dict[str,
     items, measured = held["items"].to_numpy(), held["accuracy"].to_numpy()
     drawn = exact.predictive
     clipped = np.clip(drawn, LEAST / items, 1 - LEAST / items)
-    learnt = fit.extrapolation.discrepancy.walk
-    features = learnt.features(fit.law.arrays(complete(at, fit.law))) * (learnt.weights * ~learnt.inside)
+    away = fit.extrapolation
+    assert away is not None
+    assert away.discrepancy is not None
+    walk = away.discrepancy.walk
+    features = walk.features(fit.law.arrays(complete(at, fit.law))) * (walk.weights * ~walk.inside)
     reach = np.sqrt((features**2).sum(axis=1)) * walks.OF_LOGITS / USED[law]
     error = logit(np.clip(measured, LEAST / items, 1 - LEAST / items)) - np.median(logit(clipped), axis=0)
     return {
