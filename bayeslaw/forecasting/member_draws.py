@@ -156,7 +156,7 @@ class MemberDraws:
         if self.errors is not None and self.fit.discrepancy is not None:
             at = self._middle(block)
             error = self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T
-            value = value * np.exp(error) if law.outcome.relative else _with_error(law.outcome, value, error)
+            value = value * np.exp(error) if law.outcome.relative else with_error(law.outcome, value, error)
         return value
 
     def checks(self) -> list[Check]:
@@ -179,7 +179,9 @@ class MemberDraws:
         return [*mixed, forecast_sensitivity_check(sensitivity, self.rows.size, self.fit.law.outcome)]
 
 
-def _with_error(outcome: Outcome, values: Array, error: Array) -> Array:
+def with_error(outcome: Outcome, values: Array, error: Array) -> Array:
     """Return a law's values with an error on the scale of the noise, where logits of numbers next to a bound are finite."""
-    scale = outcome.to_scale(values) + error
-    return np.asarray(outcome.from_scale(scale if outcome.unbounded else np.clip(scale, -MOST_LOGIT, MOST_LOGIT)))
+    if outcome.unbounded:
+        return np.asarray(outcome.from_scale(outcome.to_scale(values) + error))
+    within = outcome.from_scale(np.array([-MOST_LOGIT, MOST_LOGIT]))
+    return np.asarray(outcome.from_scale(np.clip(outcome.to_scale(np.clip(values, *within)) + error, -MOST_LOGIT, MOST_LOGIT)))

@@ -67,8 +67,10 @@ def directions(law: Law) -> tuple[str, ...]:
     accuracies are forecast is one too, though it spans no decades.
     """
     without = {*law.tuning, *(["D"] if "ptpp" in law.covariates else [])}
-    sizes = {name for name, c in law.axes.items() if c.logarithmic or name == LOSS.name}
-    return tuple(name for name, c in law.axes.items() if name in sizes and not c.context and name not in without)
+    of_loss = () if law.outcome.unbounded else (LOSS.name,)
+    return tuple(
+        name for name, c in law.axes.items() if (c.logarithmic or name in of_loss) and not c.context and name not in without
+    )
 
 
 def weight(law: Law, axis: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,6 +18,8 @@ from matplotlib.text import Text
 import bayeslaw
 from bayeslaw.data.table import read_runs
 from bayeslaw.evaluation.predictive import predictive_check
+from bayeslaw.forecasting.member_draws import with_error
+from bayeslaw.noise.walk import OF_LOGITS
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
 from bayeslaw.reporting import latex
@@ -166,6 +169,25 @@ def test_forecasts_and_their_tables_stay_within_the_bounds(kind: str) -> None:
         assert ((draws >= low) & (draws <= high)).all()
     stated = fit.forecast(at(kind), force=True, discrepancy=0.5).summary().filter(regex="median|eti").to_numpy()
     assert ((stated >= low) & (stated <= high)).all()
+
+
+@pytest.mark.parametrize("between", ["count", "bounded"])
+def test_outcomes_between_bounds_have_the_error_of_accuracies_beyond_the_runs(between: str) -> None:
+    fit, fitted = outcome_fit(between), table(between)
+    asked = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "bounds"}})
+    beyond = fitted.tail(1).assign(D=fitted["D"].max() * np.exp([1.0]))
+    found, low, high = asked.forecast(beyond, force=True), *BOUNDS[between]
+    assert found.summary()["headline"].tolist() == ["extrapolated"]
+    assert "exact_law" not in {check.name for check in found.checks}
+    latent = [np.clip((f.draws["latent"].values - low) / (high - low), 1e-9, 1 - 1e-9) for f in (found.with_errors, found)]
+    logits = [np.log(share / (1 - share)) for share in latent]
+    error = np.quantile(np.abs(logits[0] - np.median(logits[1])), 0.5)
+    assert 0.3 * OF_LOGITS < error < 1.5 * OF_LOGITS  # of a normal number with log-normal sizes around that
+    inside = asked.forecast(fitted.head(3), force=True)
+    assert set(inside.summary()["headline"]) == {"run"}
+    at_bounds = np.array([low, high, (low + high) / 2])
+    moved = with_error(fit.law.outcome, at_bounds, np.array([1.0, -1.0, 400.0]))
+    assert ((moved >= low) & (moved <= high)).all()
 
 
 def test_a_law_that_learns_no_error_is_a_concern_outside_the_runs(kind: str) -> None:
