@@ -180,7 +180,14 @@ class MemberDraws:
 
 
 def with_error(outcome: Outcome, values: Array, error: Array) -> Array:
-    """Return a law's values with an error on the scale of the noise, where logits of numbers next to a bound are finite."""
+    """Return a law's values with an error, where logits of numbers next to a bound are finite.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    values, error : arrays (n, S)
+        The values, and what is added to them on the scale of the noise.
+    """
     if outcome.unbounded:
         return np.asarray(outcome.from_scale(outcome.to_scale(values) + error))
     within = outcome.from_scale(np.array([-MOST_LOGIT, MOST_LOGIT]))
