@@ -194,8 +194,8 @@ class Forecast:
         if self.outcome.unbounded or self.discrepancy is not None or self.beyond or not away:
             return []
         text = (
-            f"{away:,} of {len(self.outside):,} settings lie outside the runs, where the law counts as exact: laws of "
-            f"{self.outcome.plural} learn no error, and intervals are too narrow if this one errs"
+            f"{away:,} of {len(self.outside):,} settings lie outside the runs, where the law of the {self.outcome.plural} is taken "
+            "for exact: intervals are too narrow if it errs"
         )
         advice = f"Hold out your largest models, and count how many of their {self.outcome.plural} lie in such intervals"
         return [Check("exact_law", False, text, "model", pd.DataFrame({"outside": [away]}), advice)]

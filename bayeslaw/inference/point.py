@@ -92,7 +92,7 @@ class PointFit(OfOneLaw):
         """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or single values, with every covariate.
 
         A column by which parameters differ is given like a covariate, with values that fitted rows have. Settings where the law has
-        no finite loss, such as N = 0, are refused.
+        no finite loss, such as N = 0, are refused (FitError).
         """
         law, given = self.law, dict(covariates) if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
         for column in {*law.levels} & {*given}:
