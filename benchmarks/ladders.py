@@ -4,9 +4,10 @@
 
 `chinchilla` is fitted to the lower part of every ladder and forecasts the rest, with three splits: the upper third of the rows by
 compute, those above a tenth of the largest compute, and the largest size. A backtest inside the lower part, which holds its own
-upper third back, says whether a user would have seen the law err. What is learnt across ladders, the size of a law's error where no
-run shows it (`noise.walk.BEYOND`), is learnt from the other sources each time a source is scored. Fits are kept in
-benchmarks/.ladders, so that a run that was stopped resumes.
+upper third back, says whether a user would have seen the law err. What is learnt across ladders is learnt from the other sources
+each time a source is scored: the size of a law's error where no run shows it (`noise.walk.BEYOND`), and its mean at more N x D than
+any run has, within the runs' sizes and tokens (the card's `corner_error`). Fits are kept in benchmarks/.ladders, so that a run that
+was stopped resumes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,8 @@ SIZES = np.exp(np.linspace(-9.0, -1.5, 61))
 MEANS, SPREADS = np.linspace(-8.0, -2.5, 56), np.linspace(0.05, 2.5, 50)  # of log sizes over the sources
 USUAL, USUAL_SD = 0.01, 1.0  # prior of the mean: .14 to 7% an e-fold with 95% probability
 SPREAD = 0.5  # scale of the half-normal prior of the spread, which is below 1 with 95% probability
+CORNERS, CORNER_SPREADS = np.linspace(-0.03, 0.03, 61), np.linspace(0.001, 0.02, 20)  # of errors in corners over the sources
+CORNER_SD, CORNER_SPREAD = 0.01, 0.005  # of the normal prior of their mean and the half-normal one of their spread
 CONSTANT = (0.0, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.03)
 RESAMPLES = 50
 PROBABILITIES = (0.5, 0.8, 0.9)
@@ -51,7 +55,8 @@ SOUND = 0.8  # share of losses in the 90% intervals of a backtest inside the fit
 NAMES = {
     "run": "law taken for exact (`run`)",
     "extrapolated": "learnt (`extrapolated`)",
-    "package": "`extrapolated`, of the package's size",
+    "without": "learnt, without a mean in corners",
+    "package": "`extrapolated`, by the package's numbers",
     "constant": "best constant stated discrepancy",
     "bootstrap": "point fit, bootstrap",
     "linear": "point fit, linearised",
@@ -64,7 +69,9 @@ means over the rows of a set, the sets of a source, the sources. Chosen on which
 - The size of a law's error beyond the runs is learnt from the other sources each time, with the uncertainty of its mean and
   spread over sources. Learnt from all it is `BEYOND = ({whole[0]:.2f}, {whole[1]:.2f})`. The priors of both (mean: {usual:.0%} an
   e-fold within a factor of {factor:.1f}, spread: half-normal, {spread:g}) were chosen with tables of other sizes in view.
-- The package has ({package[0]:.2f}, {package[1]:.2f}), learnt from all these sources: its rows are not held out.
+- The mean error of the law at an e-fold more N x D than any run has, within the runs' N and D, is learnt from the other sources
+  too, with the prior of the size. Learnt from all it is {corner:.2%}. That laws have such a mean was seen on these ladders.
+- The package has ({package[0]:.2f}, {package[1]:.2f}) and {stated:.2%}, learnt from all these sources: its rows are not held out.
 - The constant stated discrepancy is chosen by its CRPS on the other sources too.
 - The form of the walk, its roughness, the weight of its interaction and the prior of its scale were chosen on these same sources,
   by the density of the fitted rows and the error beyond.
@@ -124,6 +131,12 @@ def tables() -> Iterable[tuple[str, str, pd.DataFrame]]:
         yield "overtraining", f"{train}, {held}", rows
 
 
+@cache
+def stated_corner() -> float:
+    """The mean error in corners of the card."""
+    return bayeslaw.load_law(LAW).corner_error
+
+
 def runs_of(source: str, table: pd.DataFrame) -> pd.DataFrame:
     """Rows of a ladder with run, N, D and loss; a row without a run is one."""
     rows = table[["N", "D", "loss"]].astype(float).reset_index(drop=True)
@@ -170,20 +183,48 @@ def held_inside(ladder: Ladder) -> float:
     return float(bayeslaw.score(fit, ladder.fitted[~low], force=True)["cover_eti90"].item())
 
 
-def members(ladder: Ladder, beyond: tuple[float, float] = walks.BEYOND) -> tuple[MemberDraws, MemberDraws]:
-    """Draws at the held-out rows, by the law taken for exact and with its learnt error."""
+def members(ladder: Ladder, beyond: tuple[float, float], corner: float) -> tuple[MemberDraws, MemberDraws]:
+    """Draws at the held-out rows, by the law taken for exact and with its learnt error, of mean `corner` in corners."""
     fit, runs = fitted(ladder), bayeslaw.read_runs(ladder.held.drop(columns="loss"))
     plain = MemberDraws.of(fit, fit.selections[0][1], runs, (0, 0))
     away = fit.extrapolation
     assert away is not None
     assert away.discrepancy is not None
-    away = replace(away, discrepancy=replace(away.discrepancy, walk=replace(away.discrepancy.walk, beyond=beyond)))
+    walk = replace(with_corner(away.discrepancy.walk, corner), beyond=beyond)
+    away = replace(away, discrepancy=replace(away.discrepancy, walk=walk))
     return plain, MemberDraws.of(away, fit.selections[0][1], runs, (0, 0))
+
+
+def with_corner(walk: walks.Walk, mean: float) -> walks.Walk:
+    """A walk with this mean error at an e-fold more N x D."""
+    return replace(walk, corners=tuple(replace(corner, mean=mean * bool(corner.mean)) for corner in walk.corners))
+
+
+def corner_evidence(ladder: Ladder) -> Any:
+    """Mean log density of held-out losses, array (means, spreads), if errors in corners have these over the sources."""
+    _, away = members(ladder, (math.log(USUAL), USUAL_SD), 0.0)
+    assert away.fit.discrepancy is not None
+    draws = np.log(away.noisy(away.latent(slice(None)), slice(None)))
+    low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=1)
+    _, one = members(ladder, walks.BEYOND, 1.0)
+    assert one.fit.discrepancy is not None
+    way = one.fit.discrepancy.walk.mean(one.covariates)
+    variance = ((high - low) / (2 * NormalDist().inv_cdf(0.95))) ** 2 + (CORNER_SPREADS[:, None] * way) ** 2
+    residual = np.log(ladder.held["loss"].to_numpy()) - middle - CORNERS[:, None, None] * way
+    return -0.5 * (np.log(variance) + residual**2 / variance).mean(axis=2)
+
+
+def learnt_corner(known: dict[str, Any], without: str = "") -> float:
+    """The mean error in corners, by the known sources with the evidence of one loss each, its spread over them integrated."""
+    log = -0.5 * (CORNERS[:, None] / CORNER_SD) ** 2 - 0.5 * (CORNER_SPREADS / CORNER_SPREAD) ** 2
+    log = log + sum(of_source for source, of_source in known.items() if source != without)
+    weight = np.exp(log - log.max())
+    return float((weight * CORNERS[:, None]).sum() / weight.sum())
 
 
 def evidence(ladder: Ladder) -> Any:
     """Mean log density of some held-out losses, array (means, spreads), if log sizes have these means and sds over the sources."""
-    _, away = members(ladder)
+    _, away = members(ladder, walks.BEYOND, 0.0)
     fit, learnt_error = away.fit, away.fit.discrepancy
     assert learnt_error is not None
     rows = np.random.default_rng(0).permutation(len(ladder.held))[:ROWS]
@@ -282,12 +323,12 @@ def of_points(ladder: Ladder) -> dict[str, Any]:
     return {name: np.exp(draws + sigma * rng.standard_normal(draws.shape)) for name, draws in noisy.items()}
 
 
-def scored(pair: tuple[Ladder, tuple[float, float]]) -> list[dict[str, Any]]:
+def scored(job: tuple[Ladder, tuple[float, float], float]) -> list[dict[str, Any]]:
     """Scores of every kind of interval on one split of a ladder."""
-    ladder, beyond = pair
+    ladder, beyond, corner = job
     loss, whole = ladder.held["loss"].to_numpy(), slice(None)
-    plain, away = members(ladder, beyond)
-    _, packaged = members(ladder)
+    plain, away = members(ladder, beyond, corner)
+    (_, packaged), (_, without) = members(ladder, walks.BEYOND, stated_corner()), members(ladder, beyond, 0.0)
     exact = plain.noisy(plain.latent(whole), whole).T
     error = plain.discrepancy.at(plain.covariates).T
     middle = np.median(exact, axis=0)
@@ -295,6 +336,7 @@ def scored(pair: tuple[Ladder, tuple[float, float]]) -> list[dict[str, Any]]:
         "run": exact,
         "wider": middle * (exact / middle) ** WIDER,
         "extrapolated": away.noisy(away.latent(whole), whole).T,
+        "without": without.noisy(without.latent(whole), whole).T,
         "package": packaged.noisy(packaged.latent(whole), whole).T,
     } | of_points(ladder)
     every |= {f"constant {sd:g}": exact * np.exp(sd * error) for sd in CONSTANT}
@@ -364,7 +406,7 @@ def by_backtest(rows: pd.DataFrame) -> str:
     return markdown_table(body)
 
 
-def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
+def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]], corner: dict[str, float]) -> str:
     """The tables as text."""
     by_source, lines = means(rows), list[str]()
     for split in (*SPLITS, "all"):
@@ -386,6 +428,7 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]]) -> str:
         "in 50%": percent(row["50%"], 0), "in 90%": percent(row["90%"], 0), "error": percent(row["error"], 2),
         "bias": percent(row["bias"], 2), "width of 90%": percent(row["width"], 1), "discrepancy": percent(row["discrepancy"], 2),
         "beyond, learnt without it": f"{percent(math.exp(beyond[row['source']][0]), 2)}, sd of log {beyond[row['source']][1]:.2f}",
+        "in corners, learnt without it": percent(corner[row["source"]], 2),
     } for row in table.to_dict("records")]  # fmt: skip
     lines += [RIGHTLY, ranges_if_right(rows), ""]
     return "\n".join([*lines, BACKTESTS.format(wider=WIDER), by_backtest(rows), "", SOURCES, markdown_table(body)])
@@ -400,8 +443,13 @@ def main() -> None:
             of_source[ladder.source].append(of_ladder)
             print(f"\r{i + 1} of {len(every)} fits", end="", file=sys.stderr)
         known = {source: np.mean(parts, axis=0) for source, parts in of_source.items()}
+        in_corners: dict[str, list[Any]] = {source: [] for source in sources}
+        for ladder, of_ladder in zip(every, pool.map(corner_evidence, every), strict=True):
+            in_corners[ladder.source].append(of_ladder)
+        of_corners = {source: np.mean(parts, axis=0) for source, parts in in_corners.items()}
         beyond = {source: learnt(known, source) for source in sources}
-        jobs = [(ladder, beyond[ladder.source]) for ladder in every]
+        corner = {source: learnt_corner(of_corners, source) for source in sources}
+        jobs = [(ladder, beyond[ladder.source], corner[ladder.source]) for ladder in every]
         rows = pd.DataFrame([row for part in pool.map(scored, jobs) for row in part])
     whole = learnt(known)
     stated = constant_of_others(rows)
@@ -418,12 +466,14 @@ def main() -> None:
             failed=len(failed),
             whole=whole,
             package=package,
+            corner=learnt_corner(of_corners),
+            stated=stated_corner(),
             usual=USUAL,
             factor=math.exp(USUAL_SD),
             spread=SPREAD,
         )
     )
-    print(report(rows, beyond))
+    print(report(rows, beyond, corner))
     rows.drop(columns="right").to_csv(KEPT / "rows.csv", index=False)
 
 

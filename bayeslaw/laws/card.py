@@ -38,13 +38,14 @@ OF_RESULTS = frozenset(
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
-    "name", "title", "domain", "source", "references", "loss", "formula", "noise", "huber_delta", "note", "outcome", "let",
-    "mixture", "covariates", "parameters", "tuning", "published",
+    "name", "title", "domain", "source", "references", "loss", "formula", "noise", "huber_delta", "corner_error", "note", "outcome",
+    "let", "mixture", "covariates", "parameters", "tuning", "published",
 )  # fmt: skip
 TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")  # of files with runs, which are no cards
 DOMAINS = ("source", "target")  # of adaptations
 NOISES = ("normal-drift",)  # that a card may name
+CORNER_ERROR = 0.1  # an e-fold: less than this, up or down
 NEEDED = {"covariates": "N", "parameters": "E"}
 """Tables of a card, and those that a law can't be without, each with a usual name in it."""
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "share_of", "nodes")
@@ -246,6 +247,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     published = faults.each(_published, card.get("published", {}))
     references = faults.of(_references, card.get("references", []))
     delta = faults.of(_delta, card.get("huber_delta", 1e-3))
+    corner = faults.of(_corner_error, card.get("corner_error", 0.0), of_covariates, outcome)
     misspelt = bool({*card} - {*TOP})  # the misspelt key may be the one that is missing
     texts = {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
     note = faults.of(_text, card, "note", default="")
@@ -262,7 +264,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     ordered = faults.of(_ordered, let)
     if ordered is not None and len(faults.found) == before:
         faults.of(_check_tuning, tuning, ordered, given)
-    if faults.found or ordered is None or references is None or delta is None:
+    if faults.found or ordered is None or references is None or delta is None or corner is None:
         return None
     law = Law(
         name=texts["name"] or "",
@@ -278,6 +280,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
         parameters=parameters,
         published=published,
         huber_delta=delta,
+        corner_error=corner,
         card=text,
         outcome=outcome,
         tuning=tuning,
@@ -342,6 +345,17 @@ def _delta(delta: Any) -> float:
     if not _is_positive(delta):
         raise LocatedError(f"`huber_delta` must be a positive number, not {delta!r}.", "", "huber_delta", code="not-positive")
     return float(delta)
+
+
+def _corner_error(mean: Any, covariates: Mapping[str, Any], outcome: Outcome | None) -> float:
+    if isinstance(mean, bool) or not isinstance(mean, (int, float)) or not abs(mean) < CORNER_ERROR:
+        message = f"`corner_error` must be a number between -{CORNER_ERROR:g} and {CORNER_ERROR:g}, not {mean!r}."
+        raise LocatedError(message, "", "corner_error", code="not-in-range")
+    of_losses = outcome is None or outcome.relative
+    if mean and not (of_losses and {"N", "D"} <= {*covariates} and "ptpp" not in covariates):
+        message = "`corner_error` is of laws of losses by N and D, without ptpp, and this is none: leave it out."
+        raise LocatedError(message, "", "corner_error", code="not-of-sizes-and-tokens")
+    return float(mean)
 
 
 def _tuned(name: str, optimum: Any) -> str:

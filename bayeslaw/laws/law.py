@@ -141,6 +141,8 @@ class Law:
         What the noise 'auto' is for runs that are logged often (`noise.noise.resolved`); '' for the usual one.
     huber_delta : float
         The residual in log loss at which the Huber loss of point fits turns from quadratic to linear, as in the source.
+    corner_error : float
+        Mean error of its log loss an e-fold of N x D beyond the runs, at sizes and tokens within theirs (`noise.walk`).
     card : str
         The card's text.
     indicators : mapping of covariate to (str, str)
@@ -171,6 +173,7 @@ class Law:
     domain: str = ""
     noise: str = ""
     huber_delta: float = 1e-3
+    corner_error: float = 0.0
     card: str = ""
     indicators: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()

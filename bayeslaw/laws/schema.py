@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bayeslaw.laws.card import DOMAINS, MOST_NODES, NOISES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
+from bayeslaw.laws.card import CORNER_ERROR, DOMAINS, MOST_NODES, NOISES, OF_COVARIATES, OF_OUTCOMES, OF_PARAMETERS, TOP
 from bayeslaw.laws.law import SPREAD
 from bayeslaw.laws.mixture import MOST_SHARES, OF_MIXTURES, SHARES
 from bayeslaw.laws.outcome import KINDS
@@ -122,6 +122,10 @@ def card_schema() -> dict[str, Any]:
         "huber_delta": {
             "type": "number", "exclusiveMinimum": 0, "default": 1e-3,
             "description": "Residual in log loss at which the Huber loss of point fits turns linear.",
+        },
+        "corner_error": {
+            "type": "number", "exclusiveMinimum": -CORNER_ERROR, "exclusiveMaximum": CORNER_ERROR, "default": 0,
+            "description": "Mean error of the log loss at an e-fold more N x D than any run has, within the runs' N and D.",
         },
         "note": {"type": "string", "description": "What a user should know: when it holds, and when not."},
         "mixture": _object({key: _MIXTURE[key] for key in OF_MIXTURES}, "shares")

@@ -12,6 +12,9 @@ W is linear in normal coefficients, which are integrated out while sampling (`de
 Where no error is learnt, W begins where the runs end: beyond them along an axis, or along a corner that they leave out, such as
 large sizes with many tokens (`Corner`).
 
+Laws that add a term of N and one of D forecast too high where both are large and no run has as much N x D. Their cards state by
+how much in the mean (`corner_error`), and that is added to W.
+
 Values of W are interpolated between knots along every axis. In the kernel's Cholesky factor knots inside the runs come first, so
 that those beyond need not be known when the law is fitted: beyond the runs the walk goes on with coefficients of its own.
 """
@@ -147,10 +150,13 @@ class Corner:
         Of the logarithms of covariates in the combination that is large there, 0 for others.
     most : float
         The largest value of the runs, in e-folds from that of their largest covariates.
+    mean : float
+        The mean error of the law an e-fold beyond the runs.
     """
 
     signs: Array
     most: float
+    mean: float = 0.0
 
     @classmethod
     def all_of(cls, law: Law, x: Array) -> tuple[Corner, ...]:
@@ -159,7 +165,8 @@ class Corner:
         for of in powers_of_axes(law):
             signs = np.array([float(of.get(name, 0)) for name in directions(law)])
             ends = (signs, -signs) if min(of.values()) < 0 else (signs,)  # a product may be small, as a run of few tokens is
-            corners += [cls(way, float((x @ way).max())) for way in ends]
+            mean = law.corner_error if of == {"N": 1, "D": 1} else 0.0
+            corners += [cls(way, float((x @ way).max()), mean) for way in ends]
         return tuple(corners)
 
     def feature(self, x: Array) -> Array:
@@ -314,9 +321,17 @@ class Walk:
         x = logarithms(self.law, covariates) - self.largest
         own = [axis.features(x[:, i]) for i, axis in enumerate(self.axes)]
         both = [(a[:, :, None] * b[:, None, :]).reshape(len(x), -1) for a, b in combinations(own, 2)]
-        box = np.clip(x, self.smallest - self.largest, 0.0)  # what lies beyond an axis is counted along that
-        corners = [corner.feature(box)[:, None] for corner in self._used_corners]
+        corners = [corner.feature(self._in_box(x))[:, None] for corner in self._used_corners]
         return np.hstack([*own, *(math.sqrt(INTERACTION) * p for p in both), *corners])
+
+    def mean(self, covariates: Mapping[str, Any]) -> Array:
+        """Return the mean of the error (n,) at settings (n,): 0 but in corners."""
+        box = self._in_box(logarithms(self.law, covariates) - self.largest)
+        return np.asarray(sum((corner.mean * corner.feature(box) for corner in self.corners), np.zeros(len(box))))
+
+    def _in_box(self, x: Array) -> Array:
+        """Places (n, axes) in the box around the runs: what lies beyond an axis is counted along that."""
+        return np.clip(x, self.smallest - self.largest, 0.0)
 
     def components(self, covariates: Mapping[str, Any]) -> Array:
         """Return features (n, k) of the combinations that are learnt from the runs."""

@@ -67,7 +67,7 @@ class DrawnErrors:
         """Return errors (n, s) at settings (n,), which are added to the log loss."""
         features = self.walk.features(covariates)
         used = features.any(axis=0)  # few settings lie beyond every knot
-        return np.asarray(features[:, used] @ self.coefficients[used])
+        return np.asarray(features[:, used] @ self.coefficients[used] + self.walk.mean(covariates)[:, None])
 
     def of(self, draws: Index | slice) -> DrawnErrors:
         """Return the errors of some of the draws (s,)."""
@@ -98,4 +98,4 @@ class DrawnErrors:
 
     def along(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (s,) at settings (s,), each by its own draw."""
-        return np.asarray(np.einsum("sk,ks->s", self.walk.features(covariates), self.coefficients))
+        return np.asarray(np.einsum("sk,ks->s", self.walk.features(covariates), self.coefficients) + self.walk.mean(covariates))

@@ -261,15 +261,14 @@ def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:
             directions(walk.law), walk.largest, walk.smallest, walk.axes, tables, own, strict=True
         )
     ]  # fmt: skip
-    corners = walk.corners if walk.exact else ()
-    of_corners = weights[weights.size - len(corners) :].tolist()
+    of_corners = weights[weights.size - len(walk.corners) :].tolist() if walk.exact else [0.0] * len(walk.corners)
     learnt = not walk.exact
     return {
         "exact": walk.exact, "axes": axes, "interaction": INTERACTION,
         "pairs": [list(pair) for pair in combinations(range(len(tables)), 2)], "roughness": ROUGHNESS,
         "corners": [
-            {"signs": corner.signs.tolist(), "most": corner.most, "weight": size}
-            for corner, size in zip(corners, of_corners, strict=True)
+            {"signs": corner.signs.tolist(), "most": corner.most, "weight": size, "mean": corner.mean}
+            for corner, size in zip(walk.corners, of_corners, strict=True)
         ],
         "count": walk.loadings.shape[1] if learnt else 0, "loadings": numbers(walk.loadings.T if learnt else []),
         "shrunk": numbers(1 / (1 + walk.squares / ROW_NOISE) if learnt else []),

@@ -243,6 +243,8 @@ def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_p
         shrunk = (components**2 / (1 + walk.squares / ROW_NOISE)).sum(axis=1)
         sd = np.sqrt(np.outer(whole**2, free) + np.outer(extra**2, shrunk))
         error = learnt.learnt(at, chosen) + normal[:, None] * sd
+    error = error + walk.mean(at)
+    assert (walk.mean(at) != 0).any() == (kind == "corner")
     latent = beyond.law.predict(values, at)
     assert away(got, (latent * np.exp(error + noise[:, None])).T) < CLOSE
     (one,) = [forecast_selections("fit", fit.selections, Runs(pd.DataFrame(rows), "at"), None, 0, "new-checkpoint", learned=True)]

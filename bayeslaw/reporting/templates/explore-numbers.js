@@ -97,9 +97,11 @@ function errorsAt(error, at, out) {
       error.interaction * (a.weight * b.weight) ** 2 * (squares(a.f) * squares(b.f) - squares(a.inside) * squares(b.inside));
     for (const u of a.inside) for (const v of b.inside) inside.push(Math.sqrt(error.interaction) * u * v);
   }
-  for (const { signs, most, weight } of error.corners) {
-    const way = Math.max(signs.reduce((sum, sign, i) => sum + sign * own[i].inBox, 0) - most, 0);
-    outside += weight ** 2 * way ** (2 * error.roughness);
+  let shift = 0;
+  for (const { signs, most, weight, mean } of error.corners) {
+    const way = Math.max(signs.reduce((sum, sign, i) => sum + sign * own[i].inBox, 0) - most, 0) ** error.roughness;
+    outside += (weight * way) ** 2;
+    shift += mean * way;
   }
   const S = out.length,
     c = new Float64Array(error.count);
@@ -114,7 +116,7 @@ function errorsAt(error, at, out) {
     });
   }
   for (let s = 0; s < S; s++) {
-    let mean = 0;
+    let mean = shift;
     for (let k = 0; k < error.count; k++) mean += c[k] * error.coefficients[k * S + s];
     out[s] = mean + error.normal[s] * Math.sqrt(error.whole[s] ** 2 * whole + error.extra[s] ** 2 * extra);
   }

@@ -177,6 +177,24 @@ def test_where_none_is_learnt_the_law_errs_in_corners_that_the_runs_leave_out(
     )  # in a corner too, not twice
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_where_sizes_and_tokens_are_large_together_the_mean_error_is_that_of_the_card(exact: bool) -> None:
+    runs, asked, past = ([(0, 4), (2, 2), (4, 0)], [(0, 4), (4, 0), (3, 3), (4, 2), (4, 4)], [(9, 1), (9, 3), (5, 5)])
+    seen, at, beyond = ({"N": 1e6 * np.exp(of[:, 0]), "D": 1e6 * np.exp(of[:, 1])} for of in map(np.array, (runs, asked, past)))
+    mean = LAW.corner_error
+    walk = replace(present(Walk.of(LAW, seen)), exact=exact)
+    assert mean < 0
+    np.testing.assert_allclose(walk.mean(at), mean * np.array([0, 0, 2, 2, 4]) ** ROUGHNESS)
+    np.testing.assert_allclose(walk.mean(beyond), mean * np.array([1, 3, 4]) ** ROUGHNESS)  # what lies beyond an axis has none
+    without = Walk.of(replace(LAW, corner_error=0.0), seen)
+    size = 5
+    learnt = np.random.default_rng(0).standard_normal((size, 0 if exact else walk.squares.size))
+    drawn = walk.complete(learnt, np.full(size, 0.01), (1, 2))
+    errors, others = (DrawnErrors(each, drawn) for each in (walk, replace(present(without), exact=exact)))
+    np.testing.assert_allclose(errors.at(at) - others.at(at), np.broadcast_to(walk.mean(at)[:, None], (5, size)), atol=1e-12)
+    np.testing.assert_allclose(errors.along(at) - others.along(at), walk.mean(at), atol=1e-12)
+
+
 def test_sizes_tokens_and_stages_are_large_or_small_together() -> None:
     """Ratios of tokens and sizes only where tokens are a budget; other covariates, and one alone, have no part."""
     product, ratio = {"N x D": {"N": 1, "D": 1}}, {"D / N": {"D": 1, "N": -1}}
