@@ -73,8 +73,9 @@ class Watch:
         Whether checks of the fit or forecast failed and were forced.
     stated : DataFrame
         The rows that the fit was not fitted to: step, loss, and `pit`, the probability of a lower loss that was stated before each.
-    pareto_k, reliable : float, bool
-        Shape of the largest weights of the draws, and whether it is low enough for the weighted draws to be relied on.
+    pareto_k, power, reliable : float, float, bool
+        Shape of the largest weights of the draws, the power to which the losses count (less than 1 where too few draws are near
+        them), and whether both are such that the weighted draws can be relied on.
     seed : int
         As in `watch`, also of the noise of the last evaluation in `final`.
 
@@ -99,6 +100,7 @@ class Watch:
     unit: str = NATS
     stated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"step": [], "loss": [], "pit": []}))
     pareto_k: float = -np.inf
+    power: float = 1.0
     reliable: bool = True
     seed: int = 0
 
@@ -166,9 +168,10 @@ class Watch:
                 "Look at data, learning rate and hardware since then; the forecast assumes that law and schedule hold"
             )
         if not self.reliable:
+            shape = f" (Pareto k {self.pareto_k:.2f})" if self.power == 1 else f": they count to the power {self.power:.2g} only"
             lines.append(
-                f"the run's losses change the fit too much for its draws to be weighted (too few are near them, Pareto k "
-                f"{self.pareto_k:.2f}): do not rely on these intervals; fit the law again with this run among the runs"
+                f"the run's losses say more than weights of the fit's draws can take in{shape}; do not rely on these intervals. "
+                "Fit the law again with this run among the runs, as --refit does (refit='wait' of a Follower)"
             )
         return lines
 
@@ -264,8 +267,8 @@ def watch(
     used = whole.members[0].fit
     point = used.noise.scales(used.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
-        run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.reliable,
-        seed,
+        run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.power,
+        known.reliable, seed,
     )  # fmt: skip
 
 

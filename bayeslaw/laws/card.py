@@ -94,6 +94,8 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         if shares is not None or reference is not None:
             raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
         return name
+    if isinstance(name, (list, tuple)):
+        raise CardError(_several([str(law) for law in name]), code="several-laws")
     if not isinstance(name, (str, Path)):
         given = type(name).__name__
         problem = f"A law is named by its name or the path of its card, not by a {given}: have two arguments changed places?"
@@ -110,11 +112,7 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
     if path.suffix != ".toml" and not path.is_file():
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:
-                message = (
-                    f"One law is taken here, not {len(parts)} ({', '.join(parts)}). With commas the commands fit, compare, "
-                    "backtest and check take several; in Python give fit_stack, compare or backtest a list."
-                )
-                raise CardError(message, code="several-laws")
+                raise CardError(_several(parts), code="several-laws")
             known = f"Known are {', '.join(law_names())}; give the path of your own card."
             raise CardError(f"There is no law {str(name)!r}.{nearest(str(name), law_names())} {known}", code="unknown-law")
         path = card_folder() / f"{name}.toml"
@@ -126,6 +124,13 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         parse_card(text, str(path))
         text = with_shares(text, shares, reference, str(name))
     return parse_card(text, str(path))
+
+
+def _several(names: Sequence[str]) -> str:
+    return (
+        f"One law is taken here, not {len(names)} ({', '.join(names)}). With commas the commands fit, compare, backtest and check "
+        "take several; in Python give fit_stack, compare or backtest a list."
+    )
 
 
 def load_laws(laws: Iterable[Law | str | Path] | Law | str | Path) -> list[Law]:

@@ -37,6 +37,8 @@ EXPLAINED = 0.5  # share of the variance of the responses; laws explain over .9 
 SCATTER = 0.02  # relative scatter around the law, beyond stated errors, up to which noise may hide what settings do
 TAIL = 0.0027  # prior probability beyond a posterior median: three standard deviations of a normal prior
 VALUES, BINS = 8, 5  # a covariate with more values than the first is put into so many bins of equal numbers of rows
+FEWER = 3  # bins where rows are too few for `BINS` of them
+FREE = 3  # degrees of freedom within bins, of an analysis of variance, with which a trend can be seen
 LAG = 0.1  # correlation of neighbouring points below which intervals are at most 1.1 times too narrow
 # An OU run effect that is correlated over at least the first share of a run takes over from the law where it moves the loss by more
 # than the second share of the run's decline. On public curves of 25M models, where it multiplies the error of forecasts by four,
@@ -313,29 +315,21 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
     """
     table: dict[str, dict[str, object]] = {}
     for name, values in covariates.items():
-        unit, taken = observed.run, fitted
-        if noise.checkpoint_effect:
-            unit = observed.checkpoint[observed.run]
-        code, ends = binned(values)
-        count = np.bincount(unit).astype(np.float64)
-        average = np.bincount(unit, residual) / count
-        error = residual
-        if np.bincount(unit, (values - (np.bincount(unit, values) / count)[unit]) ** 2).max() > 1e-18 * np.square(values).max():
-            if noise.run_effect:
-                error, taken = residual - average[unit], fitted + int((count > 1).sum())
-            unit = np.unique(unit * (len(ends) + 1) + code, return_inverse=True)[1]  # a run's points in one bin
-            count = np.bincount(unit).astype(np.float64)
-            average = np.bincount(unit, error) / count
-        first = np.unique(unit, return_index=True)[1]
-        group = np.unique(code[first], return_inverse=True)[1].astype(np.int64)
-        _, p, _ = intra_class_correlation(average, group, taken)
-        means = np.bincount(group, average) / np.bincount(group)
+        for bins in (BINS, FEWER):
+            p, means = _differ(residual, observed, noise, values, fitted, bins)
+            if not math.isnan(p):
+                break
         shown = ", ".join(f"{m:+.1%}" if observed.outcome.relative else f"{m:+.2g}" for m in means)
         table[name] = {"p": p, "worst": float(np.abs(means).max()), "means": shown}
     frame = pd.DataFrame(table, index=["p", "worst", "means"]).T
     wrong = frame[frame["p"] < ALARM].sort_values("worst", ascending=False)
     if not len(wrong):
-        return Check("misfit", True, f"residuals show no trend along {', '.join(covariates)}", "model", frame)
+        few = frame.index[frame["p"].isna()]
+        tested = [name for name in covariates if name not in few]
+        text = f"residuals show no trend along {', '.join(tested)}" if tested else ""
+        text += "; " if tested and len(few) else ""
+        text += f"rows are too few to see a trend of residuals along {', '.join(few)}" if len(few) else ""
+        return Check("misfit", True, text, "model", frame)
     along = "; ".join(f"{name}: {row['means']}" for name, row in wrong.iterrows())
     text = f"mean residuals from the least to the largest values of {along}"
     worst = wrong["worst"].max()
@@ -346,11 +340,33 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
     return Check("misfit", False, text, "model", frame, advice)
 
 
-def binned(values: Array) -> tuple[Index, Array]:
+def _differ(residual: Array, observed: Observations, noise: Noise, values: Array, fitted: int, bins: int) -> tuple[float, Array]:
+    """Return the probability of means that differ as much, nan where rows are too few to tell, and the mean of each bin."""
+    unit, taken = observed.run, fitted
+    if noise.checkpoint_effect:
+        unit = observed.checkpoint[observed.run]
+    code, ends = binned(values, bins)
+    count = np.bincount(unit).astype(np.float64)
+    average = np.bincount(unit, residual) / count
+    error = residual
+    if np.bincount(unit, (values - (np.bincount(unit, values) / count)[unit]) ** 2).max() > 1e-18 * np.square(values).max():
+        if noise.run_effect:
+            error, taken = residual - average[unit], fitted + int((count > 1).sum())
+        unit = np.unique(unit * (len(ends) + 1) + code, return_inverse=True)[1]  # a run's points in one bin
+        count = np.bincount(unit).astype(np.float64)
+        average = np.bincount(unit, error) / count
+    first = np.unique(unit, return_index=True)[1]
+    group = np.unique(code[first], return_inverse=True)[1].astype(np.int64)
+    means = np.bincount(group, average) / np.bincount(group)
+    few = means.size > 1 and average.size - means.size - taken < FREE
+    return math.nan if few else intra_class_correlation(average, group, taken)[1], means
+
+
+def binned(values: Array, bins: int) -> tuple[Index, Array]:
     """Return the code of each value among few, or of the bin that it is in, and the values or lower ends of the bins."""
     distinct = np.unique(values)
-    if distinct.size > VALUES:
-        distinct = np.unique(np.quantile(values, np.arange(BINS) / BINS))
+    if distinct.size > (VALUES if bins == BINS else bins):
+        distinct = np.unique(np.quantile(values, np.arange(bins) / bins))
     return (np.searchsorted(distinct, values, side="right") - 1).astype(np.int64), distinct
 
 

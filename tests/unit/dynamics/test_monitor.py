@@ -336,7 +336,7 @@ def test_a_run_that_leaves_the_law_is_said_to_and_its_weights_are_not_relied_on(
     assert not gone.reliable
     text = gone.summary()
     assert f"LEFT ITS BAND by step {gone.left:,}" in text
-    assert "fit the law again" in text
+    assert "Fit the law again with this run among the runs, as --refit does" in text
     assert watch(fit, curves, "now", WHOLE).left is None
 
 

@@ -212,6 +212,20 @@ def test_misfit_is_named_by_its_covariate(name: str) -> None:
     assert f"{name}: " in check.text
 
 
+@pytest.mark.parametrize(("sizes", "seen"), [(2, "N"), (3, "N, D"), (12, "N, D")])
+def test_misfit_says_where_rows_are_too_few_to_see_it(sizes: int, seen: str) -> None:
+    """A law of five parameters leaves ten runs too few degrees of freedom; they passed whatever their residuals."""
+    n, d = (v.ravel() for v in np.meshgrid(1e8 * 2.0 ** np.arange(sizes), 2e9 * 4.7 ** np.arange(5)))
+    loss = LAW.predict({k: np.array([v]) for k, v in TRUTH.items() if k in LAW.parameters}, {"N": n, "D": d})[0]
+    off = np.array([-0.045, 0.029, 0.048, 0.003, -0.036])[np.unique(d, return_inverse=True)[1]]
+    check = judged(pd.DataFrame({"run": np.arange(n.size).astype(str), "N": n, "D": d, "loss": loss * np.exp(off)}))["misfit"]
+    p = check.table["p"].astype(float)
+    assert [name for name in ("N", "D") if not np.isnan(p[name])] == seen.split(", ")
+    assert check.passed is (sizes == 2)
+    if sizes == 2:
+        assert check.text == "residuals show no trend along N; rows are too few to see a trend of residuals along D, N x D, D / N"
+
+
 @pytest.mark.slow
 def test_misfit_counts_runs_and_not_rows() -> None:
     """Run effects alone are no misfit, however many rows repeat them."""
