@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array
+from bayeslaw.core.errors import row_ranges
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.noise.noise import Noise
@@ -23,7 +24,8 @@ from bayeslaw.posterior.diagnostics import Check
 
 CONFLICT, WEAK = "possible prior-data conflict", "weak likelihood"
 POWERS = (0.99, 1.01)  # to which a density is raised, as in ArviZ
-SENSITIVE = 0.05  # the paper's threshold: a marginal moves as much as a normal one whose mean is moved by about .3 sd
+SENSITIVE = 0.05  # the paper's threshold: a marginal moves as much as a normal one whose mean is moved by about `MOVED` sd
+MOVED = 0.3
 
 
 def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome: Outcome = LOSS) -> Check:
@@ -41,11 +43,11 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome
     some = "" if len(sensitivity) == settings else " that bracket all"
     text = f"the runs and not the priors decide the latent {outcome.name} at {len(sensitivity)} settings{some}"
     if len(decided):
-        rows = ", ".join(map(str, decided.index))
         largest = sensitivity["prior_sensitivity"].max()
         text = (
-            f"the priors decide the latent {outcome.name} at {len(decided)} of {len(sensitivity)} settings{some} (row {rows}): "
-            f"sensitivity up to {largest:.3g}, at most {SENSITIVE:g} wanted"
+            f"the priors have a say in the latent {outcome.name} at {len(decided)} of {len(sensitivity)} settings{some} "
+            f"({row_ranges(decided.index)}): doubling their weight moves it by up to some {MOVED * largest / SENSITIVE:.1f} sd, less than {MOVED:g} wanted "
+            f"(sensitivity {largest:.3g})"
         )
     advice = "Buy runs nearer to these settings, or make sure of the priors"
     return Check("priors", not len(decided), text, "model", sensitivity, advice)

@@ -72,5 +72,5 @@ def test_a_forecast_says_where_priors_decide_it(eta: float, decided: bool) -> No
     check = next(check for check in forecast.checks if check.name == "priors")
     assert check.passed is not decided
     if decided:
-        assert "the priors decide the latent loss at 2 of 2 settings (row 1, 2)" in check.text
+        assert "the priors have a say in the latent loss at 2 of 2 settings (rows 1–2)" in check.text
         assert set(forecast.summary()["model"]) == {"concerns"}
