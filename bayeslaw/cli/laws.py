@@ -160,40 +160,19 @@ def check(
 
 def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     """Say what a fit of a law would do with a table without faults; return how many rows it has, and how many of them base rows."""
+    from bayeslaw.data.notes import table_notes
     from bayeslaw.data.observations import Observations
-    from bayeslaw.data.run_names import unnamed_runs_note
-    from bayeslaw.data.validate import (
-        NO_TOKENS,
-        SWAPPED,
-        WHOLE_RUN,
-        base_rows,
-        flops_note,
-        mixed_domains,
-        no_tokens_note,
-        repeats_note,
-        swapped_note,
-        without_repeats,
-    )
+    from bayeslaw.data.validate import base_rows, from_scratch, mixed_domains, without_repeats
 
     mixed = mixed_domains(table.frame, card)
     if not mixed:
         Observations.of(card, table)  # which refuses what a fit would, such as rows where the law has no finite value
     kept, _ = without_repeats(table, [card])  # the note says which rows were left out
     base = int(base_rows(kept.frame, card).sum())
-    none = no_tokens_note(kept.frame, card)
-    what = counted(base, "row" if none else "base-checkpoint row")
+    what = counted(base, "row" if from_scratch(card) else "base-checkpoint row")
     aside = f"; {what} (D = 0) {'is' if base == 1 else 'are'} kept out of the fit" if base else ""
     answer.say(f"{table.name}: {len(kept)} rows are sound for {card.name}{aside}.")
-    if none:
-        answer.say(f"note: {none}. {NO_TOKENS}.")
-    if note := repeats_note(table, card):
-        answer.say(f"note: {note}.")
-    if note := swapped_note(table.frame, card):
-        answer.say(f"note: {note}. {SWAPPED}.")
-    if note := flops_note(table.frame, card):
-        answer.say(f"note: {note}. {WHOLE_RUN}.")
-    if note := unnamed_runs_note(table.frame, card):
-        answer.say(f"note: {note}.")
+    answer.say(*(f"note: {note}" for note in table_notes(table, card)))
     if mixed:
         answer.say(f"To fit it: {mixed}.")
     return len(kept), base

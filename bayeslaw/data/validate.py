@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import combinations, groupby, pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -17,7 +15,6 @@ import pandas as pd
 
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, row_ranges, shortened
-from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
@@ -32,10 +29,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
-SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
-NO_TOKENS = "Give the tokens of the run if it had some"
-WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
-FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of something else
+LEAST_ADAPTED = 1e-4  # tokens per parameter of the longest adaptation of a table
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
@@ -46,8 +40,6 @@ LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15' (in P
 SUM = 1e-3  # by which the shares of a mixture may miss 1
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 AREAS = ("S1", "S2", "lr_peak")  # with which names of columns begin that come from learning-rate schedules
-MOST_PAIRED = 30  # runs sharing a loss of which all pairs are compared
-IN_A_ROW = 10  # equal losses that do not follow one another by chance
 
 
 def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purpose: Purpose = "fit") -> list[Fault]:
@@ -84,7 +76,7 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
         problem, suggestion = f"every row is a base checkpoint ({zero} = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, zero, "0", problem, suggestion, "only-base-checkpoints"))
     if with_loss:
-        faults += _check_measured(frame, law, _read_from(runs, law.outcome.name))
+        faults += _check_measured(frame, law, read_from(runs, law.outcome.name))
         faults += tokenizer_faults(frame, law)
     for column, known in law.levels.items():
         if column in frame:
@@ -132,10 +124,10 @@ def repeats(frame: pd.DataFrame, law: Law) -> pd.Series:
     frame = frame[~base_rows(frame, law)]
     whole = {law.outcome.name, *law.measured, *law.levels} <= {*frame}  # without one of them, different settings look equal
     named = frame["run"].notna() if "run" in frame else pd.Series(False, index=frame.index)
-    understood = _understood(frame, law)
+    known = understood(frame, law)
     first = []
-    for rows, columns in [(frame[~named], list(map(str, frame))), (frame[named], understood)] if whole else []:
-        for some in (understood, columns if len(columns) > len(understood) else []):
+    for rows, columns in [(frame[~named], list(map(str, frame))), (frame[named], known)] if whole else []:
+        for some in (known, columns if len(columns) > len(known) else []):
             if some and len(rows):  # few rows are left to compare in all columns, of which there may be thousands
                 cells = rows[some].astype({c: str for c in some if rows[c].dtype.kind not in "fiub"})  # a cell may be a list
                 rows = rows[cells.duplicated(keep=False)]
@@ -161,7 +153,7 @@ def without_repeats(runs: Runs, laws: Iterable[Law]) -> tuple[Runs, list[str]]:
     return replace(runs, frame=runs.frame.drop(index=again)), [f"Left out: {row_ranges(again)}, which {which} exactly."]
 
 
-def _understood(frame: pd.DataFrame, law: Law) -> list[str]:
+def understood(frame: pd.DataFrame, law: Law) -> list[str]:
     """Return the columns that tell rows of a table apart: those of the law, and those with a meaning for bayeslaw."""
     own = {law.outcome.name, *law.covariates, *law.levels, "seed", *TEXT["curves"]}
     return [str(c) for c in frame if c in own or resolve(str(c), "curves")]
@@ -178,84 +170,6 @@ def repeat_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
         "duplicates='drop')), or, if they are measurements, give each its own run or keep them ('keep')"
     )
     return [Fault(None, "run" if "run" in frame else law.outcome.name, "", problem, suggestion, "repeated-rows")]
-
-
-def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
-    """Return groups of rows with the same settings and, to the last digit, the same outcome in different runs.
-
-    Left out are those that may agree by chance: outcomes of fewer than four decimals, and runs that differ at most of their common
-    settings and are nowhere equal for long, as curves under one schedule that share a loss here and there.
-    """
-    rows, name = complete(frame, law), law.outcome.name
-    if law.outcome.kind == "count":  # shares of few items agree by chance
-        return []
-    rows = rows[(rows[name].round(3) != rows[name]) & ~rows.index.isin(repeats(frame, law).index)]
-    columns = [c for c in _understood(rows, law) if c not in ("run", "checkpoint", "seed")]
-    equal = rows[rows.duplicated(columns, keep=False)]  # a group for each of a million rows takes half a minute
-    groups = [[int(row) for row in group] for group in equal.groupby(columns, dropna=False).groups.values() if len(group) > 1]
-    return _of_equal_runs(rows, [c for c in columns if c != name], groups) if groups and "run" in rows else groups
-
-
-def _of_equal_runs(rows: pd.DataFrame, settings: list[str], groups: list[list[int]]) -> list[list[int]]:
-    """Return the groups of equal rows in which two runs are equal at too many common settings for chance, such as a copied part."""
-    runs = rows["run"].where(rows["run"].notna(), rows.index).map(str)  # a row without a run is one of its own
-    rows = rows[runs.isin(runs[[row for group in groups for row in group]])]
-    place = rows.groupby(settings, dropna=False).ngroup()
-    places = {run: set(places) for run, places in place.groupby(runs[rows.index])}
-    pairs, equal = [_pairs(sorted(set(runs[group]))) for group in groups], defaultdict[tuple[str, str], set[int]](set)
-    for group, some in zip(groups, pairs, strict=True):
-        for pair in some:
-            equal[pair].add(place[group[0]])
-    alike = {(a, b) for (a, b), shared in equal.items() if _not_by_chance(sorted(places[a] & places[b]), shared)}
-    return [group for group, some in zip(groups, pairs, strict=True) if some & alike]
-
-
-def _pairs(names: list[str]) -> set[tuple[str, str]]:
-    """Return all pairs of runs that share a loss; of very many, of which copies are neighbours too, only neighbours."""
-    return set(combinations(names, 2) if len(names) <= MOST_PAIRED else pairwise(names))
-
-
-def _not_by_chance(common: list[int], equal: set[int]) -> bool:
-    """Whether equal losses are half or more of those at common settings, or follow one another there."""
-    longest = max((sum(1 for _ in run) for same, run in groupby(at in equal for at in common) if same), default=0)
-    return 2 * len(equal) >= len(common) or longest >= IN_A_ROW
-
-
-def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:
-    """Return the rows whose run has another outcome at the same settings, as a run has that was resumed or evaluated twice."""
-    rows, name = complete(frame, law), law.outcome.name
-    if law.outcome.kind == "count" or "run" not in rows:
-        return []
-    rows = rows[rows["run"].notna()]
-    columns = [c for c in _understood(rows, law) if c not in (name, law.outcome.error)]
-    return [int(row) for row in rows.index[rows.duplicated(columns) & ~rows.duplicated([*columns, name])]]
-
-
-def repeats_note(runs: Runs, law: Law) -> str:
-    """Say which rows of a sound table may be one measurement and are fitted, or were left out; '' if there are none."""
-    again = repeats(runs.frame, law)
-    notes = []
-    if len(again):
-        which = "repeat earlier rows exactly, are" if len(again) > 1 else "repeats an earlier row exactly, is"
-        done = "left out" if runs.duplicates == "drop" else "kept: each narrows the intervals as a new measurement would"
-        notes.append(f"{row_ranges(again.index)}, which {which} {done}")
-    if groups := same_in_other_runs(runs.frame, law):
-        shown = ", and ".join(row_ranges(group) for group in groups[:3])
-        more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
-        rows = runs.frame.loc[[row for group in groups for row in group]]
-        names = list(dict.fromkeys(rows["run"].dropna().map(label_text))) if "run" in rows else []
-        of_runs = f" (runs {listed(names)})" if names else ""
-        notes.append(
-            f"{shown}{more}{of_runs} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: "
-            "if they are one measurement, keep one of them, since each narrows the intervals as a new one would"
-        )
-    if twice := of_two_outcomes(runs.frame, law):
-        which = "has" if len(twice) == 1 else "have"
-        notes.append(
-            f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}: keep the one "
-            "that counts, unless both are separate measurements"
-        )
-    return ". ".join(notes)
 
 
 def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault]:
@@ -389,8 +303,10 @@ def _in_units(values: pd.Series, most: float, usual: float) -> str:
 
 def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault]:
     """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
-    most = _most_per_parameter(frame, law)
-    if not 0 < most < LEAST_PER_PARAMETER or frame["D"].max() > LEAST_TRAINING:
+    if not from_scratch(law) and purpose == "forecast":
+        return []  # the beginning of an adaptation
+    most, least = most_per_parameter(frame, law), LEAST_PER_PARAMETER if from_scratch(law) else LEAST_ADAPTED
+    if not 0 < most < least or frame["D"].max() > LEAST_TRAINING:
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
@@ -398,9 +314,9 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
     return [Fault(None, "D", "", problem, f"give the number of tokens{way}", "tokens-too-few")]
 
 
-def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
-    """Return the largest number of training tokens per parameter, 0 for laws of adaptations or of other covariates."""
-    if not from_scratch(law) or not {"N", "D"} <= {*frame} & {*law.covariates}:
+def most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
+    """Return the largest number of tokens per parameter, 0 for laws of other covariates."""
+    if not {"N", "D"} <= {*frame} & {*law.covariates}:
         return 0.0
     return float((frame["D"] / frame["N"]).max())
 
@@ -408,37 +324,6 @@ def _most_per_parameter(frame: pd.DataFrame, law: Law) -> float:
 def from_scratch(law: Law) -> bool:
     """Whether D is the training tokens of a run that begins with no checkpoint."""
     return "D" in law.covariates and law.covariates["D"].unit.startswith("training tokens") and "cpt" not in law.covariates
-
-
-def no_tokens_note(frame: pd.DataFrame, law: Law) -> str:
-    """Say which rows of a law of training from scratch have no tokens, and so are no base checkpoints either; '' for none."""
-    rows = frame.index[base_rows(frame, law)]
-    if not len(rows) or not from_scratch(law):
-        return ""
-    which = f"{row_ranges(rows)} {'has D = 0 and is' if len(rows) == 1 else 'have D = 0 and are'} kept out"
-    return f"{which}: {law.name} is a law of training from scratch, and a run without tokens can't be fitted"
-
-
-def flops_note(frame: pd.DataFrame, law: Law) -> str:
-    """Say that a column `flops` is far from 6 N D in most rows, as FLOPs of one token are; '' otherwise.
-
-    Mixtures of experts with the N of all experts are at a hundredth of 6 N D, and adaptations may count what came before.
-    """
-    columns = ["flops", "N", "D"]
-    if not from_scratch(law) or not {*columns} <= {*frame} or not all(holds_numbers(frame[c]) for c in columns):
-        return ""
-    counted_so = FLOPS * frame["N"] * frame["D"]
-    ratio = (frame["flops"] / counted_so)[(counted_so > 0) & (frame["flops"] > 0)]
-    if 1 / FAR_FLOPS <= ratio.median() <= FAR_FLOPS or ratio.empty:
-        return ""
-    row = (np.log(ratio) - math.log(ratio.median())).abs().idxmin()
-    return f"column flops has {frame['flops'][row]:.2g} at row {row}, where 6 N D is {counted_so[row]:.2g}, and most rows are so"
-
-
-def swapped_note(frame: pd.DataFrame, law: Law) -> str:
-    """Say that every run of a sound table has more parameters than training tokens, as if N and D were swapped; '' otherwise."""
-    most = _most_per_parameter(frame, law)
-    return f"every run has more parameters than training tokens (D / N is at most {most:.2g})" if 0 < most < 1 else ""
 
 
 def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:
@@ -525,7 +410,7 @@ def _check_measured(frame: pd.DataFrame, law: Law, column: str) -> list[Fault]:
     return check_loss(frame, column) if law.outcome.is_loss else check_outcome(frame, law.outcome, column)
 
 
-def _read_from(runs: Runs, name: str) -> str:
+def read_from(runs: Runs, name: str) -> str:
     """Return the column of the file from which ours of this name was read."""
     read = next((text for text in runs.conversions if text.startswith(f"{name} = ")), "")
     return read.removeprefix(f"{name} = ").partition(" x ")[0] or name

@@ -25,9 +25,10 @@ from bayeslaw.core.errors import BayeslawError, as_mapping, row_ranges, whole_nu
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.core.threads import one_blas_thread
+from bayeslaw.data.notes import WHOLE_RUN, flops_note
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
-from bayeslaw.data.validate import WHOLE_RUN, base_rows, check, flops_note, from_scratch, mixed_domains, without_repeats
+from bayeslaw.data.validate import base_rows, check, from_scratch, mixed_domains, without_repeats
 from bayeslaw.evaluation.direction import IN_WORDS, LEAST_VALUES, SAME, direction, group_ends
 from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, bin_name, by_reach, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import forecast_cells, point_scores

@@ -20,23 +20,11 @@ from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS
 from bayeslaw.data.curves import ABOUT_AREAS
+from bayeslaw.data.notes import table_notes
 from bayeslaw.data.observations import Observations, clock_column
-from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import loss_unit, token_length
-from bayeslaw.data.validate import (
-    NO_TOKENS,
-    SWAPPED,
-    WHOLE_RUN,
-    flops_note,
-    no_tokens_note,
-    of_two_outcomes,
-    one_domain,
-    repeats,
-    repeats_note,
-    same_in_other_runs,
-    swapped_note,
-)
+from bayeslaw.data.validate import one_domain
 from bayeslaw.engine.binning import compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
@@ -334,25 +322,11 @@ def _checks(
 
 
 def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
-    """Concerns and notes about the rows themselves: repeated ones, swapped or missing tokens, FLOPs, unnamed runs."""
-    checks = []
-    if note := repeats_note(runs, law):
-        ways = {
-            "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(runs.frame, law))),
-            "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(runs.frame, law)),
-            f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(runs.frame, law)),
-        }
-        needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
-        checks.append(Check("repeats", not needed, note, "model", pd.DataFrame(), f"Keep one row of each: {', '.join(needed)}"))
-    if note := swapped_note(runs.frame, law):
-        checks.append(Check("tokens", False, note, "model", pd.DataFrame(), SWAPPED))
-    if note := no_tokens_note(runs.frame, law):
-        checks.append(Check("no_tokens", False, note, "note", pd.DataFrame(), NO_TOKENS))
-    if note := flops_note(runs.frame, law):
-        checks.append(Check("flops", False, note, "note", pd.DataFrame(), WHOLE_RUN))
-    if note := unnamed_runs_note(runs.frame, law):
-        checks.append(Check("unnamed_runs", False, note, "note", pd.DataFrame()))
-    return checks
+    """Concerns and notes about the rows themselves: repeated ones, tokens in another unit, FLOPs, unnamed runs."""
+    return [
+        Check(note.name, note.subject == "model" and not note.advice, note.text, note.subject, pd.DataFrame(), note.advice)
+        for note in table_notes(runs, law)
+    ]
 
 
 def numbers_of(frame: pd.DataFrame, observed: Observations) -> dict[str, Array]:

@@ -230,7 +230,7 @@ def test_modules_that_pages_name_exist() -> None:
 
 def test_every_check_is_explained() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in (HERE / "bayeslaw").rglob("*.py"))
-    names = set(re.findall(r'\bCheck\("([\w-]+)"', code))
+    names = set(re.findall(r'\b(?:Check|TableNote)\("([\w-]+)"', code))
     assert len(names) > 15
     page = (HERE / "docs/howto/checks.md").read_text(encoding="utf-8")
     assert {name for name in names if f"`{name}`" not in page} == set()

@@ -14,9 +14,10 @@ import pytest
 
 from bayeslaw.core.errors import TableError, grouped
 from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.notes import _pairs, flops_note, no_tokens_note, repeats_note, swapped_note
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, data_sha256, read_runs
-from bayeslaw.data.validate import Purpose, _pairs, check, complete, flops_note, no_tokens_note, repeats_note, swapped_note
+from bayeslaw.data.validate import Purpose, check, complete
 from bayeslaw.laws.card import card_folder, load_law
 from bayeslaw.laws.law import Law
 from tests import oracles

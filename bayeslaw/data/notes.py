@@ -1,0 +1,265 @@
+"""Notes on a table without faults: what its numbers may mean other than the law takes them for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from itertools import combinations, groupby, pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.errors import row_ranges
+from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.text import label_text, listed
+from bayeslaw.core.units import unit_of
+from bayeslaw.data.run_names import unnamed_runs_note
+from bayeslaw.data.table import Runs
+from bayeslaw.data.validate import base_rows, complete, from_scratch, most_per_parameter, read_from, repeats, understood
+from bayeslaw.laws.law import Law
+
+SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
+COUNTED_ON = "D counts the tokens of the adaptation alone: if the log goes on counting from the pre-training, subtract N x ptpp"
+LEAST_COUNTED_ON = 0.95  # times the tokens of the pre-training; ptpp may be rounded
+SHARES = "If these are shares divided by 100, read them as they are: --column r=COLUMN (columns={'r': 'COLUMN'})"
+LEAST_REPLAY = 0.01  # the largest share of a table below which all may have been divided by 100 once too often
+DOMAINS = ("source", "target")
+APART = (
+    "Bring them to one by `bayeslaw convert`, choose those of one tokenizer (--where, runs.where), or let parameters vary by it "
+    "(--by E=COLUMN, by={'E': 'COLUMN'})"
+)
+NO_TOKENS = "Give the tokens of the run if it had some"
+WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
+FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of something else
+MOST_PAIRED = 30  # runs sharing a loss of which all pairs are compared
+IN_A_ROW = 10  # equal losses that do not follow one another by chance
+
+
+class TableNote(NamedTuple):
+    """A note on a table: the name of its check, what it says, what to do, and whether it is a concern about the model.
+
+    A note about the model that advises nothing is on rows that were left out.
+    """
+
+    name: str
+    text: str
+    advice: str
+    subject: Literal["model", "note"]
+
+    def __str__(self) -> str:
+        return f"{self.text}. {self.advice}." if self.advice else f"{self.text}."
+
+
+def table_notes(runs: Runs, law: Law) -> list[TableNote]:
+    """Return the notes on a table that has no faults for a law."""
+    frame = runs.frame
+    ways = {
+        "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(frame, law))),
+        "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(frame, law)),
+        f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(frame, law)),
+    }
+    needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
+    notes = [
+        TableNote("repeats", repeats_note(runs, law), f"Keep one row of each: {', '.join(needed)}" if needed else "", "model"),
+        TableNote("base_rows", *repeated_base_note(frame, law), "model"),
+        TableNote("tokens", swapped_note(frame, law), SWAPPED, "model"),
+        TableNote("tokens", counted_on_note(frame, law), COUNTED_ON, "model"),
+        TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
+        TableNote(
+            "domain",
+            other_domain_note(runs, law),
+            f"Choose the losses of the {law.one_domain}, or a law of the other domain",
+            "model",
+        ),
+        TableNote("tokenizers", tokenizers_note(frame, law), APART, "model"),
+        TableNote("no_tokens", no_tokens_note(frame, law), NO_TOKENS, "note"),
+        TableNote("flops", flops_note(frame, law), WHOLE_RUN, "note"),
+        TableNote("unnamed_runs", unnamed_runs_note(frame, law), "", "note"),
+    ]
+    return [note for note in notes if note.text]
+
+
+def repeats_note(runs: Runs, law: Law) -> str:
+    """Say which rows of a sound table may be one measurement and are fitted, or were left out; '' if there are none."""
+    again = repeats(runs.frame, law)
+    notes = []
+    if len(again):
+        which = "repeat earlier rows exactly, are" if len(again) > 1 else "repeats an earlier row exactly, is"
+        done = "left out" if runs.duplicates == "drop" else "kept: each narrows the intervals as a new measurement would"
+        notes.append(f"{row_ranges(again.index)}, which {which} {done}")
+    if groups := same_in_other_runs(runs.frame, law):
+        shown = ", and ".join(row_ranges(group) for group in groups[:3])
+        more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
+        rows = runs.frame.loc[[row for group in groups for row in group]]
+        names = list(dict.fromkeys(rows["run"].dropna().map(label_text))) if "run" in rows else []
+        of_runs = f" (runs {listed(names)})" if names else ""
+        notes.append(
+            f"{shown}{more}{of_runs} have the same settings and, to the last digit, the same {law.outcome.name} in different runs: "
+            "if they are one measurement, keep one of them, since each narrows the intervals as a new one would"
+        )
+    if twice := of_two_outcomes(runs.frame, law):
+        which = "has" if len(twice) == 1 else "have"
+        notes.append(
+            f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}: keep the one "
+            "that counts, unless both are separate measurements"
+        )
+    return ". ".join(notes)
+
+
+def repeated_base_note(frame: pd.DataFrame, law: Law) -> tuple[str, str]:
+    """Say that several runs log the same loss of their checkpoint before adaptation, and what to do; texts that are '' otherwise.
+
+    Such a loss was measured once, or is that of the same weights on the same text, whatever the settings of the adaptation are.
+    """
+    if not law.onset or not {law.outcome.name, *law.measured} <= {*frame} or base_rows(frame, law).any():
+        return "", ""
+    rows = frame[(frame[list(law.onset)] == 0).all(axis=1)]
+    rows = rows.drop(index=[row for row in repeats(frame, law).index if row in rows.index])
+    same = [c for c in ("domain", *law.levels, *law.measured, law.outcome.name) if c in rows and c not in law.idle_at_base]
+    again = rows[rows.duplicated(same)]
+    if again.empty:
+        return "", ""
+    text = (
+        f"{row_ranges(again.index)} repeat{'s' * (len(again) == 1)} the {law.outcome.name} of a checkpoint before adaptation that "
+        "another row has: each narrows the intervals as a new measurement would"
+    )
+    checkpoint, way = rows.groupby(same, dropna=False).ngroup(), ""
+    for share in sorted(rows["r"].dropna().unique()) if "r" in rows and law.onset == ("D",) else ():
+        chosen = checkpoint[rows["r"] == share]
+        if chosen.is_unique and len(chosen) == checkpoint.nunique():
+            way = f""", as by --where "D > 0 or r == {share:g}" (runs.where)"""
+            break
+    return text, f"Keep one such row of each checkpoint{way}"
+
+
+def same_in_other_runs(frame: pd.DataFrame, law: Law) -> list[list[int]]:
+    """Return groups of rows with the same settings and, to the last digit, the same outcome in different runs.
+
+    Left out are those that may agree by chance: outcomes of fewer than four decimals, and runs that differ at most of their common
+    settings and are nowhere equal for long, as curves under one schedule that share a loss here and there.
+    """
+    rows, name = complete(frame, law), law.outcome.name
+    if law.outcome.kind == "count":  # shares of few items agree by chance
+        return []
+    rows = rows[(rows[name].round(3) != rows[name]) & ~rows.index.isin(repeats(frame, law).index)]
+    columns = [c for c in understood(rows, law) if c not in ("run", "checkpoint", "seed")]
+    equal = rows[rows.duplicated(columns, keep=False)]  # a group for each of a million rows takes half a minute
+    groups = [[int(row) for row in group] for group in equal.groupby(columns, dropna=False).groups.values() if len(group) > 1]
+    return _of_equal_runs(rows, [c for c in columns if c != name], groups) if groups and "run" in rows else groups
+
+
+def _of_equal_runs(rows: pd.DataFrame, settings: list[str], groups: list[list[int]]) -> list[list[int]]:
+    """Return the groups of equal rows in which two runs are equal at too many common settings for chance, such as a copied part."""
+    runs = rows["run"].where(rows["run"].notna(), rows.index).map(str)  # a row without a run is one of its own
+    rows = rows[runs.isin(runs[[row for group in groups for row in group]])]
+    place = rows.groupby(settings, dropna=False).ngroup()
+    places = {run: set(places) for run, places in place.groupby(runs[rows.index])}
+    pairs, equal = [_pairs(sorted(set(runs[group]))) for group in groups], defaultdict[tuple[str, str], set[int]](set)
+    for group, some in zip(groups, pairs, strict=True):
+        for pair in some:
+            equal[pair].add(place[group[0]])
+    alike = {(a, b) for (a, b), shared in equal.items() if _not_by_chance(sorted(places[a] & places[b]), shared)}
+    return [group for group, some in zip(groups, pairs, strict=True) if some & alike]
+
+
+def _pairs(names: list[str]) -> set[tuple[str, str]]:
+    """Return all pairs of runs that share a loss; of very many, of which copies are neighbours too, only neighbours."""
+    return set(combinations(names, 2) if len(names) <= MOST_PAIRED else pairwise(names))
+
+
+def _not_by_chance(common: list[int], equal: set[int]) -> bool:
+    """Whether equal losses are half or more of those at common settings, or follow one another there."""
+    longest = max((sum(1 for _ in run) for same, run in groupby(at in equal for at in common) if same), default=0)
+    return 2 * len(equal) >= len(common) or longest >= IN_A_ROW
+
+
+def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:
+    """Return the rows whose run has another outcome at the same settings, as a run has that was resumed or evaluated twice."""
+    rows, name = complete(frame, law), law.outcome.name
+    if law.outcome.kind == "count" or "run" not in rows:
+        return []
+    rows = rows[rows["run"].notna()]
+    columns = [c for c in understood(rows, law) if c not in (name, law.outcome.error)]
+    return [int(row) for row in rows.index[rows.duplicated(columns) & ~rows.duplicated([*columns, name])]]
+
+
+def swapped_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that every run of a sound table has more parameters than training tokens, as if N and D were swapped; '' otherwise."""
+    most = most_per_parameter(frame, law) if from_scratch(law) else 0.0  # adaptations may be short
+    return f"every run has more parameters than training tokens (D / N is at most {most:.2g})" if 0 < most < 1 else ""
+
+
+def no_tokens_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say which rows of a law of training from scratch have no tokens, and so are no base checkpoints either; '' for none."""
+    rows = frame.index[base_rows(frame, law)]
+    if not len(rows) or not from_scratch(law):
+        return ""
+    which = f"{row_ranges(rows)} {'has D = 0 and is' if len(rows) == 1 else 'have D = 0 and are'} kept out"
+    return f"{which}: {law.name} is a law of training from scratch, and a run without tokens can't be fitted"
+
+
+def flops_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that a column `flops` is far from 6 N D in most rows, as FLOPs of one token are; '' otherwise.
+
+    Mixtures of experts with the N of all experts are at a hundredth of 6 N D, and adaptations may count what came before.
+    """
+    columns = ["flops", "N", "D"]
+    if not from_scratch(law) or not {*columns} <= {*frame} or not all(holds_numbers(frame[c]) for c in columns):
+        return ""
+    counted_so = FLOPS * frame["N"] * frame["D"]
+    ratio = (frame["flops"] / counted_so)[(counted_so > 0) & (frame["flops"] > 0)]
+    if 1 / FAR_FLOPS <= ratio.median() <= FAR_FLOPS or ratio.empty:
+        return ""
+    row = (np.log(ratio) - math.log(ratio.median())).abs().idxmin()
+    return f"column flops has {frame['flops'][row]:.2g} at row {row}, where 6 N D is {counted_so[row]:.2g}, and most rows are so"
+
+
+def counted_on_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that D of adaptations is nowhere less than the tokens of the pre-training, as if it counted these too; '' otherwise."""
+    columns = {"N", "D", "ptpp"}
+    if not columns <= {*frame} & {*law.covariates} or from_scratch(law):
+        return ""
+    ratio = frame["D"] / (frame["N"] * frame["ptpp"])
+    least, most = float(ratio.min()), float(ratio.max())
+    if not least >= LEAST_COUNTED_ON:
+        return ""
+    return f"in every row D is {least:.2g} to {most:.2g} times the tokens of the pre-training, N x ptpp"
+
+
+def small_replay_note(runs: Runs, law: Law) -> str:
+    """Say that all replay shares are below a hundredth, as percentages are that were divided twice; '' otherwise."""
+    frame = runs.frame
+    if not {"r"} <= {*frame} & {*law.covariates} or not 0 < (most := float(frame["r"].max())) < LEAST_REPLAY:
+        return ""
+    read = next((f", which was read as {text}" for text in runs.conversions if text.startswith("r = ")), "")
+    return f"replay shares r are at most {most:.2g}{read}"
+
+
+def other_domain_note(runs: Runs, law: Law) -> str:
+    """Say that the losses of a table are of the target by their names and the law is of the source, or the other way round."""
+    given = {f"column {read_from(runs, law.outcome.name)}": read_from(runs, law.outcome.name)}
+    if "domain" in runs.frame and len(values := runs.frame["domain"].dropna().unique()) == 1:
+        given[f"domain {values[0]}"] = str(values[0])
+    for where, name in given.items():
+        named = [domain for domain in DOMAINS if domain in re.findall("[a-z]+", name.lower())]
+        if law.one_domain and len(named) == 1 and named[0] != law.one_domain:
+            return f"the losses are of {where}, and {law.name} describes losses of the {law.one_domain}"
+    return ""
+
+
+def tokenizers_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that the losses per token of a table are of several tokenizers, by a column that names them; '' otherwise."""
+    if not law.outcome.is_loss or not unit_of(frame).endswith("/token"):
+        return ""
+    apart = {"domain", *law.levels, *(p.by for p in law.parameters.values())} & {*frame}
+    for column in (c for c in frame if "tokenizer" in re.findall("[a-z]+", str(c).lower()) and not holds_numbers(frame[c])):
+        names = frame[column].dropna().map(str)
+        if column in apart or names.nunique() < 2:
+            continue
+        shown = listed(list(names.unique()), 3)
+        of = f"column {column} has {names.nunique()} values ({shown})"
+        return f"{of}, and losses per token of different tokenizers can't be compared"
+    return ""
