@@ -34,6 +34,7 @@ LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all 
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
 UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
+UNIT_OF_SETTING = ", or its unit with it: --set {name}=7B (in Python {{'{name}': '7B'}})"
 VARY = "let parameters vary by it (--by E=domain, by={'E': 'domain'})"
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15' (in Python runs.where('loss < 15'))"
@@ -89,7 +90,7 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
         unknown = covariate.name == "r" and "D" in law.covariates and "D" not in frame
         adapted = frame.dropna(subset=["r"]) if unknown else rows
         if not (percentages and covariate.name in law.shares):
-            faults += _check_covariate(adapted, covariate)
+            faults += _check_covariate(adapted, covariate, purpose)
         if purpose == "fit" and not only_base:
             faults += _check_variation(rows, covariate, law)
     if purpose != "score" and not any(f.column in ("N", "D") for f in faults):
@@ -239,7 +240,7 @@ def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Ite
         yield Fault(None, name, shown, problem, "log runs at another value, or fit a law without it", "too-few-values")
 
 
-def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
+def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose) -> list[Fault]:
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
     if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
@@ -254,7 +255,7 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate) -> list[Fault]:
             cell_faults(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row", "missing-value")
         )
     of_all = values.max() < (LEAST_TRAINING if name == "D" else low)  # 168 beside 0.35 are both billions of tokens
-    unit_of_all = UNIT_OF_ALL.format(name=name) if of_all else ""
+    unit_of_all = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL).format(name=name) if of_all else ""
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
         "N": (_in_units(values[values < low], *PARAMETERS), "give the number of parameters" + unit_of_all),
@@ -310,7 +311,7 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
-    way = UNIT_OF_ALL.format(name="D") if purpose == "fit" else ", or its unit with it: --set D=140B (in Python {'D': '140B'})"
+    way = (UNIT_OF_ALL if purpose == "fit" else UNIT_OF_SETTING).format(name="D")
     return [Fault(None, "D", "", problem, f"give the number of tokens{way}", "tokens-too-few")]
 
 

@@ -601,7 +601,9 @@ def test_tokens_too_few_for_every_model_are_in_another_unit(most: float, units: 
     assert not check(read_runs(settings), law, purpose="forecast")
     (fault,) = check(read_runs(settings.assign(D=140)), law, purpose="forecast")
     assert fault.code == "tokens-too-few"
-    assert "--set D=140B" in fault.suggestion
+    assert "--set D=7B" in fault.suggestion
+    (fault,) = check(read_runs(settings.assign(N=7)), law, purpose="forecast")
+    assert "--set N=7B" in fault.suggestion
 
 
 def test_tokens_in_billions_of_all_rows_have_the_option_with_the_unit() -> None:
