@@ -49,6 +49,7 @@ _UNITS = {
     "trillion": "T", "pct": "%", "percent": "%",
 }  # fmt: skip
 _LOSS_UNITS = {"ppl": PERPLEXITY, "perplexity": PERPLEXITY, "bpb": "bits/byte", "bpc": "bits/character"}
+SAME_LOSS = 1e-3  # relative difference up to which losses of two columns are of one evaluation
 LEAST_RATIO = 0.01  # tokens per parameter below which a guessed unit of N is dropped
 _SMALLEST = 1e5  # of numbers of parameters and tokens; smaller ones are in another unit
 
@@ -185,6 +186,8 @@ def names_loss(column: str) -> bool:
 def losses_elsewhere(frame: pd.DataFrame, missing: pd.Series, column: str) -> str:
     """Return how to fill missing losses from another column that has losses in most of these rows; '' where there is none.
 
+    A column that differs from the losses where both have numbers, as that of another domain does, is none.
+
     Parameters
     ----------
     frame, missing : DataFrame and bool Series
@@ -195,6 +198,9 @@ def losses_elsewhere(frame: pd.DataFrame, missing: pd.Series, column: str) -> st
     rows = frame.drop(columns="loss")[missing]
     other, _, unit = guesses(rows, ["loss"]).get("loss", "").partition(":")
     if other not in rows or 2 * (count := _numbers(rows[other]).size) < len(rows):
+        return ""
+    both = pd.to_numeric(frame[other], errors="coerce").where(~missing)
+    if unit in ("", PERPLEXITY) and (abs((np.log(both) if unit else both) / frame["loss"] - 1) > SAME_LOSS).any():
         return ""
     values = f"np.log(df[{other!r}])" if unit == PERPLEXITY else f"df[{other!r}]"
     there = f"{other} has {unit or 'number'}s".replace("perplexitys", "perplexities")

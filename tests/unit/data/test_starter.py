@@ -275,7 +275,8 @@ def test_missing_losses_may_stand_in_another_column() -> None:
     assert (first.code, first.row) == ("missing-loss", 2)
     assert "val/ppl has perplexities in 2 of these 2 rows" in first.suggestion
     assert "df['val/loss'] = df['val/loss'].fillna(np.log(df['val/ppl']))" in first.suggestion
-    for other in ({"train/loss": 3.1}, {"val/ppl": np.nan}, {}):
+    another = {"val/loss_code": [2.2, 2.1, 2.0, 1.9]}  # differs where both have numbers: losses of another text
+    for other in ({"train/loss": 3.1}, {"val/ppl": np.nan}, {}, another):
         (first, *_) = check(read_runs(table.assign(**other)), load_law("chinchilla"))
         assert first.suggestion.startswith("remove the row")
 
