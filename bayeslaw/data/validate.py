@@ -192,7 +192,9 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     if {*law.shares} & {*missing}:
         example = "--shares web,code (shares=['web', 'code'])"
         suggestion = f"Name the columns of your mixture's shares, such as by {example}. {suggestion}"
-    if "ptpp" in missing and "r" in frame and not re.search("column ptpp=(?!COLUMN)|Did you mean", suggestion):
+    if "ptpp" in missing and "N" in missing and "pretrain_tokens" in frame:
+        suggestion = suggestion.replace("\nNothing looks like ptpp.", "") + "\nptpp is pretrain_tokens / N as soon as N is there."
+    elif "ptpp" in missing and "r" in frame and not re.search("column ptpp=(?!COLUMN)|Did you mean", suggestion):
         domain = law.one_domain or "target"
         suggestion += f"\nIf all runs adapt one checkpoint, fit replay-{domain}, which needs no ptpp."
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"

@@ -286,6 +286,10 @@ def test_runs_of_one_checkpoint_need_no_ptpp() -> None:
     for law, advised in (("plateau-target", "replay-target"), ("transfer-source", "replay-source")):
         (fault,) = [fault for fault in check(read_runs(table), load_law(law)) if fault.code == "missing-column"]
         assert f"fit {advised}, which needs no ptpp" in fault.suggestion
+    tokens = table.rename(columns={"N": "size_m"}).assign(pretrain_tokens=1e10)
+    suggestion = next(f.suggestion for f in check(read_runs(tokens), load_law("plateau-target")) if f.column == "ptpp")
+    assert "ptpp is pretrain_tokens / N" in suggestion
+    assert "Nothing looks like" not in suggestion
     (fault, *_) = check(read_runs(table.rename(columns={"replay_pct": "share"})), load_law("plateau-target"))
     assert "needs no ptpp" not in fault.suggestion
 
