@@ -195,6 +195,11 @@ def write(tmp_path: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
+def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path) -> None:
+    with fails("unknown-ending", "not in .xlsx", "Save the sheet as CSV", "pandas.read_excel"):
+        read_runs(write(tmp_path, "runs.xlsx", b"PK"))
+
+
 UNREADABLE: dict[str, tuple[str, str | bytes, str]] = {
     "unknown ending": ("runs.xlsx", "N", "unknown-ending"),
     "no ending": ("runs", "N", "unknown-ending"),
