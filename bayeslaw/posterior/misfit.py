@@ -165,6 +165,8 @@ def outlier_check(
     advice = "Look at these runs, and leave out what went wrong"
     with np.errstate(over="ignore"):  # of a law that is far off
         as_perplexity = np.abs(observed.outcomes[far] / np.exp(expected[far]) - 1) < SAME_PERPLEXITY
+    left = np.setdiff1d(np.arange(residual.size), far)
+    as_perplexity &= ~np.isin(observed.run[far], observed.run[left])  # a run with other rows on the law has diverged
     if outcome.is_loss and as_perplexity.any():
         found = row_ranges(observed.rows[far][as_perplexity])
         advice = (
@@ -231,8 +233,11 @@ def explained_check(residual: Array, observed: Observations, outliers: Collectio
         The rows, and the numbers of those among them that are outliers, which do not count.
     """
     outcome, kept = observed.outcome, ~np.isin(observed.rows, list(outliers))
-    if not outcome.relative or not kept.any() or np.ptp(observed.response[kept]) < 1e-9:
+    if not outcome.relative or not kept.any():
         return None
+    if np.ptp(observed.response[kept]) < 1e-9:
+        text, advice = f"all {outcome.plural} are {observed.outcomes[kept][0]:.4g}", "Look whether this is the column that you mean"
+        return Check("explained", False, text, "model", pd.DataFrame({"share": [0.0]}), advice)
     around = observed.response[kept] - observed.response[kept].mean()
     share = max(0.0, 1 - float((residual[kept] ** 2).sum() / (around**2).sum()))
     passed = share >= EXPLAINED or float((residual**2 - observed.known)[kept].mean()) < SCATTER**2
