@@ -16,6 +16,7 @@ from bayeslaw.core.arrays import Array, Index, numbers
 from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import compact, write_as_share
+from bayeslaw.data.validate import from_scratch
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_once, read_range, setting
@@ -599,8 +600,14 @@ def domain_losses(
 
 
 def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None:
-    """Refuse laws of the source for the target's losses, and the other way round."""
+    """Refuse laws of the source for the target's losses, the other way round, and laws without an adaptation for a source."""
     for fit, _ in posterior.selections:
+        if role == "source" and from_scratch(fit.law):
+            message = (
+                f"{fit.law.name} is a law of training from scratch, and is given as {name}, a source: it does not say what an "
+                "adaptation forgets. Fit a law of adaptations, such as from-base-source, to the losses of the source."
+            )
+            raise BayeslawError(message, code="law-without-adaptation")
         if fit.law.one_domain not in ("", role):
             given = "as the target" if role == "target" else f"as {name}, a source"
             message = f"{fit.law.name} describes losses of the {fit.law.domain}, and is given {given}: exchange source and target."

@@ -339,6 +339,13 @@ def test_a_law_of_one_domain_is_not_taken_for_the_other() -> None:
 
 
 @pytest.mark.slow
+def test_a_law_of_training_from_scratch_is_no_source(target: Fit) -> None:
+    law = law_named("chinchilla")
+    scratch = posterior(law, scattered(oracles.typical(law), SIZE, 5, 0.004))
+    with fails("law-without-adaptation", "chinchilla", "as source, a source"):
+        plan(scratch, target, SMALL, on="latent", max_loss=3.0)
+
+
 def test_the_domains_of_a_joint_fit_are_named_by_levels() -> None:
     law = law_named("transfer-target")
     frame = pd.concat([oracles.table(law).assign(domain=d) for d in ("web", "code")])
