@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -70,8 +70,13 @@ def shown(value: object) -> str:
     return compact(float(value)) if isinstance(value, (int, float)) else str(value)
 
 
-def header(column: str) -> str:
-    """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lb."""
+def header(column: str, table: Container[str] = ()) -> str:
+    """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lb.
+
+    In tables of scores `held_out` names the rows that were held out; in those of plans, with `searched`, it is a probability.
+    """
+    if column == "held_out" and "searched" not in table:
+        return "rows held out"
     if interval := _INTERVAL.match(column):
         name = f"{interval['head'].replace('_', ' ')} {interval['prob']}% {_KINDS[interval['kind']]}".strip()
         return f"width of the {name}" if interval["end"] == "width" else name
@@ -93,7 +98,7 @@ def cells(table: Mapping[str, Any], most: int) -> dict[str, Any]:
             text = shown(value) if other is None else f"[{shown(value)}, {shown(row[other])}]"
             line.append((text, number or value is None))
         rows.append(line)
-    return {"heads": [header(name) for name in names], "rows": rows, "left": max(0, len(table["rows"]) - most)}
+    return {"heads": [header(name, place) for name in names], "rows": rows, "left": max(0, len(table["rows"]) - most)}
 
 
 # --- notebooks -------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def tabular(table: Mapping[str, Any], hidden: tuple[str, ...] = (), symbols: boo
             columns.append(
                 [f"${v}$" for v in frame["latex"][:MOST_ROWS]] if symbols and name == names[0] else [cell(v) for v in values]
             )
-        heads.append(latex_text((f"{header(medians[name])}, " if name in medians else "") + header(name)))
+        heads.append(latex_text((f"{header(medians[name])}, " if name in medians else "") + header(name, frame.columns)))
         long = any(isinstance(v, str) and len(v) > LONG for v in values)
         align += f"p{{{WIDTH}}}" if long else "r" if any(isinstance(v, (int, float)) for v in values) else "l"
     notes = [f"{len(frame) - MOST_ROWS} more rows are in the JSON file."] if len(frame) > MOST_ROWS else []

@@ -47,6 +47,12 @@ def test_both_ends_of_an_interval_are_in_one_cell() -> None:
     assert outline(html.grid(frame)).split("\n") == ["90% equal-tailed interval", "flag", "none", "[1, 2]", "yes", "-"]
 
 
+def test_rows_that_were_held_out_and_the_probability_of_a_plan_have_other_heads() -> None:
+    assert outline(html.grid(pd.DataFrame({"held_out": ["N > 1e9"]}))).startswith("rows held out")
+    plans = pd.DataFrame({"searched": [0.9], "held_out": [0.89]})
+    assert "probability on held-out draws" in outline(html.grid(plans))
+
+
 def test_notes_are_shown_once_and_counted() -> None:
     assert outline(html.notes(["a", "b", "a", "concern: c"])).split("\n") == ["note: a", "note: b", "concern: c"]
     assert outline(html.notes(map(str, range(html.NOTES + 3)))).endswith("… and 3 more notes")

@@ -22,7 +22,7 @@ from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.reporting.facts import commands, fit_facts, left_out
+from bayeslaw.reporting.facts import commands, fit_facts, left_out, scores_table
 from bayeslaw.reporting.latex import files as latex_files
 from bayeslaw.reporting.methods import methods
 from bayeslaw.reporting.report import Report, measured_transforms, report
@@ -424,3 +424,10 @@ def test_settings_and_losses_of_a_report_may_be_frames_or_files(sound_fit: Fit, 
         assert given.facts[part] == same.facts[part]
     values: dict[str, Any] = {"N": 2e9, "D": [1e10, 2e10]}
     assert report(sound_fit, at=values).facts["forecasts"] == report(sound_fit, at=grid(sound_fit, values)).facts["forecasts"]
+
+
+def test_scores_on_held_out_rows_name_these_and_a_stack_once() -> None:
+    scores = pd.DataFrame({"held_out": "N > 1e9", "law": ["chinchilla", "stack"], "fit": ["posterior", "stack"], "rows": 4})
+    turned = scores_table("", scores)
+    assert turned["columns"] == ["score", "chinchilla posterior", "stack", "meaning"]
+    assert ["held_out", "N > 1e9", "N > 1e9", "rows held out"] in turned["rows"]
