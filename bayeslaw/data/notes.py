@@ -14,7 +14,7 @@ import pandas as pd
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import row_ranges
 from bayeslaw.core.flops import FLOPS
-from bayeslaw.core.text import label_text, listed
+from bayeslaw.core.text import counted, label_text, listed
 from bayeslaw.core.units import unit_of
 from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs
@@ -67,6 +67,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("base_rows", *repeated_base_note(frame, law), "model"),
         TableNote("tokens", swapped_note(frame, law), SWAPPED, "model"),
         TableNote("tokens", counted_on_note(frame, law), COUNTED_ON, "model"),
+        TableNote("run_names", shared_names_note(frame, law), "Give each run its own name, if these are several", "model"),
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
         TableNote(
             "domain",
@@ -227,6 +228,20 @@ def counted_on_note(frame: pd.DataFrame, law: Law) -> str:
     if not least >= LEAST_COUNTED_ON:
         return ""
     return f"in every row D is {least:.2g} to {most:.2g} times the tokens of the pre-training, N x ptpp"
+
+
+def shared_names_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that rows of one run have several replay shares, as runs of a sweep that are named after their model; '' otherwise."""
+    if not {"run", "r", "D"} <= {*frame} or "r" not in law.covariates:
+        return ""
+    shares = frame[frame["D"] > 0].dropna(subset=["run", "r"]).groupby("run", sort=False)["r"].unique()
+    several = shares[shares.map(len) > 1]
+    if several.empty:
+        return ""
+    values = listed([f"{share:g}" for share in sorted(several.iloc[0])], 4)
+    others = f", and {counted(len(several) - 1, 'other run')} too" if len(several) > 1 else ""
+    of = f"run {label_text(several.index[0])} has rows of {len(several.iloc[0])} replay shares (r = {values})"
+    return f"{of}{others}: they share one run effect"
 
 
 def small_replay_note(runs: Runs, law: Law) -> str:

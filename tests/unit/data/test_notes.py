@@ -9,6 +9,7 @@ from bayeslaw.data.notes import (
     counted_on_note,
     other_domain_note,
     repeated_base_note,
+    shared_names_note,
     small_replay_note,
     table_notes,
     tokenizers_note,
@@ -76,6 +77,15 @@ def test_losses_of_the_other_domain_by_their_names_are_noted(
     table = table.rename(columns={"loss": columns.get("loss", "loss")})
     note = other_domain_note(read_runs(table, where, columns=columns), load_law(law))
     assert note.startswith(f"the losses are of {noted}, and {law} describes") if noted else not note
+
+
+def test_runs_that_are_named_after_their_model_are_noted() -> None:
+    note = shared_names_note(TABLE.assign(run=TABLE["run"].str.rpartition("-")[0]), LAW)
+    assert note == "run 1e+08-20 has rows of 2 replay shares (r = 0, 0.3), and 3 other runs too: they share one run effect"
+    of_base = TABLE.assign(r=TABLE["r"].where(TABLE["D"] > 0, 0.0))
+    assert (
+        shared_names_note(TABLE, LAW) == shared_names_note(of_base, LAW) == shared_names_note(TABLE.drop(columns="run"), LAW) == ""
+    )
 
 
 def test_shares_of_a_column_in_percent_are_noted() -> None:
