@@ -92,4 +92,5 @@ def anchors(
     if output is not None:
         write_text(output, chosen.picks.to_csv())
         answer.say(f"{counted(len(chosen.picks), 'pick')} written to {output}")
+    answer.warn_of(dict(zip(paths, loaded, strict=True)))
     return answer

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from bayeslaw.forecasting.stack import Posterior
     from bayeslaw.posterior.diagnostics import Check
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object: every table in full precision, and the text.")]
@@ -94,6 +95,15 @@ class Answer:
         rows = [{name: getattr(check, name) for name in names} for check in checks]
         self.results |= {"checks": rows, "sampling": sampling_label(checks), "model": model_label(checks)}
         self.say(f"Sampling: {sampling_verdict(checks)}", f"Model: {model_verdict(checks)}")
+
+    def warn_of(self, fits: Mapping[Path, Posterior]) -> None:
+        """Name the concerns about the models of fits on which a decision rests, each fit by its file."""
+        from bayeslaw.posterior.diagnostics import model_verdict
+
+        self.results["models"] = {str(path): fit.verdicts[1] for path, fit in fits.items()}
+        for path, fit in fits.items():
+            if fit.concerns:
+                self.say(f"Model of {path}: {model_verdict(fit.checks)}. `bayeslaw show {path}` says more of them.")
 
     def print(self) -> None:
         """Print the answer as text, or as comma-separated values with the text on standard error.

@@ -94,7 +94,7 @@ def plan(
     files: dict[Path, Any] = {}
 
     def read(path: str | Path) -> Any:
-        key = Path(path).resolve()
+        key = next((known for known in files if known.resolve() == Path(path).resolve()), Path(path))
         if key not in files:
             files[key] = bayeslaw.load_fit(path)
         return files[key]
@@ -120,7 +120,9 @@ def plan(
             )
         models, bases = _menu_of(sizes, settings, base_loss)
         menu = bayeslaw.planning.plan_menu(sources or None, target_fit, models, minimise=minimise, base_loss=bases, **given)
-        return _menu_answer(menu, output, plot)
+        answer = _menu_answer(menu, output, plot)
+        answer.warn_of(files)
+        return answer
     planned = bayeslaw.plan(
         sources or None,
         target_fit,
@@ -137,6 +139,7 @@ def plan(
         answer.say("", "runs that would make the constraints surer")
         answer.show("picks", bought.picks)
         answer.say("", bought.text)
+    answer.warn_of(files)
     return answer
 
 
@@ -265,19 +268,21 @@ def allocate(
     if on == "run" or any(option is not None for option in of_life):
         from bayeslaw.planning.plan import LEVELS
 
+        loaded = bayeslaw.load_fit(fit)
         life = bayeslaw.planning.whole_life(
-            bayeslaw.load_fit(fit), served=served or 0.0, compute=compute, hours=hours, cost=cost, max_loss=max_loss,
+            loaded, served=served or 0.0, compute=compute, hours=hours, cost=cost, max_loss=max_loss,
             minimise=minimise, sizes=sizes, confidence=0.9 if confidence is None else confidence, levels=level or LEVELS,
             prices=options.pairs_of("--price", price, "NAME=MONEY, such as hour=1.5"),
             device=options.pairs_of("--device", device, "NAME=VALUE, such as peak=312e12"), stage=stage, settings=settings, on=on,
             discrepancy=discrepancy, seed=seed, force=force,
         )  # fmt: skip
-        return _life_answer(life, ci, output, plot)
+        answer = _life_answer(life, ci, output, plot)
+        answer.warn_of({fit: loaded})
+        return answer
     if compute is None:
         raise BayeslawError("Give compute (--compute 1e21), or a target loss (--max-loss 2.1).", code="one-limit-needed")
-    allocation = bayeslaw.allocate(
-        bayeslaw.load_fit(fit), compute, stage, settings=settings, discrepancy=discrepancy, seed=seed, force=force
-    )
+    loaded = bayeslaw.load_fit(fit)
+    allocation = bayeslaw.allocate(loaded, compute, stage, settings=settings, discrepancy=discrepancy, seed=seed, force=force)
     answer = Answer()
     table, powers = allocation.summary(ci), allocation.powers(ci)
     panels = [lambda ax: bayeslaw.plots.plot_isoflops(allocation, ax, ci_prob=ci)]
@@ -288,6 +293,7 @@ def allocate(
     answer.say("", f"power laws of compute, {allocation.method}")
     answer.show("powers", powers, joined=True)
     answer.note(allocation.notes)
+    answer.warn_of({fit: loaded})
     return answer
 
 
@@ -327,15 +333,22 @@ def transfer(
     """Compare continual pre-training with training from scratch: effectively transferred data, and FLOPs saved at equal loss."""
     options.check_outputs("A transfer table", output, plot, [fit, continued])
     settings = options.pairs_of("--set", set_, "NAME=VALUES, such as N=2e9 or D=1e8:4e10:30")
-    other = bayeslaw.load_fit(continued) if continued is not None else None
+    fits = {path: bayeslaw.load_fit(path) for path in (fit, continued) if path is not None}
     saved = bayeslaw.transfer(
-        bayeslaw.load_fit(fit), settings, continued=other, stage=stage, discrepancy=discrepancy, seed=seed, force=force
+        fits[fit],
+        settings,
+        continued=fits[continued] if continued is not None else None,
+        stage=stage,
+        discrepancy=discrepancy,
+        seed=seed,
+        force=force,
     )
     answer, table = Answer(), saved.summary(ci)
     panels = [lambda ax, of=of: bayeslaw.plots.plot_savings(saved, ax, of=of, ci_prob=ci) for of in ("saved", "transferred")]
     answer.save_picture(plot, *panels)
     answer.save_table("transfer", table, output, counted(len(table), "setting"), joined=True)
     answer.note(saved.notes)
+    answer.warn_of(fits)
     return answer
 
 

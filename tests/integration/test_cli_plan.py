@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.card import load_law
 from bayeslaw.planning.plan import Plan
+from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, load_from, rejected, unchanged
@@ -66,6 +68,24 @@ def test_a_plan_in_words_and_as_a_table(command: Command, fits: dict[str, Fit]) 
     assert table["active"].isin(["forgetting of source", "target loss"]).all()
     assert (np.diff(table["tokens"]) > 0).all()
     assert Path("plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("of", "given"),
+    [
+        ("S.nc", PLAN),
+        ("C.nc", ("allocate", "C.nc", "--compute", "1e20")),
+        ("J.nc", ("transfer", "J.nc", "--set", "N=5e8", "--set", "D=1e9")),
+    ],
+)
+def test_a_decision_names_the_concerns_about_its_fits(
+    command: Command, fits: dict[str, Fit], of: str, given: tuple[str, ...]
+) -> None:
+    """They were told by the fit alone, and a plan that holds in 90% of the draws of a wrong law looked sound."""
+    fits[of] = replace(fits[of], checks=(Check("misfit", False, "", "model", pd.DataFrame()),))
+    done = command(*given)
+    assert f"Model of {of}: concerns (misfit). `bayeslaw show {of}`" in done.out
+    assert done.out.count("Model of") == 1
 
 
 def test_the_frontier_is_printed_at_the_given_levels(command: Command, fits: dict[str, Fit]) -> None:
