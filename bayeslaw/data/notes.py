@@ -24,6 +24,7 @@ from bayeslaw.laws.law import Law
 SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
 COUNTED_ON = "D counts the tokens of the adaptation alone: if the log goes on counting from the pre-training, subtract N x ptpp"
 LEAST_COUNTED_ON = 0.95  # times the tokens of the pre-training; ptpp may be rounded
+FEW, FEWER = 1e5, 1e-5  # tokens, and their ratio to the parameters as a part of the table's median, of rows in another unit
 SHARES = "If these are shares divided by 100, read them as they are: --column r=COLUMN (columns={'r': 'COLUMN'})"
 LEAST_REPLAY = 0.01  # the largest share of a table below which all may have been divided by 100 once too often
 DOMAINS = ("source", "target")
@@ -67,6 +68,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("base_rows", *repeated_base_note(frame, law), "model"),
         TableNote("tokens", swapped_note(frame, law), SWAPPED, "model"),
         TableNote("tokens", counted_on_note(frame, law), COUNTED_ON, "model"),
+        TableNote("tokens", few_tokens_note(frame, law), "Give the number of tokens in every row", "model"),
         TableNote("run_names", shared_names_note(frame, law), "Give each run its own name, if these are several", "model"),
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
         TableNote(
@@ -228,6 +230,23 @@ def counted_on_note(frame: pd.DataFrame, law: Law) -> str:
     if not least >= LEAST_COUNTED_ON:
         return ""
     return f"in every row D is {least:.2g} to {most:.2g} times the tokens of the pre-training, N x ptpp"
+
+
+def few_tokens_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that some rows have far fewer tokens per parameter than most, as if they alone were in billions; '' otherwise."""
+    if not {"N", "D"} <= {*frame} & {*law.covariates}:
+        return ""
+    rows = frame[frame["D"] > 0]
+    ratio, usual = rows["D"] / rows["N"], float((rows["D"] / rows["N"]).median())
+    few = rows.index[(ratio < FEWER * usual) & (rows["D"] < FEW)]
+    if not len(few):
+        return ""
+    unit = "millions" if usual / ratio[few[0]] < 10**7.5 else "billions"
+    more = f"; {row_ranges(few[1:])} {'is' if len(few) == 2 else 'are'} like it" if len(few) > 1 else ""
+    return (
+        f"D is {rows['D'][few[0]]:g} at row {few[0]}, {ratio[few[0]]:.2g} tokens per parameter where the median of all rows is "
+        f"{usual:.2g}, as if it were in {unit}{more}"
+    )
 
 
 def shared_names_note(frame: pd.DataFrame, law: Law) -> str:

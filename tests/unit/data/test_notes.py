@@ -7,6 +7,7 @@ import pytest
 
 from bayeslaw.data.notes import (
     counted_on_note,
+    few_tokens_note,
     other_domain_note,
     repeated_base_note,
     shared_names_note,
@@ -35,6 +36,16 @@ def test_tokens_that_count_those_of_the_pre_training_are_noted() -> None:
     assert counted_on_note(TABLE, LAW) == counted_on_note(counted_on.drop(columns="ptpp"), LAW) == ""
     names = [(note.name, note.subject) for note in table_notes(read_runs(counted_on), LAW)]
     assert names == [("tokens", "model")]
+
+
+@pytest.mark.parametrize(("unit", "name"), [(1e6, "millions"), (1e9, "billions")])
+def test_tokens_of_some_rows_in_another_unit_are_noted(unit: float, name: str) -> None:
+    mixed = read_runs(TABLE.assign(D=TABLE["D"].where(TABLE["N"] < 2e8, TABLE["D"] / unit))).frame
+    mixed = mixed[~mixed.index.isin([14, 15])]
+    note = few_tokens_note(mixed, LAW)
+    assert note.startswith(f"D is {4e8 / unit:g} at row 17, {1 / unit:.2g} tokens per parameter where the median of all rows is")
+    assert note.endswith(f"as if it were in {name}; rows 18, 20–21, 23–24 are like it")
+    assert few_tokens_note(TABLE, LAW) == few_tokens_note(TABLE.drop(columns="N"), LAW) == ""
 
 
 def test_tokens_of_adaptations_in_millions_are_refused() -> None:
