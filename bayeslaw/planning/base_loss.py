@@ -126,8 +126,8 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
     normal = np.random.default_rng((seed, Stream.PLANNED, 1)).standard_normal(domain.size)
     if text not in ("", "measured", "law"):
         value, error = _stated(text, domain.unit)
-        shown = f"{value:g}" + (f" ± {error:g}" if error else "")
-        stated = f"base loss of {domain.name} {shown} {domain.unit}, as stated{_contradiction(domain, value, error)}"
+        shown = f"{value:g} {domain.unit}" + (f" with a standard error of {error:g}" if error else "")
+        stated = f"base loss of {domain.name} {shown}, as stated{_contradiction(domain, value, error)}"
         return BaseLoss(math.log(value) + error / value * normal, "stated", stated)
     model = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in domain.settings.items())
     where = f" ({model})" if model else ""
@@ -160,7 +160,8 @@ def _of_rows(domain: DomainLoss, normal: Array, where: str) -> BaseLoss | None:
     if logs.size > 1:
         variance = np.maximum(variance, logs.var(ddof=1))
     errors, mean = np.sqrt(variance / logs.size), float(np.exp(logs.mean()))
-    shown = f"{mean:.4g} ± {mean * float(np.median(errors)):.2g} {domain.unit}, measured at D = 0{where}"
+    error = mean * float(np.median(errors))
+    shown = f"{mean:.4g} {domain.unit} with a standard error of {error:.2g}, measured at D = 0{where}"
     return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
 
 

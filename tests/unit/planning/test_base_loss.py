@@ -70,6 +70,12 @@ def test_a_stated_base_loss_far_from_the_measured_one_is_told() -> None:
     assert f"ALTHOUGH ROWS AT D = 0 OF THIS MODEL HAVE {BASE:.4g} nats/token" in base_of(fit, f"{np.exp(BASE)}").text
 
 
+def test_the_error_of_a_base_loss_is_called_a_standard_error() -> None:
+    fit = with_base_rows(BASE)
+    assert "1.5 nats/token with a standard error of 0.1, as stated" in base_of(fit, "1.5+-0.1").text
+    assert f"{BASE:.4g} nats/token with a standard error of 0.0" in base_of(fit).text
+
+
 def test_the_spread_of_several_base_checkpoints_is_their_error() -> None:
     assert sd(base_of(with_base_rows(BASE * 1.01, BASE * 0.99))) == pytest.approx(0.01, rel=0.1)
 
