@@ -33,7 +33,7 @@ _WORDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "loss_se": ("train training", (("loss", "se stderr"), ("loss", "standard", "error"))),
     "U": ("", (("unique", "token tok"),)),
     "r": ("token loss", (("replay",),)),
-    "ptpp": ("", (("pretrain pretraining", "tpp"), ("pretrain pretraining", "token tok", "per"))),
+    "ptpp": ("", (("ptpp",), ("pretrain pretraining", "tpp"), ("pretrain pretraining", "token tok", "per"))),
     "run": (
         "time runtime step model dataset",
         (("run experiment exp trial", "name id"), ("run experiment exp trial",), ("name id",)),

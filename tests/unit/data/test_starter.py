@@ -281,6 +281,12 @@ def test_missing_losses_may_stand_in_another_column() -> None:
         assert first.suggestion.startswith("remove the row")
 
 
+def test_a_column_of_the_pre_trainings_length_is_proposed() -> None:
+    table = pd.DataFrame({"N": [1e8, 1e8], "D": [1e9, 2e9], "r": 0.1, "config.ptpp": [20, 60], "loss": [2.1, 2.0]})
+    (fault,) = [fault for fault in check(read_runs(table), load_law("plateau-target")) if fault.code == "missing-column"]
+    assert "--column ptpp=config.ptpp" in fault.suggestion
+
+
 def test_runs_of_one_checkpoint_need_no_ptpp() -> None:
     table = pd.DataFrame({"N": 7e9, "D": [1e9, 2e9], "replay_pct": [5, 20], "loss": [2.1, 2.0]})
     for law, advised in (("plateau-target", "replay-target"), ("transfer-source", "replay-source")):
