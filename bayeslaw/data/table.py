@@ -614,6 +614,8 @@ def _way(column: str, value: str) -> str:
         return COMMAS
     if re.fullmatch(r"\s*\d{1,3}([ ,._]\d{3}){2,}\s*", value):
         return THOUSANDS
+    if re.fullmatch(r"\s*-?[\d.]+\s*%\s*", value):
+        return "write numbers without %, and shares between 0 and 1: 0.1 for 10%"
     return AMOUNT if column in AMOUNTS else "correct the cell or remove the row"
 
 

@@ -195,6 +195,15 @@ def write(tmp_path: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
+def test_shares_written_with_a_percent_sign_are_to_be_written_as_shares() -> None:
+    table = pd.DataFrame({"N": 1e8, "D": [1e9, 2e9], "r": ["0%", "10%"], "loss": [3.1, 3.0]})
+    found = [fault for fault in check(read_runs(table, strict=False), load_law("d-cpt")) if fault.column == "r"]
+    assert [(fault.code, fault.row, "0.1 for 10%" in fault.suggestion) for fault in found] == [
+        ("not-a-number", 1, True),
+        ("not-a-number", 2, True),
+    ]
+
+
 def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path) -> None:
     with fails("unknown-ending", "not in .xlsx", "Save the sheet as CSV", "pandas.read_excel"):
         read_runs(write(tmp_path, "runs.xlsx", b"PK"))
