@@ -80,7 +80,9 @@ def base_loss_of(name: str, fitted: Sequence[Observations], model: Mapping[str, 
             losses = frame.loc[same, BASE_LOSS].astype(float)
             if losses.max() > (1 + SPREAD) * losses.min():
                 problem = f"Checkpoints of {in_words(model)} have losses from {losses.min():.4g} to {losses.max():.4g} at D = 0"
-                advice = f"give the {BASE_LOSS} at which {name} starts, or a table with the column checkpoint"
+                absent = [c for c in ("N", "ptpp") if c not in model and any(c in observed.covariates for observed in fitted)]
+                too = f"give {' and '.join(absent)} too, or " if absent else ""
+                advice = f"{too}give the {BASE_LOSS} at which {name} starts, or a table with the column checkpoint"
                 raise BayeslawError(f"{problem}: {advice}.", code="several-base-losses")
             return float(losses.mean())
     return None

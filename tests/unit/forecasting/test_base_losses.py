@@ -62,6 +62,8 @@ def test_checkpoints_of_one_model_with_other_losses_are_told_apart_by_name() -> 
     fit = starting(2.5, 3.0)
     with fails("several-base-losses", "2.5 to 3", "N = 1e+07"):
         bayeslaw.grid(fit, AT)
+    with fails("several-base-losses", "give ptpp too, or give the base_loss"):
+        bayeslaw.grid(fit, {name: value for name, value in AT.items() if name != "ptpp"})
     named = pd.DataFrame([START | {"checkpoint": name} for name in ("base 1", "base 0")])
     assert with_known_base_losses(fit.name, [fit.observed], named)["base_loss"].tolist() == [3.0, 2.5]
     with fails("unknown-base-loss", "checkpoint = another"):  # of the same size and stage
