@@ -62,6 +62,7 @@ def mix(
     answer.save_table("mixtures", shown, output, counted(len(shown), "mixture"), joined=True)
     answer.results |= {"best": mixed.best, "attainable": mixed.attainable, "gain": mixed.gain}
     answer.note(mixed.notes)
+    answer.warn_of({named[name]: fit for name, fit in loaded.items()})
     return answer
 
 

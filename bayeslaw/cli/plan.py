@@ -386,7 +386,8 @@ def tuning(
     if runs is None and (where is not None or column):
         raise BayeslawError("--where and --column are about the table of --runs: give that too.", code="no-runs")
     table = bayeslaw.read_runs(runs, where, columns=options.columns_of(column)) if runs is not None else None
-    tuned = bayeslaw.tuning(bayeslaw.load_fit(fit), settings, table, discrepancy=discrepancy, seed=seed, force=force)
+    loaded = bayeslaw.load_fit(fit)
+    tuned = bayeslaw.tuning(loaded, settings, table, discrepancy=discrepancy, seed=seed, force=force)
     answer = Answer()
     answer.save_picture(plot, *(lambda ax, of=of: bayeslaw.plots.plot_tuning(tuned, ax, of=of, ci_prob=ci) for of in tuned.optimum))
     if len(tuned.settings):
@@ -402,4 +403,5 @@ def tuning(
         [f"the picture is of the first of {len(tuned.settings)} settings"] if plot is not None and len(tuned.settings) > 1 else []
     )
     answer.note([*tuned.notes, *drawn])
+    answer.warn_of({fit: loaded})
     return answer

@@ -97,6 +97,7 @@ def versus(
             answer.say("", f"runs of {name} that would make the difference in the last row surer")
             answer.show(f"picks of {name}", chosen.picks)
             answer.say("", chosen.text)
+    answer.warn_of(dict(zip(fits, loaded, strict=True)))
     return answer
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, load_from, rejected, unchanged
@@ -49,6 +51,13 @@ def test_a_comparison_along_compute_with_a_table_and_a_picture(command: Command,
     picture = Path("versus.svg").read_text(encoding="utf-8")
     assert "P(code has the lower loss)" in picture
     assert "compute that code (B) needs" in picture
+
+
+def test_concerns_about_either_fit_are_named(command: Command, fits: dict[str, Fit]) -> None:
+    fits["code.nc"] = replace(fits["code.nc"], checks=(Check("misfit", False, "", "model", pd.DataFrame()),))
+    done = command("versus", "web.nc", "code.nc", "--set", "N=7e9", "--set", "D=1e11")
+    assert done.out.splitlines()[-1].startswith("Model of code.nc: concerns (misfit).")
+    assert done.out.count("Model of") == 1
 
 
 def test_json_has_the_table_in_full_and_the_crossing(command: Command, fits: dict[str, Fit]) -> None:
