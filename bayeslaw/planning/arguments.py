@@ -81,7 +81,8 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
         Covariates that are given with each evaluation.
     """
     if missing := [c for c in (*law.measured, *law.levels) if c not in frame]:
-        problem = f"{name} needs {', '.join(missing)} too: give {missing[0]} among the settings (--set, of a mixture --at, at=)."
+        names = ", ".join(missing)
+        problem = f"{name} needs {names} too: give {names} among the settings (--set, of a mixture --at, at=)."
         raise BayeslawError(problem, code="missing-setting")
     if infinite := [parameter for parameter in law.parameters if not np.isfinite(draws[parameter]).all()]:
         raise FitError(
