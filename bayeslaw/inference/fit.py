@@ -18,7 +18,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
 from bayeslaw.data.base_loss import BASE_LOSS
-from bayeslaw.data.columns import RUNS
+from bayeslaw.data.columns import RUNS, our_name
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.notes import table_notes
 from bayeslaw.data.observations import Observations, clock_column
@@ -316,9 +316,29 @@ def _checks(
         name: values
         for name, values in logged.items()
         if name in RUNS and name not in (*law.covariates, law.outcome.name, BASE_LOSS)
-    }
+    } | settings_of_runs(law, observed, logged)
     order = logged.get("step", logged.get("D", observed.covariates[next(iter(law.axes))]))
     return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, order)]
+
+
+def settings_of_runs(law: Law, observed: Observations, logged: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the columns (n,) of learning rates and batches by which runs differ and which the law does not have.
+
+    A rate that changes along a run is that of a schedule, and no setting of the run.
+
+    Parameters
+    ----------
+    law, observed
+    logged : mapping of column to array (n,)
+        The columns of the table that hold numbers.
+    """
+    first = np.unique(observed.run, return_index=True)[1]
+    return {
+        name: values
+        for name, values in logged.items()
+        if (ours := our_name(name, "logs")) in ("lr", "batch") and ours not in law.covariates
+        and np.ptp(values) > 0 and (values == values[first][observed.run]).all()
+    }  # fmt: skip
 
 
 def _checks_of_table(law: Law, runs: Runs) -> list[Check]:

@@ -10,8 +10,9 @@ import pytensor.tensor as pt
 import pytest
 
 import bayeslaw
+from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
-from bayeslaw.inference.fit import _about_areas
+from bayeslaw.inference.fit import _about_areas, numbers_of, settings_of_runs
 from tests import oracles
 from tests.errors import fails
 
@@ -78,3 +79,17 @@ def test_skills_of_a_law_of_accuracies_are_no_areas() -> None:
     table = oracles.table(law)
     own = {"memory": np.arange(len(table)), "reference_batch": np.arange(len(table))}  # such as gigabytes
     assert _about_areas(law, read_runs(table.assign(**own))) == {}
+
+
+def test_residuals_are_judged_along_learning_rates_by_which_runs_differ() -> None:
+    """A third of the runs with a rate that is far too high made a fit without concerns."""
+    law = bayeslaw.load_law("chinchilla")
+    table = oracles.table(law)
+    rates = np.where(pd.factorize(table["run"])[0] % 3 == 0, 1e-2, 3e-4)
+    table["learning_rate"], table["train/lr"], table["config.lr"] = rates, np.arange(len(table)), 1e-3
+    runs = read_runs(table)
+    observed = Observations.of(law, runs)
+    found = settings_of_runs(law, observed, numbers_of(runs.frame, observed))
+    assert list(found) == ["lr"]
+    assert set(found["lr"]) == {1e-2, 3e-4}
+    assert settings_of_runs(bayeslaw.load_law("lr-batch"), observed, found) == {}
