@@ -55,7 +55,7 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
     if law.levels:
         return f"parameters vary by {' and '.join(law.levels)}"
     if observed.response.size > MOST_ROWS:
-        return f"it has more than {MOST_ROWS:,} rows"
+        return f"the table has more than {MOST_ROWS:,} rows"
     if Walk.of(law, observed.covariates) is None:
         return "its runs don't differ in size, tokens or stage"
     return ""

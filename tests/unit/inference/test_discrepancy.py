@@ -41,7 +41,7 @@ def test_the_reason_why_none_is_learnt() -> None:
     skew = Noise.choose("skew", SEEN)
     assert why_not(LAW, SEEN, skew) == f"its noise is {skew.text}"
     with patch.object(discrepancy, "MOST_ROWS", SEEN.response.size - 1):
-        assert why_not(LAW, SEEN, normal) == f"it has more than {SEEN.response.size - 1} rows"
+        assert why_not(LAW, SEEN, normal) == f"the table has more than {SEEN.response.size - 1} rows"
     same = Observations.of(LAW, read_runs(TABLE.assign(N=1e8, D=1e9)))
     assert why_not(LAW, same, normal) == "its runs don't differ in size, tokens or stage"
 
