@@ -268,7 +268,7 @@ def small_replay_note(runs: Runs, law: Law) -> str:
     frame = runs.frame
     if not {"r"} <= {*frame} & {*law.covariates} or not 0 < (most := float(frame["r"].max())) < LEAST_REPLAY:
         return ""
-    read = next((f", which was read as {text}" for text in runs.conversions if text.startswith("r = ")), "")
+    read = next((f", read as {text}" for text in runs.conversions if text.startswith("r = ")), "")
     return f"replay shares r are at most {most:.2g}{read}"
 
 

@@ -101,7 +101,7 @@ def test_runs_that_are_named_after_their_model_are_noted() -> None:
 
 def test_shares_of_a_column_in_percent_are_noted() -> None:
     read = read_runs(TABLE.rename(columns={"r": "replay_pct"}))
-    assert small_replay_note(read, LAW) == "replay shares r are at most 0.003, which was read as r = replay_pct x 0.01"
+    assert small_replay_note(read, LAW) == "replay shares r are at most 0.003, read as r = replay_pct x 0.01"
     assert small_replay_note(read_runs(TABLE), LAW) == small_replay_note(read_runs(TABLE.assign(r=0.0)), LAW) == ""
 
 
