@@ -256,6 +256,15 @@ def sds(walk: walks.Walk, covariates: dict[str, Any]) -> tuple[Any, Any]:
     return np.sqrt(prior), np.sqrt(prior + (components**2 / (1 + walk.squares / walks.ROW_NOISE)).sum(axis=1))
 
 
+def of_sources(every: list[Ladder], evidence: Iterable[Any]) -> dict[str, Any]:
+    """The evidence of each source: the mean over its ladders and splits, so that it counts as that of one loss."""
+    parts: dict[str, list[Any]] = {}
+    for i, (ladder, of_ladder) in enumerate(zip(every, evidence, strict=True)):
+        parts.setdefault(ladder.source, []).append(of_ladder)
+        print(f"\r{i + 1} of {len(every)} fits", end="", file=sys.stderr)
+    return {source: np.mean(of, axis=0) for source, of in parts.items()}
+
+
 def learnt(known: dict[str, Any], without: str = "") -> tuple[float, float]:
     """Mean and sd of the log size beyond the runs of a new source, each known source with the evidence of one loss.
 
@@ -408,11 +417,11 @@ def by_backtest(rows: pd.DataFrame) -> str:
 
 def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]], corner: dict[str, float]) -> str:
     """The tables as text."""
-    by_source, lines = means(rows), list[str]()
+    scored_by, lines = means(rows), list[str]()
     for split in (*SPLITS, "all"):
         body = []
         for kind, words in NAMES.items():
-            own: Any = by_source.loc[kind].groupby("source").mean() if split == "all" else by_source.loc[(kind, split)]
+            own: Any = scored_by.loc[kind].groupby("source").mean() if split == "all" else scored_by.loc[(kind, split)]
             mean = own.mean()
             body.append({
                 "intervals": words, "error": percent(mean["error"], 2), "bias": percent(mean["bias"], 2),
@@ -421,7 +430,7 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]], corner: d
                 "CRPS / loss": percent(mean["crps"], 2),
             })  # fmt: skip
         lines += [f"## {'Mean of the splits' if split == 'all' else f'Split: {split}'}\n", markdown_table(body), ""]
-    table: Any = by_source.loc["extrapolated"].reset_index().sort_values(["source", "split"])
+    table: Any = scored_by.loc["extrapolated"].reset_index().sort_values(["source", "split"])
     counts: Any = rows[rows["kind"] == "extrapolated"].groupby(["source", "split"])["held"].sum()
     body = [{
         "source": row["source"], "split": row["split"], "losses": str(counts[row["source"], row["split"]]),
@@ -437,18 +446,9 @@ def report(rows: pd.DataFrame, beyond: dict[str, tuple[float, float]], corner: d
 def main() -> None:
     every = ladders()
     with ProcessPoolExecutor(2) as pool:
-        sources = sorted({ladder.source for ladder in every})
-        of_source: dict[str, list[Any]] = {source: [] for source in sources}
-        for i, (ladder, of_ladder) in enumerate(zip(every, pool.map(evidence, every), strict=True)):
-            of_source[ladder.source].append(of_ladder)
-            print(f"\r{i + 1} of {len(every)} fits", end="", file=sys.stderr)
-        known = {source: np.mean(parts, axis=0) for source, parts in of_source.items()}
-        in_corners: dict[str, list[Any]] = {source: [] for source in sources}
-        for ladder, of_ladder in zip(every, pool.map(corner_evidence, every), strict=True):
-            in_corners[ladder.source].append(of_ladder)
-        of_corners = {source: np.mean(parts, axis=0) for source, parts in in_corners.items()}
-        beyond = {source: learnt(known, source) for source in sources}
-        corner = {source: learnt_corner(of_corners, source) for source in sources}
+        known, of_corners = (of_sources(every, pool.map(of, every)) for of in (evidence, corner_evidence))
+        beyond = {source: learnt(known, source) for source in known}
+        corner = {source: learnt_corner(of_corners, source) for source in known}
         jobs = [(ladder, beyond[ladder.source], corner[ladder.source]) for ladder in every]
         rows = pd.DataFrame([row for part in pool.map(scored, jobs) for row in part])
     whole = learnt(known)
@@ -461,7 +461,7 @@ def main() -> None:
         HEAD.format(
             law=LAW,
             ladders=count,
-            sources=len(sources),
+            sources=len(known),
             splits=len(every),
             failed=len(failed),
             whole=whole,
