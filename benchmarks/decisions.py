@@ -80,7 +80,7 @@ class Ladder:
         assert walk is not None
         scale = PRIORS["discrepancy"].sample(1, rng)
         learnt = scale[:, None] * rng.standard_normal((1, walk.squares.size))
-        return cls(values, DrawnErrors(walk, walk.complete(learnt, scale, (2027, number))), observed, rng)
+        return cls(values, DrawnErrors.of_walk(walk, learnt, scale, (2027, number)), observed, rng)
 
     def law(self, n: Any, d: Any) -> Array:
         return np.asarray(LAW.predict(self.values, {"N": np.atleast_1d(n), "D": np.atleast_1d(d)})[0])

@@ -45,7 +45,7 @@ TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")  # of files with runs, which are no cards
 DOMAINS = ("source", "target")  # of adaptations
 NOISES = ("normal-drift",)  # that a card may name
-CORNER_ERROR = 0.1  # an e-fold: less than this, up or down
+CORNER_ERROR = 10  # times the learnt error at most, up or down
 NEEDED = {"covariates": "N", "parameters": "E"}
 """Tables of a card, and those that a law can't be without, each with a usual name in it."""
 OF_COVARIATES = ("unit", "support", "at_least", "context", "log", "share_of", "nodes")
@@ -353,8 +353,8 @@ def _delta(delta: Any) -> float:
 
 
 def _corner_error(mean: Any, covariates: Mapping[str, Any], outcome: Outcome | None) -> float:
-    if isinstance(mean, bool) or not isinstance(mean, (int, float)) or not abs(mean) < CORNER_ERROR:
-        message = f"`corner_error` must be a number between -{CORNER_ERROR:g} and {CORNER_ERROR:g}, not {mean!r}."
+    if isinstance(mean, bool) or not isinstance(mean, (int, float)) or not abs(mean) <= CORNER_ERROR:
+        message = f"`corner_error` must be a number from -{CORNER_ERROR:g} to {CORNER_ERROR:g}, not {mean!r}."
         raise LocatedError(message, "", "corner_error", code="not-in-range")
     of_losses = outcome is None or outcome.relative
     if mean and not (of_losses and {"N", "D"} <= {*covariates} and "ptpp" not in covariates):

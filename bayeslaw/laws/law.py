@@ -142,7 +142,8 @@ class Law:
     huber_delta : float
         The residual in log loss at which the Huber loss of point fits turns from quadratic to linear, as in the source.
     corner_error : float
-        Mean error of its log loss an e-fold of N x D beyond the runs, at sizes and tokens within theirs (`noise.walk`).
+        Mean error of its log loss an e-fold of N x D beyond the runs, at sizes and tokens within theirs, in units of the error that
+        it is learnt to have (`noise.walk`).
     card : str
         The card's text.
     indicators : mapping of covariate to (str, str)

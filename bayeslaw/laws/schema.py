@@ -124,8 +124,9 @@ def card_schema() -> dict[str, Any]:
             "description": "Residual in log loss at which the Huber loss of point fits turns linear.",
         },
         "corner_error": {
-            "type": "number", "exclusiveMinimum": -CORNER_ERROR, "exclusiveMaximum": CORNER_ERROR, "default": 0,
-            "description": "Mean error of the log loss at an e-fold more N x D than any run has, within the runs' N and D.",
+            "type": "number", "minimum": -CORNER_ERROR, "maximum": CORNER_ERROR, "default": 0,
+            "description": "Mean error of the log loss at an e-fold more N x D than any run has, within the runs' N and D, as a "
+            "multiple of the discrepancy that is learnt.",
         },
         "note": {"type": "string", "description": "What a user should know: when it holds, and when not."},
         "mixture": _object({key: _MIXTURE[key] for key in OF_MIXTURES}, "shares")

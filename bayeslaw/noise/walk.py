@@ -12,8 +12,8 @@ W is linear in normal coefficients, which are integrated out while sampling (`de
 Where no error is learnt, W begins where the runs end: beyond them along an axis, or along a corner that they leave out, such as
 large sizes with many tokens (`Corner`).
 
-Laws that add a term of N and one of D forecast too high where both are large and no run has as much N x D. Their cards state by
-how much in the mean (`corner_error`), and that is added to W.
+Laws that add a term of N and one of D forecast too high where both are large and no run has as much N x D, the more so the more
+they err on the runs. Their cards state by how much in the mean (`corner_error`, in units of `discrepancy`), and that is added to W.
 
 Values of W are interpolated between knots along every axis. In the kernel's Cholesky factor knots inside the runs come first, so
 that those beyond need not be known when the law is fitted: beyond the runs the walk goes on with coefficients of its own.
@@ -52,6 +52,7 @@ WEIGHTS = {"N": 1.25, "ptpp": 0.75}
 OF_LOGITS, OF_LOSS = 0.11, 1.35
 """Median errors of logits an e-fold beyond the runs, in place of that of `BEYOND`, of outcomes between bounds such as accuracies:
 along sizes and tokens, and along a loss by which they are forecast (`benchmarks/accuracy_errors.py`)."""
+MOST = 0.01  # an e-fold: larger errors count as this where the mean error in corners is a multiple of them
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
 COMPONENTS = 12  # most coefficients learnt from the runs: more explain less than 1% of the walk
@@ -151,7 +152,7 @@ class Corner:
     most : float
         The largest value of the runs, in e-folds from that of their largest covariates.
     mean : float
-        The mean error of the law an e-fold beyond the runs.
+        The mean error of the law an e-fold beyond the runs, in units of `discrepancy`.
     """
 
     signs: Array
@@ -325,9 +326,14 @@ class Walk:
         return np.hstack([*own, *(math.sqrt(INTERACTION) * p for p in both), *corners])
 
     def mean(self, covariates: Mapping[str, Any]) -> Array:
-        """Return the mean of the error (n,) at settings (n,): 0 but in corners."""
+        """Return the mean of the error (n,) at settings (n,), in units of `mean_sizes`: 0 but in corners."""
         box = self._in_box(logarithms(self.law, covariates) - self.largest)
         return np.asarray(sum((corner.mean * corner.feature(box) for corner in self.corners), np.zeros(len(box))))
+
+    def mean_sizes(self, scale: Array, entropy: Sequence[int]) -> Array:
+        """Return draws (S,) of the size of the error of which the mean is a multiple: of scales (S,), as `complete` has it."""
+        size = self.sizes_beyond(scale.size, np.random.default_rng(entropy)) if self.exact else scale
+        return np.minimum(size, MOST)
 
     def _in_box(self, x: Array) -> Array:
         """Places (n, axes) in the box around the runs: what lies beyond an axis is counted along that."""

@@ -165,7 +165,7 @@ def drawn_errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, sha
         nothing = np.zeros_like(learnt)
         alone, common = (walk.complete(nothing, scale, entropy) for entropy in (own, first))
         whole = whole + shared * common + (math.sqrt(1 - shared**2) - 1) * alone
-    return DrawnErrors(walk, whole)
+    return DrawnErrors(walk, whole, walk.mean_sizes(scale, own))
 
 
 def check_shared(a: Recipe, b: Recipe, shared: float) -> None:

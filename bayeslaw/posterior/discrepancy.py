@@ -53,25 +53,39 @@ class LearntDiscrepancy:
 
     def drawn(self, chosen: Index, entropy: Sequence[int]) -> DrawnErrors:
         """Draw the error everywhere, by the draws with indices `chosen` (s,)."""
-        return DrawnErrors(self.walk, self.walk.complete(self.coefficients[chosen], self.scale[chosen], entropy))
+        return DrawnErrors.of_walk(self.walk, self.coefficients[chosen], self.scale[chosen], entropy)
 
 
 @dataclass(frozen=True)
 class DrawnErrors:
-    """Errors of a law as functions of the settings, one for each of some draws, with coefficients (features, s)."""
+    """Errors of a law as functions of the settings, one for each of some draws.
+
+    Attributes
+    ----------
+    walk : Walk
+    coefficients : array (features, s)
+    sizes : array (s,)
+        Those of `Walk.mean_sizes`.
+    """
 
     walk: Walk
     coefficients: Array
+    sizes: Array
+
+    @classmethod
+    def of_walk(cls, walk: Walk, learnt: Array, scale: Array, entropy: Sequence[int]) -> DrawnErrors:
+        """Draw errors: of coefficients (s, k) learnt from the runs and scales (s,), as in `Walk.complete`."""
+        return cls(walk, walk.complete(learnt, scale, entropy), walk.mean_sizes(scale, entropy))
 
     def at(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (n, s) at settings (n,), which are added to the log loss."""
         features = self.walk.features(covariates)
         used = features.any(axis=0)  # few settings lie beyond every knot
-        return np.asarray(features[:, used] @ self.coefficients[used] + self.walk.mean(covariates)[:, None])
+        return np.asarray(features[:, used] @ self.coefficients[used] + np.outer(self.walk.mean(covariates), self.sizes))
 
     def of(self, draws: Index | slice) -> DrawnErrors:
         """Return the errors of some of the draws (s,)."""
-        return replace(self, coefficients=self.coefficients[:, draws])
+        return replace(self, coefficients=self.coefficients[:, draws], sizes=self.sizes[draws])
 
     def over(self, name: str, others: Mapping[str, Any], ends: tuple[float, float] | None = None) -> ErrorsOver:
         """Return errors along one covariate at one setting of the others, between two logs.
@@ -98,4 +112,5 @@ class DrawnErrors:
 
     def along(self, covariates: Mapping[str, Any]) -> Array:
         """Return errors (s,) at settings (s,), each by its own draw."""
-        return np.asarray(np.einsum("sk,ks->s", self.walk.features(covariates), self.coefficients) + self.walk.mean(covariates))
+        own = np.einsum("sk,ks->s", self.walk.features(covariates), self.coefficients)
+        return np.asarray(own + self.walk.mean(covariates) * self.sizes)

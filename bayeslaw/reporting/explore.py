@@ -274,6 +274,7 @@ def _error(fit: Fit, chosen: Index, entropy: tuple[int, ...]) -> dict[str, Any]:
         "shrunk": numbers(1 / (1 + walk.squares / ROW_NOISE) if learnt else []),
         "coefficients": numbers(fit.discrepancy.coefficients[chosen].T if learnt else []),
         "whole": numbers(np.hypot(scale, extra)), "extra": numbers(extra), "normal": numbers(rng.standard_normal(size)),
+        "sizes": numbers(walk.mean_sizes(scale, entropy)),
     }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import ROW_NOISE
+from bayeslaw.noise.walk import MOST, ROW_NOISE
 from bayeslaw.planning.optimum import numeric, optimum
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.fit import Fit
@@ -243,7 +243,8 @@ def test_the_error_of_the_law_beyond_the_runs(kind: str, browser: Browser, tmp_p
         shrunk = (components**2 / (1 + walk.squares / ROW_NOISE)).sum(axis=1)
         sd = np.sqrt(np.outer(whole**2, free) + np.outer(extra**2, shrunk))
         error = learnt.learnt(at, chosen) + normal[:, None] * sd
-    error = error + walk.mean(at)
+    sizes = np.minimum(extra if kind != "learnt" else learnt.scale[chosen], MOST)
+    error = error + np.outer(sizes, walk.mean(at))
     assert (walk.mean(at) != 0).any() == (kind == "corner")
     latent = beyond.law.predict(values, at)
     assert away(got, (latent * np.exp(error + noise[:, None])).T) < CLOSE

@@ -116,7 +116,7 @@ function errorsAt(error, at, out) {
     });
   }
   for (let s = 0; s < S; s++) {
-    let mean = shift;
+    let mean = shift * error.sizes[s];
     for (let k = 0; k < error.count; k++) mean += c[k] * error.coefficients[k * S + s];
     out[s] = mean + error.normal[s] * Math.sqrt(error.whole[s] ** 2 * whole + error.extra[s] ** 2 * extra);
   }

@@ -119,8 +119,8 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
     "unknown-domain": [(4, changed('source = "here"', 'source = "here"\ndomain = "web"'))],
     "unknown-noise": [(4, changed('source = "here"', 'source = "here"\nnoise = "student"'))],
     "not-positive": [(4, changed('source = "here"', 'source = "here"\nhuber_delta = -1'))],
-    "not-in-range": [(4, changed('source = "here"', f'source = "here"\ncorner_error = {c}')) for c in ("-0.1", "nan", "true")],
-    "not-of-sizes-and-tokens": [(4, changed('source = "here"', 'source = "here"\ncorner_error = -0.01'))],
+    "not-in-range": [(4, changed('source = "here"', f'source = "here"\ncorner_error = {c}')) for c in ("-11", "nan", "true")],
+    "not-of-sizes-and-tokens": [(4, changed('source = "here"', 'source = "here"\ncorner_error = -1'))],
     "huge-number": [
         (None, changed("[1e4, 1e13]", f"[1, 1{'0' * 400}]")),
         (None, changed("E = 1.5", f"E = 1{'0' * 400}")),

@@ -76,7 +76,7 @@ CHANGES = {
     "a negative spread": ("sigma = 0.3", "sigma = -0.3"),
     "a number that is a text": ("mu = 1.0", 'mu = "1.0"'),
     "a Huber delta of 0": ("loss   =", "huber_delta = 0\nloss   ="),
-    "a large error in corners": ("loss   =", "corner_error = -0.1\nloss   ="),
+    "a large error in corners": ("loss   =", "corner_error = -11\nloss   ="),
     "a noise that no card may name": ("loss   =", 'noise = "skew"\nloss   ='),
     "a note that is none": ("loss   =", "note = 1\nloss   ="),
     "an unknown reference": ("loss   =", 'references = ["nobody1900"]\nloss   ='),

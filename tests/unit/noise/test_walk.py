@@ -134,8 +134,10 @@ def test_logits_of_accuracies_err_along_a_loss_and_along_sizes_by_what_accuracie
     an_e_fold = math.exp(BEYOND[1] ** 2) * loss.axes[0].pinned
     assert loss.usual == {"loss": pytest.approx(OF_LOSS * an_e_fold)}
     assert of_size.usual == {name: pytest.approx(size * OF_LOGITS / math.exp(BEYOND[0])) for name, size in of_law.usual.items()}
-    drawn = replace(loss, exact=True).complete(np.zeros((4000, loss.squares.size)), np.zeros(4000), (3,))
-    errors = DrawnErrors(replace(loss, exact=True), drawn).at({"loss": np.array([2.6, 2.5, 2.5 * math.exp(-0.5)])})
+    nothing = np.zeros((4000, loss.squares.size))
+    errors = DrawnErrors.of_walk(replace(loss, exact=True), nothing, np.zeros(4000), (3,)).at(
+        {"loss": np.array([2.6, 2.5, 2.5 * math.exp(-0.5)])}
+    )
     assert np.abs(errors[:2]).max() < 1e-12  # inside the runs the law counts as exact
     assert np.quantile(np.abs(errors[2]), 0.5) > 0.1
 
@@ -189,10 +191,13 @@ def test_where_sizes_and_tokens_are_large_together_the_mean_error_is_that_of_the
     without = Walk.of(replace(LAW, corner_error=0.0), seen)
     size = 5
     learnt = np.random.default_rng(0).standard_normal((size, 0 if exact else walk.squares.size))
-    drawn = walk.complete(learnt, np.full(size, 0.01), (1, 2))
-    errors, others = (DrawnErrors(each, drawn) for each in (walk, replace(present(without), exact=exact)))
-    np.testing.assert_allclose(errors.at(at) - others.at(at), np.broadcast_to(walk.mean(at)[:, None], (5, size)), atol=1e-12)
-    np.testing.assert_allclose(errors.along(at) - others.along(at), walk.mean(at), atol=1e-12)
+    scale, both = np.array([0.001, 0.003, 0.01, 0.02, 0.1]), (walk, replace(present(without), exact=exact))
+    errors, others = (DrawnErrors.of_walk(each, learnt, scale, (1, 2)) for each in both)
+    sizes = walk.sizes_beyond(size, np.random.default_rng((1, 2))) if exact else scale
+    assert errors.sizes.tolist() == np.minimum(sizes, 0.01).tolist()
+    np.testing.assert_allclose(errors.at(at) - others.at(at), np.outer(walk.mean(at), errors.sizes), atol=1e-12)
+    np.testing.assert_allclose(errors.along(at) - others.along(at), walk.mean(at) * errors.sizes, atol=1e-12)
+    np.testing.assert_allclose(errors.of(np.array([1, 3])).at(at), errors.at(at)[:, [1, 3]])
 
 
 def test_sizes_tokens_and_stages_are_large_or_small_together() -> None:
@@ -218,7 +223,7 @@ def test_the_size_of_a_mixture_of_experts_is_what_a_token_uses_of_it() -> None:
     own = walk.axes[0].features(np.log(at["N"] * at["active"] / 1e9))
     np.testing.assert_allclose(walk.features(at)[:, : own.shape[1]], own, atol=1e-12)
     assert (np.abs(own).max(axis=1) > 0.1).tolist() == [False, False, True, False]
-    drawn = DrawnErrors(walk, np.random.default_rng(1).standard_normal((walk.inside.size, 3)))
+    drawn = DrawnErrors(walk, np.random.default_rng(1).standard_normal((walk.inside.size, 3)), np.zeros(3))
     sizes = np.exp(np.linspace(np.log(2e8), np.log(9e10), 50))
     errors = drawn.over("N", {"active": 0.1, "D": 4e10}, (float(np.log(1e8)), float(np.log(1e11))))
     expected = drawn.at({"N": sizes, "active": np.full(50, 0.1), "D": np.full(50, 4e10)}).T
