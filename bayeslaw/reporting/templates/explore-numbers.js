@@ -28,7 +28,7 @@ function decoded(member) {
   if (member.error) {
     const e = member.error;
     made.error = { ...e, axes: e.axes.map((a) => ({ ...a, places: floats(a.places), values: floats(a.values) })) };
-    for (const key of ["loadings", "shrunk", "coefficients", "whole", "extra", "normal"]) made.error[key] = floats(e[key]);
+    for (const key of ["loadings", "shrunk", "coefficients", "whole", "extra", "normal", "sizes"]) made.error[key] = floats(e[key]);
   }
   return made;
 }
