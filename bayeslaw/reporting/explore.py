@@ -7,7 +7,8 @@ distribution of the forecast's, with other random numbers: the error of a law (`
     c(x) b_s + m(x) t_s + z_s sqrt(u_s^2 A(x) + e_s^2 B(x)),
 
 where c(x) are the features of the combinations learnt from the runs, b_s their coefficients, m(x) the mean error in units of t_s
-(`Walk.mean`), u_s and e_s the sizes of the error inside and of what is added beyond, and A(x), B(x) sums of squared features. The page draws one z_s where a forecast draws hundreds.
+(`Walk.mean`), u_s and e_s the sizes of the error inside and of what is added beyond, and A(x), B(x) sums of squared features. The
+page draws one z_s where a forecast draws hundreds.
 """
 
 from __future__ import annotations
