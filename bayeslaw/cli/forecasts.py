@@ -110,6 +110,7 @@ def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer)
             raise
         problem = f"All rows of {runs.name} are in the fit: give --measured losses that it has not seen, or leave it out"
         raise BayeslawError(f"{problem}; the picture shows fitted losses too.", code=error.code) from None
+    answer.say(*(f"note: {note}" for note in held.notes))
     if held.seen:
         answer.say(f"note: {held.seen} rows of {runs.name} are in the fit: they are not drawn as measured since")
     if held.base:
@@ -177,7 +178,7 @@ def score(
     result = scored(loaded, held, discrepancy=discrepancy, as_=as_, seed=seed, in_sample=in_sample, force=force, mean=mean)
     outcome = loaded.outcome
     table, answer = result.table, Answer()
-    answer.note([note for note in (*result.repeats, sample_note(table, held.name)) if note])
+    answer.note([note for note in (*result.notes, sample_note(table, held.name)) if note])
     if csv:
         answer.csv = table.to_csv(index=False)
         return answer

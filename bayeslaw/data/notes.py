@@ -71,12 +71,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("tokens", few_tokens_note(frame, law), "Give the number of tokens in every row", "model"),
         TableNote("run_names", shared_names_note(frame, law), "Give each run its own name, if these are several", "model"),
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
-        TableNote(
-            "domain",
-            other_domain_note(runs, law),
-            f"Choose the losses of the {law.one_domain}, or a law of the other domain",
-            "model",
-        ),
+        domain_note(runs, law),
         TableNote("tokenizers", tokenizers_note(frame, law), APART, "model"),
         TableNote("no_tokens", no_tokens_note(frame, law), NO_TOKENS, "note"),
         TableNote("flops", flops_note(frame, law), WHOLE_RUN, "note"),
@@ -270,6 +265,12 @@ def small_replay_note(runs: Runs, law: Law) -> str:
         return ""
     read = next((f", read as {text}" for text in runs.conversions if text.startswith("r = ")), "")
     return f"replay shares r are at most {most:.2g}{read}"
+
+
+def domain_note(runs: Runs, law: Law) -> TableNote:
+    """Return the note on losses of the other domain than that of a law, without a text where there is none to make."""
+    advice = f"Choose the losses of the {law.one_domain}, or a law of the other domain"
+    return TableNote("domain", other_domain_note(runs, law), advice, "model")
 
 
 def other_domain_note(runs: Runs, law: Law) -> str:

@@ -31,6 +31,7 @@ from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import short_lines
+from bayeslaw.data.notes import domain_note
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
@@ -138,7 +139,9 @@ def update[P: Posterior](
     fits = {name: make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores) for name, task in tasks.items()}
     refit = cast("P", replace(fit, members=fits) if isinstance(fit, Stack) else fits[fit.name])
     as_predicted = bool((predictions["p_adjusted"] >= ALARM).all())
-    text, widths = _verdict(predictions, "" if as_predicted else _extrapolation(fit, new), fit), None
+    domains = [str(note) for member in fits_of(fit).values() if (note := domain_note(new, member.law)).text]
+    domain = " ".join(f"{note[0].upper()}{note[1:]}" for note in domains)
+    text, widths = _verdict(predictions, "" if as_predicted else _extrapolation(fit, new), fit, domain), None
     if settings is not None and before is not None:
         try:
             widths = compare_widths(before, forecast(refit, settings, force=force))
@@ -380,14 +383,14 @@ def _extrapolation(fit: Posterior, new: Runs) -> str:
     return "" if check.passed else check.text
 
 
-def _verdict(predictions: pd.DataFrame, extrapolation: str, fit: Posterior) -> str:
+def _verdict(predictions: pd.DataFrame, extrapolation: str, fit: Posterior, domain: str = "") -> str:
     outcome = next(iter(fits_of(fit).values())).law.outcome
     worst = predictions.sort_values("error_sd", key=abs, ascending=False).sort_values("p_adjusted", kind="stable").iloc[0]
     count, name = int((predictions["run"] != TOGETHER).sum()), TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']!r}"
     of = f" over {count} runs" if count > 1 else ""
     p = f"p = {worst['p_adjusted']:.2g}{of}; below {ALARM:g} is an alarm"
     if worst["p_adjusted"] >= ALARM:
-        return f"The new runs agree with the predictions; the farthest out is {name} ({p})."
+        return f"The new runs agree with the predictions; the farthest out is {name} ({p}). {domain}".rstrip()
     if worst["p_level"] <= worst["p_curve"]:
         side = "above" if worst["error_sd"] > 0 else "below"
         verb = "lie" if name == TOGETHER else "lies"
@@ -395,5 +398,5 @@ def _verdict(predictions: pd.DataFrame, extrapolation: str, fit: Posterior) -> s
         how = f"{name} {verb} {off} {side} them, {abs(worst['error_sd']):.2g} predictive sd"
     else:
         how = f"the {outcome.plural} of {name} have another shape or scatter"
-    wrong = WRONG.format(", such as 1%," if outcome.relative else "")
+    wrong = domain or WRONG.format(", such as 1%," if outcome.relative else "")
     return f"The new runs are OUTSIDE the predictions: {how} ({p}). {wrong}" + (f" {extrapolation}." if extrapolation else "")

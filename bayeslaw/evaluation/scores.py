@@ -16,6 +16,7 @@ from bayeslaw.core.errors import BayeslawError, TableError, as_mapping
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.text import counted, significant
 from bayeslaw.core.units import check_unit
+from bayeslaw.data.notes import domain_note
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
@@ -244,13 +245,13 @@ class Scored(NamedTuple):
         One row for each run: run, rows, `inside` (how many of its losses lie in their 90% interval), error (mean relative error of
         its losses, with its sign), and of its last loss: loss, predicted (median), eti90_lb and eti90_ub. The worst error comes
         first. Empty for a point fit.
-    repeats : tuple of str
-        Which rows were left out because they repeat others.
+    notes : tuple of str
+        Which rows were left out because they repeat others, and that losses are of another domain by their names.
     """
 
     table: pd.DataFrame
     runs: pd.DataFrame
-    repeats: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def scored(
@@ -301,13 +302,13 @@ def scored(
     counts = counts_of(len(held), rows.base, rows.seen, in_sample)
     if isinstance(fit, PointFit):
         point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
-        return Scored(pd.DataFrame([point]), pd.DataFrame(), rows.repeats)
+        return Scored(pd.DataFrame([point]), pd.DataFrame(), rows.notes)
     predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     predicted = predicted if mean is None else predicted.averaged_over(mean)
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
     result = scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)
-    return result._replace(repeats=rows.repeats)
+    return result._replace(notes=rows.notes)
 
 
 def counts_of(rows: int, base: int, seen: int, in_sample: bool) -> dict[str, object]:
@@ -378,12 +379,12 @@ def by_run(frame: pd.DataFrame, draws: Array, outcome: Outcome = LOSS) -> pd.Dat
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The rows of a table that are scored, how many base checkpoints and rows of the fits it has, and a note on repeated rows."""
+    """The rows of a table that are scored, how many base checkpoints and rows of the fits it has, and notes on it."""
 
     runs: Runs
     base: int
     seen: int
-    repeats: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = False) -> HeldRows:
@@ -397,7 +398,8 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
         Keep the rows of the fits.
     """
     laws = [member.law for member in members]
-    runs, repeats = without_repeats(runs, laws)
+    runs, notes = without_repeats(runs, laws)
+    notes += [str(note) for law in laws if (note := domain_note(runs, law)).text]
     if faults := list(dict.fromkeys(fault for law in laws for fault in check(runs, law, purpose="score"))):
         raise TableError(faults, runs.name)
     for member in members:
@@ -418,7 +420,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
             code="nothing-held-out",
         )
     held = replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep")
-    return HeldRows(held, int(base.sum()), int(seen.sum()), tuple(repeats))
+    return HeldRows(held, int(base.sum()), int(seen.sum()), tuple(dict.fromkeys(notes)))
 
 
 def headlines(scores: pd.DataFrame, unit: str, outcome: Outcome = LOSS) -> dict[str, str]:

@@ -131,6 +131,20 @@ def test_the_mean_distance_of_simulated_runs_is_their_number_of_points(name: str
         assert each.curve[1:].mean() == pytest.approx(points, rel=5 * np.sqrt(2 / (points * 4000)))
 
 
+def test_losses_of_the_other_domain_are_the_reason_of_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = typical_fit("transfer-target")
+    monkeypatch.setattr(updating, "make_fit", lambda *_, **__: fit)
+    new = oracles.table(fit.law, seed=5, runs=2)
+    new["run"] = "new " + new["run"]
+    new["loss"] *= 2
+    for domain, blamed in (("source", False), ("target", True)):
+        column = f"eval/loss_{domain}"
+        text = fit.update(read_runs(new.rename(columns={"loss": column}), columns={"loss": column}), progress=False).text
+        assert "OUTSIDE the predictions" in text
+        assert ("The law or the noise is wrong there" in text) is blamed
+        assert ("The losses are of column eval/loss_source" in text) is not blamed
+
+
 @pytest.mark.slow
 def test_an_error_that_all_runs_share_shows_in_all_runs_together(refitted: dict[str, Any]) -> None:
     """Ten runs, each 1.7 sd of its run effect too high: none is far out by itself."""

@@ -434,6 +434,17 @@ def test_rows_are_scored_that_every_law_describes_and_no_fit_has_seen() -> None:
     assert len(kept.runs.frame) == len(rows)
 
 
+def test_losses_of_the_other_domain_by_their_names_are_noted() -> None:
+    """Forecasts of the target miss all losses of the source, and the scores alone would blame the law."""
+    fit = typical_fit("transfer-target")
+    table = oracles.table(load_law("transfer-target"), seed=5)
+    for domain, notes in (("source", 1), ("target", 0)):
+        column = f"eval/loss_{domain}"
+        held = held_rows([fit, fit], read_runs(table.rename(columns={"loss": column}), columns={"loss": column}))
+        assert len(held.notes) == notes
+        assert all("are of column eval/loss_source" in note and "Choose the losses of the target" in note for note in held.notes)
+
+
 @pytest.mark.slow
 def test_a_failed_fit_is_scored_only_if_forced(small_fit: Fit, held: pd.DataFrame) -> None:
     with fails("failed-checks", kind=FitError):
