@@ -163,16 +163,20 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     from bayeslaw.data.notes import table_notes
     from bayeslaw.data.observations import Observations
     from bayeslaw.data.validate import base_rows, from_scratch, mixed_domains, without_repeats
+    from bayeslaw.engine.binning import bins_note
+    from bayeslaw.noise.noise import Noise, resolved
 
-    mixed = mixed_domains(table.frame, card)
+    mixed, notes = mixed_domains(table.frame, card), table_notes(table, card)
     if not mixed:
-        Observations.of(card, table)  # which refuses what a fit would, such as rows where the law has no finite value
+        observed = Observations.of(card, table)  # refuses what a fit would, such as rows where the law has no finite value
+        if Noise.choose(resolved("auto", card, table), observed).compressible:
+            notes += [note for note in [bins_note(card, observed)] if note.text]
     kept, _ = without_repeats(table, [card])  # the note says which rows were left out
     base = int(base_rows(kept.frame, card).sum())
     what = counted(base, "row" if from_scratch(card) else "base-checkpoint row")
     aside = f"; {what} (D = 0) {'is' if base == 1 else 'are'} kept out of the fit" if base else ""
     answer.say(f"{table.name}: {len(kept)} rows are sound for {card.name}{aside}.")
-    answer.say(*(f"note: {note}" for note in table_notes(table, card)))
+    answer.say(*(f"note: {note}" for note in notes))
     if mixed:
         answer.say(f"To fit it: {mixed}.")
     return len(kept), base

@@ -17,10 +17,12 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.data.notes import TableNote
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
 
 WIDEST = 0.5  # largest width of a bin, in e-folds
+MANY, USUAL = 20_000, 0.02  # rows from which on bins are proposed, and their width
 
 
 @dataclass(frozen=True)
@@ -99,3 +101,15 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
         rows=observed.rows[first],
     )
     return Compressed(fewer, count, scatter, row.astype(np.int64))
+
+
+def bins_note(law: Law, observed: Observations) -> TableNote:
+    """Return the note that bins would leave far fewer rows of a large table, without a text where they would not.
+
+    It is for fits whose noise allows bins.
+    """
+    rows = 0 if observed.se.size else compress(law, observed).count.size
+    binned = compress(law, observed, USUAL).count.size if rows > MANY else rows
+    text = f"a fit of {rows:,} rows takes minutes; bins of {USUAL:g} e-folds, of neighbouring points of a run, leave {binned:,}"
+    advice = f"Give --bins {USUAL:g} (bins={USUAL:g}): the check `bins` then says how far that moves expected {law.outcome.plural}"
+    return TableNote("many_rows", text if 2 * binned <= rows and rows else "", advice, "note")

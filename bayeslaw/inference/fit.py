@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from numbers import Real
@@ -20,12 +20,12 @@ from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS, our_name
 from bayeslaw.data.curves import ABOUT_AREAS
-from bayeslaw.data.notes import table_notes
+from bayeslaw.data.notes import TableNote, table_notes
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import loss_unit, token_length
 from bayeslaw.data.validate import one_domain
-from bayeslaw.engine.binning import compress
+from bayeslaw.engine.binning import bins_note, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
 from bayeslaw.inference.sample import Acceptance, sample_soundly
@@ -142,7 +142,9 @@ def fit(
     how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
     how |= {"seed": seed, "progress": progress, "cores": cores}
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
-    checks += [*_checks(law, observed, chosen, result.draws, runs.frame, seed), *_checks_of_table(law, runs)]
+    checks += [*_checks(law, observed, chosen, result.draws, runs.frame, seed), *_checks_of(table_notes(runs, law))]
+    if compressed is not None and bins is None:
+        checks += _checks_of([note for note in [bins_note(law, observed)] if note.text])
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
@@ -341,11 +343,11 @@ def settings_of_runs(law: Law, observed: Observations, logged: Mapping[str, Arra
     }  # fmt: skip
 
 
-def _checks_of_table(law: Law, runs: Runs) -> list[Check]:
+def _checks_of(notes: Iterable[TableNote]) -> list[Check]:
     """Concerns and notes about the rows themselves: repeated ones, tokens in another unit, FLOPs, unnamed runs."""
     return [
         Check(note.name, note.subject == "model" and not note.advice, note.text, note.subject, pd.DataFrame(), note.advice)
-        for note in table_notes(runs, law)
+        for note in notes
     ]
 
 

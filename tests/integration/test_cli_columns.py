@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.data.notes import table_notes
 from bayeslaw.data.table import read_runs
-from bayeslaw.inference.fit import _checks_of_table
+from bayeslaw.inference.fit import _checks_of
 from bayeslaw.laws.card import load_law
 from tests.commands import Command, rejected
 
@@ -99,10 +100,10 @@ def test_check_and_fit_say_that_a_column_may_name_runs(command: Command, tmp_pat
     table.to_csv(tmp_path / "runs.csv", index=False)
     done = command("check", str(tmp_path / "runs.csv"), "--law", "chinchilla")
     assert "note: no column names runs, so each of 12 rows counts as a run of its own; column model may name them" in done.out
-    (note,) = [check for check in _checks_of_table(load_law("chinchilla"), read_runs(table)) if check.name == "unnamed_runs"]
+    (note,) = [check for check in _checks_of(table_notes(read_runs(table), load_law("chinchilla"))) if check.name == "unnamed_runs"]
     assert note.verdict == "note"
     assert "--column run=model (in Python columns={'run': 'model'})" in note.text
-    assert not _checks_of_table(load_law("chinchilla"), read_runs(table, columns={"run": "model"}))
+    assert not _checks_of(table_notes(read_runs(table, columns={"run": "model"}), load_law("chinchilla")))
 
 
 def test_check_and_fit_say_that_flops_are_of_something_else(command: Command, tmp_path: Path) -> None:
@@ -112,4 +113,4 @@ def test_check_and_fit_say_that_flops_are_of_something_else(command: Command, tm
     done = command("check", str(tmp_path / "runs.csv"), "--law", "chinchilla")
     (note,) = [line for line in done.out.splitlines() if line.startswith("note: ")]
     assert "column flops has " in note
-    assert [str(check) for check in _checks_of_table(load_law("chinchilla"), read_runs(table))] == [note]
+    assert [str(check) for check in _checks_of(table_notes(read_runs(table), load_law("chinchilla")))] == [note]

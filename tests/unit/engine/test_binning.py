@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.engine.binning import compress
+from bayeslaw.engine import binning
+from bayeslaw.engine.binning import bins_note, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law
@@ -15,6 +16,7 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import bins_check
 from tests import oracles, outcomes
 from tests.errors import fails
+from tests.fixed import stand_in_fit
 
 
 def repeated(law: Law, rng: np.random.Generator, times: int = 3) -> pd.DataFrame:
@@ -55,6 +57,21 @@ def test_rows_at_distinct_settings_stay() -> None:
     assert compressed.observed is observed
     assert set(compressed.count) == {1.0}
     assert not compressed.scatter.any()
+
+
+@pytest.mark.parametrize(("columns", "bins", "noted"), [({}, None, 1), ({}, 0.02, 0), ({"loss_se": 0.01}, None, 0)])
+def test_bins_are_proposed_for_a_large_table(
+    monkeypatch: pytest.MonkeyPatch, columns: dict[str, float], bins: float | None, noted: int
+) -> None:
+    monkeypatch.setattr(binning, "MANY", 500)
+    texts = [str(c) for c in stand_in_fit("chinchilla", curve().assign(**columns), bins=bins).checks if c.name == "many_rows"]
+    assert len(texts) == noted
+    for text in texts:
+        assert text.startswith(
+            "note: a fit of 800 rows takes minutes; bins of 0.02 e-folds, of neighbouring points of a run, leave"
+        )
+        assert "Give --bins 0.02 (bins=0.02)" in text
+    assert bins_note(load_law("chinchilla"), oracles.observed(load_law("chinchilla"), curve(200))).text == ""  # few rows
 
 
 def test_bins_hold_points_of_one_run_and_one_width() -> None:
