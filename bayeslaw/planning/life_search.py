@@ -117,7 +117,7 @@ class LifeChoice:
     @property
     def probability(self) -> str:
         """The held-out probability, with its error, in words."""
-        return f"{self.held_out:.3f} ± {self.held_out_se:.3f}"
+        return f"{self.held_out:.3f} (Monte Carlo standard error {self.held_out_se:.3f})"
 
     @property
     def place(self) -> str:

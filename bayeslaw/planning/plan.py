@@ -373,7 +373,7 @@ class PlanPoint:
     @property
     def probability(self) -> str:
         """The probability of satisfying every constraint, with its error, in words."""
-        return f"{self.held_out:.3f} ± {self.held_out_se:.3f}"
+        return f"{self.held_out:.3f} (Monte Carlo standard error {self.held_out_se:.3f})"
 
     @property
     def place(self) -> str:

@@ -429,6 +429,7 @@ def test_pictures_words_and_notebooks(fit: Fit) -> None:
     assert head.startswith("least FLOPs for a loss of at most 2.1 nats/token; ")
     assert best.startswith("plan: N = ")
     assert "confidence 0.9, the loss holds in 0." in best
+    assert "(Monte Carlo standard error 0.0" in best
     assert plug_in.startswith("deterministic (plug-in) plan, by median losses and amounts: N = ")
     assert "more FLOPs than the plan's" in alone
     assert "plan: N = " in repr(life).replace("\n ", "")

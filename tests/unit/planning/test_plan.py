@@ -379,6 +379,7 @@ def test_the_words_of_a_plan(whole: Plan) -> None:
     )
     assert best.startswith("plan: ATPP ")
     assert "confidence 0.9, constraints hold in 0." in best
+    assert all("(Monte Carlo standard error 0.0" in line and "±" not in line for line in (best, plug_in))
     assert plug_in.startswith("deterministic (plug-in) plan, by median losses: ATPP ")
 
 
