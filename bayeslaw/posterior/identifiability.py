@@ -18,6 +18,7 @@ FEW = 3  # number of values of a covariate that may be too few for the terms it 
 SLOPE_ROWS = 1000  # settings at which derivatives are taken
 NULL = 1e-9  # singular value of a null direction relative to the largest; measured ones lie below 4e-13 or above 3e-6
 ALARM = 0.01  # share of independent tables that are reported as correlated
+WEAK = 0.05  # below it, correlated residuals are weak evidence, and no reassurance
 AVERAGED = 50  # draws over which the law's log loss is averaged for residuals
 CURVE = 3  # rows in which D rises, on average, from which on they are curves; in rows of any order it rises in two
 WIDTH = 1.1  # intervals that are too narrow by a smaller factor are not worth a warning
@@ -258,8 +259,10 @@ def correlation_check(
     correlation, p, widening = intra_class_correlation(residual, group, fitted)
     if math.isnan(correlation):
         return None
-    if p >= ALARM:
+    if p >= WEAK:
         verdict = "as those of independent points may"
+    elif p >= ALARM and widening >= WIDTH:
+        verdict = f"which is weak evidence either way: they may share a {nouns[1]} effect ({suggestion}), or be independent"
     elif widening < WIDTH:
         verdict = "too little to matter"
     else:

@@ -17,6 +17,8 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.identifiability import (
     ALARM,
     FEW,
+    WEAK,
+    WIDTH,
     checkpoint_correlation_check,
     correlation_check,
     independence_check,
@@ -213,6 +215,17 @@ def test_verdicts_on_residuals(rng: np.random.Generator) -> None:
     residual = 0.3 * rng.standard_normal(20_000)[many] + rng.standard_normal(many.size)
     slight = present(correlation_check(residual, many, 5, "of one run", ""))
     assert slight.passed
+
+
+def test_a_check_that_passes_just_above_its_limit_reassures_nobody() -> None:
+    """Independent residuals of twelve runs, two of a checkpoint: a p below .05 is weak evidence."""
+    rng, group, texts = np.random.default_rng(0), np.arange(12, dtype=np.int64) // 2, dict[str, list[float]]()
+    for _ in range(300):
+        check = correlation_check(rng.standard_normal(12), group, 2, "of one checkpoint", "normal-checkpoint")
+        p, widening = (float(present(check).table[name].iloc[0]) for name in ("p", "widening"))
+        if p >= ALARM and widening >= WIDTH:
+            texts.setdefault("weak" if "weak evidence either way" in present(check).text else "fine", []).append(p)
+    assert max(texts["weak"]) < WEAK <= min(texts["fine"])
 
 
 @pytest.mark.parametrize("group", [np.zeros(20, dtype=int), np.arange(20), np.arange(20) // 2 % 8])
