@@ -258,9 +258,12 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     note = faults.of(_text, card, "note", default="")
     domain = faults.of(_domain, card["domain"]) if "domain" in card else ""
     noise = faults.of(_noise, card["noise"], outcome) if "noise" in card else ""
-    # A table of covariates, parameters or expressions of which some have a fault can't say which names are known or in use.
+    # A table of covariates, parameters or expressions of which some have a fault can't say which names are in use.
     whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (by_key, "parameters"), (let, "let"))]
     if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
+        known = {**card.get("let", {}), **of_covariates, **mixture.covariates, **card["parameters"], **parameters}
+        if all(map(str.isidentifier, known)) and not (card["parameters"].keys() - by_key.keys()) & {*mixture.over}:
+            faults.found += _unknown_names({} if formula is None else {key: formula}, let, known)
         return None
     before, given = len(faults.found), given | mixture.covariates
     _check_names({key: formula}, let, given, parameters, outcome, faults, mixture.shares)
@@ -604,10 +607,7 @@ def _check_names(
             message = f"{level!r} is what the value of {name}'s `on` is called: use another name."
             add(LocatedError(message, seen[level], level, code="name-used-twice"))
     invalid = any(fault.code == "invalid-name" for fault in faults.found)  # and then a formula can't name it
-    for section, key, expression in [*(("", k, e) for k, e in formula.items()), *(("let", k, e) for k, e in let.items())]:
-        for name in () if invalid else sorted(expression.names - seen.keys()):
-            known = f"{', '.join(seen) or 'none'}.{nearest(name, seen)}"
-            add(LocatedError(f"unknown name {name!r} in {key!r}; known are {known}", section, key, code="unknown-name"))
+    faults.found += [] if invalid else _unknown_names(formula, let, seen)
     if invalid or any(fault.code == "unknown-name" for fault in faults.found):
         return  # a misspelt name would be called unused too
     used = frozenset[str]().union(*(e.names for e in (*formula.values(), *let.values())))
@@ -620,6 +620,19 @@ def _check_names(
         if name in used and context:
             message = f"{name!r} is context, and the formula uses it: leave `context` out."
             add(LocatedError(message, section, name, code="context-in-formula"))
+
+
+def _unknown_names(formula: Mapping[str, Expression], let: Mapping[str, Expression], known: Collection[str]) -> list[LocatedError]:
+    """Return faults of names in the formula and in [let] that are neither covariates, nor parameters, nor expressions."""
+    return [
+        LocatedError(
+            f"unknown name {name!r} in {key!r}; known are {', '.join(known) or 'none'}.{nearest(name, known)}",
+            section, key, code="unknown-name",
+        )
+        for section, expressions in (("", formula), ("let", let))
+        for key, expression in expressions.items()
+        for name in sorted(expression.names - {*known})
+    ]  # fmt: skip
 
 
 def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:

@@ -160,6 +160,14 @@ def test_faults_of_names_and_of_priors_stand_together() -> None:
     assert codes_in(idle) == ["unused-name"] * 3
 
 
+def test_a_faulty_prior_hides_no_unknown_name() -> None:
+    faulty = changed('"Normal", mu = 0, sigma = 1', '"Norml", mu = 0, sigma = 1')
+    assert codes_in(faulty) == ["unknown-distribution"]
+    unknown = faulty.replace("+ K*r", "+ Q*K*r").replace('scale = "N**alpha"', 'scale = "M**alpha"')
+    assert codes_in(unknown) == ["unknown-distribution", "unknown-name", "unknown-name"]
+    assert codes_in(unknown.replace("[parameters.K]", '[parameters."K-1"]'))[1:] == []  # which the formula can't name
+
+
 def codes_in(card: str) -> list[str]:
     """Codes of the faults of a card."""
     with pytest.raises(CardError) as caught:
