@@ -33,6 +33,7 @@ FAR_OUT, LEAST_OUT = 5.0, 0.02
 LEAST_DOF = 10.0  # of the Student-t noise by which outliers are judged
 NAMED = 3  # rows that a text names
 SAME_PERPLEXITY = 0.15  # relative, between an outlier and the perplexity that the law expects
+EQUAL = 1e-9  # range of log losses up to which all are equal
 EXPLAINED = 0.5  # share of the variance of the responses; laws explain over .9 of it in the public tables, and of shuffled ones 0
 SCATTER = 0.02  # relative scatter around the law, beyond stated errors, up to which noise may hide what settings do
 TAIL = 0.0027  # prior probability beyond a posterior median: three standard deviations of a normal prior
@@ -235,7 +236,7 @@ def explained_check(residual: Array, observed: Observations, outliers: Collectio
     outcome, kept = observed.outcome, ~np.isin(observed.rows, list(outliers))
     if not outcome.relative or not kept.any():
         return None
-    if np.ptp(observed.response[kept]) < 1e-9:
+    if np.ptp(observed.response[kept]) < EQUAL:
         text, advice = f"all {outcome.plural} are {observed.outcomes[kept][0]:.4g}", "Look whether this is the column that you mean"
         return Check("explained", False, text, "model", pd.DataFrame({"share": [0.0]}), advice)
     around = observed.response[kept] - observed.response[kept].mean()
@@ -304,8 +305,12 @@ def _settings(law: Law, observed: Observations) -> dict[str, Array]:
     return {name: observed.covariates[name] for name in law.axes} | products
 
 
-def misfit_check(residual: Array, observed: Observations, noise: Noise, covariates: Mapping[str, Array], fitted: int) -> Check:
+def misfit_check(
+    residual: Array, observed: Observations, noise: Noise, covariates: Mapping[str, Array], fitted: int
+) -> Check | None:
     """Check that mean residuals do not differ between values of a covariate by more than their scatter explains.
+
+    None where all losses are equal, which `explained_check` reports: what is left is how nearly the law is constant.
 
     It is an analysis of variance of means that the model takes as independent: of checkpoints or of runs for a covariate that is
     the same all along a run; else of a run's points in each bin, less the run's mean.
@@ -318,6 +323,8 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
     fitted : int
         Number of fitted parameters of the law.
     """
+    if observed.outcome.relative and np.ptp(observed.response) < EQUAL:
+        return None
     table: dict[str, dict[str, object]] = {}
     for name, values in covariates.items():
         for bins in (BINS, FEWER):
@@ -338,7 +345,7 @@ def misfit_check(residual: Array, observed: Observations, noise: Noise, covariat
     along = "; ".join(f"{name}: {row['means']}" for name, row in wrong.iterrows())
     text = f"mean residuals from the least to the largest values of {along}"
     worst = wrong["worst"].max()
-    size = f"{worst:.1%}" if observed.outcome.relative else f"{worst:.2g}"
+    size = f"{worst:.2g}" if not observed.outcome.relative else f"{worst:.1%}" if worst >= 0.001 else f"{100 * worst:.1g}%"
     state = f"--discrepancy {size}, discrepancy={size!r}"
     advice = f"Compare other laws, or let forecasts inside the runs have an error of that size ({state})"
     advice = advice if observed.outcome.kind != "count" else "Compare other laws"

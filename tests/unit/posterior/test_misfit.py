@@ -171,6 +171,13 @@ def test_losses_that_are_all_equal_are_not_explained() -> None:
     check = present(explained_check(seen.response - np.log(3), seen, []))
     assert not check.passed
     assert check.text == "all losses are 3"
+    assert "misfit" not in judged(twin().assign(loss=3.0))  # whose trend is how nearly the law is constant
+
+
+def test_a_very_small_misfit_is_no_discrepancy_of_0_percent() -> None:
+    exact = settings().assign(loss=twins.without_noise(LAW, TRUTH, settings()))
+    off = np.exp(2e-4 * (exact["N"] > exact["N"].median()))
+    assert "--discrepancy 0.02%, discrepancy='0.02%'" in judged(exact.assign(loss=exact["loss"] * off))["misfit"].advice
 
 
 @pytest.mark.parametrize(
