@@ -14,7 +14,7 @@ from bayeslaw.core.html import header, shown
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.laws.formula import latex_text
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.parameters import describe_parameter
+from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
 from bayeslaw.reporting.html import MOST_ROWS
 
 LONG, WIDTH = 50, "7cm"  # a column whose texts have more characters than LONG has this width
@@ -101,22 +101,23 @@ def _tabular(heads: list[str], columns: list[list[str]], align: str, notes: list
 
 
 def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
-    """Return parameters with their intervals as a LaTeX table, to two significant figures of the interval's half width.
+    """Return parameters with their units and intervals as a LaTeX table, to two significant figures of the interval's half width.
 
     If checks of the fit failed, every interval has a mark, which a note explains. The table needs the package booktabs.
     """
     low, high = interval_names("eti", ci_prob)
-    columns, mark = [list[str]() for _ in range(4)], "" if fit.passed else r"^{\dagger}"
+    columns, mark = [list[str]() for _ in range(5)], "" if fit.passed else r"^{\dagger}"
     for name, row in fit.summary(ci_prob).iterrows():
         meaning, symbol = describe_parameter(fit, str(name))
         width = (row[high] - row[low]) / 2
         decimals = 1 - int(np.floor(np.log10(width))) if width > 0 else 4
         median, lower, upper = (f"{round(row[c], decimals):.{max(decimals, 0)}f}" for c in ("median", low, high))
-        cells = (f"${symbol}$", latex_text(meaning), f"${median}$", f"$[{lower}, {upper}]{mark}$")
+        unit = latex_text(parameter_unit(fit, str(name)))
+        cells = (f"${symbol}$", latex_text(meaning), unit, f"${median}$", f"$[{lower}, {upper}]{mark}$")
         for column, text in zip(columns, cells, strict=True):
             column.append(text)
-    heads = ["parameter", "meaning", "median", rf"{ci_prob * 100:g}\% equal-tailed interval"]
-    return _tabular(heads, columns, "llrr", [] if fit.passed else [FAILED]).rstrip()
+    heads = ["parameter", "meaning", "unit", "median", rf"{ci_prob * 100:g}\% equal-tailed interval"]
+    return _tabular(heads, columns, "lllrr", [] if fit.passed else [FAILED]).rstrip()
 
 
 def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
@@ -128,7 +129,8 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
         caption = f"{parameters['caption']} ({fit['label']}): medians and {facts['interval']}s"
         tables[f"fit{number}-data"] = (fit["data"]["ranges"]["caption"] + of, tabular(fit["data"]["ranges"]))
         tables[f"fit{number}-checks"] = (fit["checks"]["caption"] + of, tabular(fit["checks"]))
-        tables[f"fit{number}-parameters"] = (caption, tabular(parameters, hidden, symbols=True))
+        with_units = {**parameters, "shown": [parameters["shown"][0], "unit", *parameters["shown"][1:]]}  # the page hides them
+        tables[f"fit{number}-parameters"] = (caption, tabular(with_units, hidden, symbols=True))
     for number, forecast in enumerate(facts["forecasts"], 1):
         if forecast["table"]:
             tables[f"forecast{number}-table"] = (forecast["table"]["caption"], tabular(forecast["table"], ("checks",)))

@@ -14,7 +14,7 @@ from bayeslaw.laws.formula import latex_text
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.html import MOST_ROWS
 from bayeslaw.reporting.latex import parameters_latex, tabular, uncertain
-from tests.fixed import apart_fit, line_fit
+from tests.fixed import apart_fit, line_fit, typical_fit
 
 
 def rows_of(latex: str) -> list[list[str]]:
@@ -44,9 +44,9 @@ def test_every_parameter_stands_with_its_interval(prob: float) -> None:
     fit = line_fit(size=400)
     summary = fit.summary(prob)
     head, *rows = rows_of(parameters_latex(fit, prob))
-    assert head == ["parameter", "meaning", "median", rf"{prob * 100:g}\% equal-tailed interval"]
+    assert head == ["parameter", "meaning", "unit", "median", rf"{prob * 100:g}\% equal-tailed interval"]
     assert [symbol for symbol, *_ in rows][:3] == ["$a$", "$b$", "$c$"]
-    for (_, numbers), (_, _, median, interval) in zip(summary.iterrows(), rows, strict=True):
+    for (_, numbers), (_, _, _, median, interval) in zip(summary.iterrows(), rows, strict=True):
         expected = [numbers["median"], numbers[f"eti{prob * 100:g}_lb"], numbers[f"eti{prob * 100:g}_ub"]]
         width = (expected[2] - expected[1]) / 2
         figures = 1 - math.floor(math.log10(width)) if width > 0 else 4
@@ -60,7 +60,14 @@ def test_large_parameters_have_two_figures_of_their_uncertainty_too(monkeypatch:
     summary.loc["b", ["median", "eti90_lb", "eti90_ub"]] = [5064.1, 3663.9, 6904.4]
     monkeypatch.setattr(Fit, "summary", lambda *_: summary)
     (row,) = (row for row in rows_of(parameters_latex(fit)) if row[0] == "$b$")
-    assert row[2:] == ["$5100$", "$[3700, 6900]$"]
+    assert row[3:] == ["$5100$", "$[3700, 6900]$"]
+
+
+def test_parameters_have_their_units() -> None:
+    fit = typical_fit("chinchilla", size=400)
+    units = {row[0]: row[2] for row in rows_of(parameters_latex(fit))}
+    assert (units["$E$"], units["$A$"]) == ("nats/token", r"nats/token x parameters\textasciicircum{}alpha")
+    assert units[r"$\alpha$"] == units[r"$\sigma_\mathrm{point}$"] == ""
 
 
 @pytest.mark.slow
@@ -76,7 +83,7 @@ def test_meanings_keep_their_special_characters() -> None:
     parameter = replace(fit.law.parameters["a"], meaning=r"50% of $ & #1 in {x}^2 ~ a_b \ c")
     law = replace(fit.law, parameters={**fit.law.parameters, "a": parameter})
     row = rows_of(parameters_latex(replace(fit, law=law)))[1]
-    assert " & ".join(row[1:-2]) == r"50\% of \$ \& \#1 in \{x\}\textasciicircum{}2 \textasciitilde{} a\_b \textbackslash{} c"
+    assert " & ".join(row[1:-3]) == r"50\% of \$ \& \#1 in \{x\}\textasciicircum{}2 \textasciitilde{} a\_b \textbackslash{} c"
 
 
 def test_groups_of_noise_have_names_of_their_own() -> None:

@@ -383,6 +383,7 @@ def test_latex_files_are_balanced(latex: dict[str, bytes]) -> None:
         "anchors-table.tex",
         "plan-table.tex",
     } <= files.keys()
+    assert " & unit & " in files["fit1-parameters.tex"]
     for name, text in files.items():
         bare = re.sub(r"\\[{}\\&%$#_]", "", text)
         assert bare.count("{") == bare.count("}"), name
