@@ -30,6 +30,7 @@ from bayeslaw.data.run_names import column_of_runs
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 WORKBOOKS = (".xlsx", ".xls", ".ods")
+AS_CSV = "Save the sheet as CSV, or read it by pandas.read_excel and give the frame to bayeslaw.read_runs."
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
 MOST_APART = 0.02  # relative difference of what two columns say of one amount, which may be rounded
 FIRST = 6  # rows that a notebook shows
@@ -372,7 +373,7 @@ def _read(path: Path) -> pd.DataFrame:
         problem = f"not in {path.suffix}" if path.suffix else "and this has no ending"
         message = f"{path.name or path}: the name of a table of runs ends in {', '.join(ENDINGS)}, {problem}."
         if suffix in WORKBOOKS:
-            message += " Save the sheet as CSV, or read it by pandas.read_excel and give the frame to bayeslaw.read_runs."
+            message += f" {AS_CSV}"
         else:
             message += " Logs of training are read by `bayeslaw import` (in Python bayeslaw.import_runs)."
         raise BayeslawError(message, code="unknown-ending")

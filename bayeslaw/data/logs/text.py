@@ -18,7 +18,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, our_name
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
-from bayeslaw.data.table import numbered, read_parquet
+from bayeslaw.data.table import AS_CSV, WORKBOOKS, numbered, read_parquet
 
 DELIMITERS = (",", "\t", ";")
 PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
@@ -26,6 +26,7 @@ HISTORY = {"_runtime", "_timestamp"}  # beside _step: columns of an export of on
 RUNS_TABLE = {"name", "state"}  # columns of an export of the table of runs
 SCALAR = {"wall_time", "step", "value"}  # columns of one metric of one run, as TensorBoard's page exports it
 SCALAR_NAMES = ("tag", "key", "metric")  # columns with the name of a metric
+_BINARY = re.compile(rb"[\x01-\x08\x0e-\x1f]")  # bytes of no text; 0 is one of UTF-16
 _SCALAR_FILE = re.compile(r"^run-(?P<run>.*)-tag-(?P<tag>.+?)(?: ?\(\d+\))?$")
 _OF_TRAINING = re.compile(r"^epochs?$|(?<![a-z])train(ing)?(?![a-z])")  # columns of metrics, and no names of runs
 _RUN_METRIC = re.compile(r"^(?P<run>.+) - (?P<metric>\S.*)$")
@@ -182,6 +183,8 @@ def _no_table(path: Path, name: str, cause: str) -> BayeslawError:
 def decoded(path: Path, name: str) -> str:
     """Return a file's text, with or without a byte-order mark."""
     raw = path.read_bytes()
+    if path.suffix.lower() in WORKBOOKS and _BINARY.search(raw):
+        raise BayeslawError(f"{name} is a workbook, and no text. {AS_CSV}", code="workbook")
     encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         text = raw.decode(encoding)

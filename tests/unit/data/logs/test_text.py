@@ -423,3 +423,13 @@ def test_a_table_with_a_metric_in_each_row(tmp_path: Path, head: str) -> None:
         import_runs(written(tmp_path, f"{head}\na,train/loss,100,3.0\n"))
     # a value beside losses is a value
     assert cells(import_runs(written(tmp_path, "run,tag,value,val_loss\na,x,3,3.5\n")), "run", "loss") == [["a", 3.5]]
+
+
+@pytest.mark.parametrize("contents", [b"PK\x03\x04 sheet", b"PK\x03\x04\x00\xff\xfe", b"\xd0\xcf\x11\xe0\xa1\xb1"])
+def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path, contents: bytes) -> None:
+    path = tmp_path / "runs.xlsx"
+    path.write_bytes(contents)
+    with fails("workbook", "runs.xlsx is a workbook", "Save the sheet as CSV", "pandas.read_excel"):
+        import_runs(path)
+    text = written(tmp_path, "run\tstep\teval_loss\na\t100\t3.5\n", "text.xls")  # as some programs call tables of text
+    assert cells(import_runs(text), "loss") == [[3.5]]
