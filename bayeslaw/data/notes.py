@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from itertools import combinations, groupby, pairwise
+from itertools import combinations, combinations_with_replacement, groupby, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.arrays import Array, evenly, holds_numbers
 from bayeslaw.core.errors import row_ranges
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.text import counted, label_text, listed
@@ -36,6 +37,14 @@ NO_TOKENS = "Give the tokens of the run if it had some"
 WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
 FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of something else
 MOST_PAIRED = 30  # runs sharing a loss of which all pairs are compared
+BITS = -math.log(math.log(2))  # log of a loss in bits over that in nats
+FITTED = 5_000  # rows in which losses of two units are looked for
+CLEARER, NEAR = (
+    5.0,
+    0.05,
+)  # how much less losses of two units scatter than those of one, and the relative error of their ratio's log
+FEWEST, SCATTERED = 0.1, 0.04  # share of the rows that are of either unit, and the most that these scatter
+ONE_UNIT = "Bring all losses to one unit: losses in nats are those in bits times 0.693"
 IN_A_ROW = 10  # equal losses that do not follow one another by chance
 
 
@@ -72,6 +81,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("run_names", shared_names_note(frame, law), "Give each run its own name, if these are several", "model"),
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
         domain_note(runs, law),
+        TableNote("units", two_units_note(frame, law), ONE_UNIT, "model"),
         TableNote("tokenizers", tokenizers_note(frame, law), APART, "model"),
         TableNote("no_tokens", no_tokens_note(frame, law), NO_TOKENS, "note"),
         TableNote("flops", flops_note(frame, law), WHOLE_RUN, "note"),
@@ -283,6 +293,54 @@ def other_domain_note(runs: Runs, law: Law) -> str:
         if law.one_domain and len(named) == 1 and named[0] != law.one_domain:
             return f"the losses are of {where}, and {law.name} describes losses of the {law.one_domain}"
     return ""
+
+
+def two_units_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that some losses are 1.44 times those of other rows at similar settings, as bits are beside nats; '' otherwise.
+
+    It fits a quadratic in the logarithms of the covariates to log losses of one group of rows, and of two that are log 1.44 apart:
+    two scatter much less around it where units are mixed.
+    """
+    if not law.outcome.is_loss or law.levels or any(p.by for p in law.parameters.values()):
+        return ""
+    rows = frame[[*(c for c in law.axes if c in frame and holds_numbers(frame[c])), law.outcome.name]].dropna()
+    rows = rows.iloc[evenly(len(rows), FITTED)]
+    logs = [_standard(rows[c].to_numpy(dtype=np.float64)) for c in rows if c != law.outcome.name and rows[c].min() < rows[c].max()]
+    terms = np.stack([np.ones(len(rows)), *logs, *(a * b for a, b in combinations_with_replacement(logs, 2))], axis=1)
+    if len(rows) < 3 * terms.shape[1]:
+        return ""
+    basis, logged = np.linalg.qr(terms)[0], np.log(rows[law.outcome.name].to_numpy(dtype=np.float64))
+
+    def around(values: Array) -> Array:
+        return np.asarray(values - basis @ (basis.T @ values))
+
+    def parted(high: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        for _ in range(50):  # it seldom takes ten
+            one = logged - BITS * high
+            high, before = one - around(one) < logged - BITS / 2, high
+            if (high == before).all():
+                break
+        return high
+
+    residual = around(logged)
+    high = min(
+        (parted(residual > np.quantile(residual, q)) for q in (0.25, 0.5, 0.75)), key=lambda z: around(logged - BITS * z).std()
+    )
+    scatter = float(around(logged - BITS * high).std())
+    if not FEWEST <= high.mean() <= 1 - FEWEST or scatter > min(SCATTERED, residual.std() / CLEARER):
+        return ""
+    apart = float(np.linalg.lstsq(np.column_stack([terms, high]), logged)[0][-1])
+    if abs(apart / BITS - 1) > NEAR:
+        return ""
+    which = f"{high.sum():,} of {len(rows):,} rows, such as row {rows.index[high][0]}"
+    return f"{which}, have losses {math.exp(apart):.2f} times those of the others at similar settings, as bits have beside nats"
+
+
+def _standard(values: Array) -> Array:
+    """Return logarithms of a covariate, or its values where some are negative, with mean 0 and sd 1."""
+    if values.min() >= 0:
+        values = np.log(values + (values[values > 0].min() if values.min() == 0 else 0.0))
+    return np.asarray((values - values.mean()) / values.std())
 
 
 def tokenizers_note(frame: pd.DataFrame, law: Law) -> str:

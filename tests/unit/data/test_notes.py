@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,6 +15,7 @@ from bayeslaw.data.notes import (
     small_replay_note,
     table_notes,
     tokenizers_note,
+    two_units_note,
 )
 from bayeslaw.data.table import read_runs
 from bayeslaw.data.validate import check
@@ -111,3 +113,19 @@ def test_losses_of_tokenizers_that_a_column_names_are_noted() -> None:
     assert tokenizers_note(table, law).startswith("column tokenizer has 2 values (gpt2, llama), and losses per token")
     for other in ({"tokenizer": "gpt2"}, {"tokenizer": [1.0, 2.0] * 15}, {"unit": "bits/byte"}):
         assert tokenizers_note(table.assign(**other), law) == ""
+
+
+@pytest.mark.parametrize("name", ["chinchilla", "d-cpt"])
+def test_losses_in_bits_among_those_in_nats_are_noted(name: str, rng: np.random.Generator) -> None:
+    law = load_law(name)
+    table = oracles.table(law, runs=40, checkpoints=4)
+    by_row, by_run = rng.random(len(table)) < 0.5, table["run"].isin(rng.permutation(table["run"].unique())[:15])
+    for bits in (by_row, by_run):
+        mixed = read_runs(table.assign(loss=table["loss"] / np.where(bits, np.log(2), 1.0)))
+        note = two_units_note(mixed.frame, law)
+        assert note.startswith(f"{bits.sum()} of 160 rows, such as row {np.flatnonzero(bits)[0] + 1}, have losses 1.4")
+        assert "units" in [note.name for note in table_notes(mixed, law)]
+    for pure in (table, table.assign(loss=table["loss"] / np.log(2)), table.head(8)):
+        assert two_units_note(pure, law) == ""
+    for other in (1.2, 2.0):  # of two tokenizers, or two domains
+        assert two_units_note(table.assign(loss=table["loss"] * np.where(by_row, other, 1.0)), law) == ""
