@@ -39,10 +39,8 @@ FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of 
 MOST_PAIRED = 30  # runs sharing a loss of which all pairs are compared
 BITS = -math.log(math.log(2))  # log of a loss in bits over that in nats
 FITTED = 5_000  # rows in which losses of two units are looked for
-CLEARER, NEAR = (
-    5.0,
-    0.05,
-)  # how much less losses of two units scatter than those of one, and the relative error of their ratio's log
+CLEARER = 5.0  # times less that losses scatter as of two units than as of one
+NEAR = 0.05  # relative error of the log of their ratio
 FEWEST, SCATTERED = 0.1, 0.04  # share of the rows that are of either unit, and the most that these scatter
 ONE_UNIT = "Bring all losses to one unit: losses in nats are those in bits times 0.693"
 IN_A_ROW = 10  # equal losses that do not follow one another by chance
