@@ -308,6 +308,8 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
     """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
     if not from_scratch(law) and purpose == "forecast":
         return []  # the beginning of an adaptation
+    if "D" not in law.covariates or "token" not in law.covariates["D"].unit:
+        return []  # such as steps
     most, least = most_per_parameter(frame, law), LEAST_PER_PARAMETER if from_scratch(law) else LEAST_ADAPTED
     if not 0 < most < least or frame["D"].max() > LEAST_TRAINING:
         return []

@@ -38,7 +38,7 @@ SYMBOLS = [
 
 @pytest.mark.parametrize("symbol", SYMBOLS)
 def test_what_is_no_symbol_never_reaches_latex(symbol: str) -> None:
-    with fails("not-a-symbol", "card, line 14: `latex` of E", kind=CardError):
+    with fails("not-a-symbol", "card, line 15: `latex` of E", kind=CardError):
         parse_card(with_symbol(symbol))
 
 

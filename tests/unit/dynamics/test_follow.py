@@ -100,7 +100,7 @@ def test_a_fit_whose_draws_can_not_be_weighted_is_made_again(monkeypatch: pytest
     assert follower.refits == 1
     never = Follower(without()[0], "now", WHOLE, refit="never").update(so_far(1000, 1.1))
     assert not never.reliable
-    assert "fit the law again" in never.summary()
+    assert "Fit the law again" in never.summary()
 
 
 def test_a_fit_that_can_not_be_made_again_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
