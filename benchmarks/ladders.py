@@ -207,12 +207,13 @@ def corner_evidence(ladder: Ladder) -> Any:
     The means are in units of the learnt discrepancy, the sds are relative.
     """
     _, away = members(ladder, (math.log(USUAL), USUAL_SD), 0.0)
-    assert away.fit.discrepancy is not None
     draws = np.log(away.noisy(away.latent(slice(None)), slice(None)))
     low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=1)
-    _, one = members(ladder, walks.BEYOND, 1.0)
-    assert one.fit.discrepancy is not None
-    way, size = one.fit.discrepancy.walk.mean(one.covariates), float(np.median(np.minimum(one.fit.discrepancy.scale, walks.MOST)))
+    own = fitted(ladder).extrapolation
+    assert own is not None
+    assert own.discrepancy is not None
+    way = with_corner(own.discrepancy.walk, 1.0).mean(away.covariates)
+    size = float(np.median(np.minimum(own.discrepancy.scale, walks.MOST)))
     variance = ((high - low) / (2 * NormalDist().inv_cdf(0.95))) ** 2 + (CORNER_SPREADS[:, None] * way) ** 2
     residual = np.log(ladder.held["loss"].to_numpy()) - middle - CORNERS[:, None, None] * size * way
     return -0.5 * (np.log(variance) + residual**2 / variance).mean(axis=2)

@@ -163,14 +163,14 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     from bayeslaw.data.notes import table_notes
     from bayeslaw.data.observations import Observations
     from bayeslaw.data.validate import base_rows, from_scratch, mixed_domains, without_repeats
-    from bayeslaw.engine.binning import bins_note
+    from bayeslaw.engine.binning import bins_notes
     from bayeslaw.noise.noise import Noise, resolved
 
     mixed, notes = mixed_domains(table.frame, card), table_notes(table, card)
     if not mixed:
         observed = Observations.of(card, table)  # refuses what a fit would, such as rows where the law has no finite value
         if Noise.choose(resolved("auto", card, table), observed).compressible:
-            notes += [note for note in [bins_note(card, observed)] if note.text]
+            notes += bins_notes(card, observed)
     kept, _ = without_repeats(table, [card])  # the note says which rows were left out
     base = int(base_rows(kept.frame, card).sum())
     what = counted(base, "row" if from_scratch(card) else "base-checkpoint row")

@@ -29,7 +29,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 Purpose = Literal["fit", "score", "forecast"]
 LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
-LEAST_ADAPTED = 1e-4  # tokens per parameter of the longest adaptation of a table
+LEAST_ADAPTED, LEAST_ADAPTING = 1e-4, 1e5  # tokens per parameter, and tokens, of the longest adaptation of a table
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
@@ -310,8 +310,9 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
         return []  # the beginning of an adaptation
     if "D" not in law.covariates or "token" not in law.covariates["D"].unit:
         return []  # such as steps
-    most, least = most_per_parameter(frame, law), LEAST_PER_PARAMETER if from_scratch(law) else LEAST_ADAPTED
-    if not 0 < most < least or frame["D"].max() > LEAST_TRAINING:
+    least, few = (LEAST_PER_PARAMETER, LEAST_TRAINING) if from_scratch(law) else (LEAST_ADAPTED, LEAST_ADAPTING)
+    most = most_per_parameter(frame, law)
+    if not 0 < most < least or frame["D"].max() > few:
         return []
     units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"

@@ -103,13 +103,11 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
     return Compressed(fewer, count, scatter, row.astype(np.int64))
 
 
-def bins_note(law: Law, observed: Observations) -> TableNote:
-    """Return the note that bins would leave far fewer rows of a large table, without a text where they would not.
-
-    It is for fits whose noise allows bins.
-    """
+def bins_notes(law: Law, observed: Observations) -> list[TableNote]:
+    """Return the note that bins would leave far fewer rows of a large table, for fits whose noise allows bins; or none."""
     rows = 0 if observed.se.size else compress(law, observed).count.size
-    binned = compress(law, observed, USUAL).count.size if rows > MANY else rows
+    if rows <= MANY or 2 * (binned := compress(law, observed, USUAL).count.size) > rows:
+        return []
     text = f"a fit of {rows:,} rows takes minutes; bins of {USUAL:g} e-folds, of neighbouring points of a run, leave {binned:,}"
     advice = f"Give --bins {USUAL:g} (bins={USUAL:g}): the check `bins` then says how far that moves expected {law.outcome.plural}"
-    return TableNote("many_rows", text if 2 * binned <= rows and rows else "", advice, "note")
+    return [TableNote("many_rows", text, advice, "note")]

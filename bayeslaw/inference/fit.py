@@ -25,7 +25,7 @@ from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import loss_unit, token_length
 from bayeslaw.data.validate import one_domain
-from bayeslaw.engine.binning import bins_note, compress
+from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
 from bayeslaw.inference.sample import Acceptance, sample_soundly
@@ -144,7 +144,7 @@ def fit(
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
     checks += [*_checks(law, observed, chosen, result.draws, runs.frame, seed), *_checks_of(table_notes(runs, law))]
     if compressed is not None and bins is None:
-        checks += _checks_of([note for note in [bins_note(law, observed)] if note.text])
+        checks += _checks_of(bins_notes(law, observed))
     if compressed is not None and bins is not None:
         draws_of = {name: v.ravel()[:: max(1, v.size // SHIFTED)] for name, v in result.draws.items() if name in law.parameters}
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")

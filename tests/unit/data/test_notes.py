@@ -7,12 +7,17 @@ import pandas as pd
 import pytest
 
 from bayeslaw.data.notes import (
+    _pairs,
     counted_on_note,
     few_tokens_note,
+    flops_note,
+    no_tokens_note,
     other_domain_note,
     repeated_base_note,
+    repeats_note,
     shared_names_note,
     small_replay_note,
+    swapped_note,
     table_notes,
     tokenizers_note,
     two_units_note,
@@ -129,3 +134,92 @@ def test_losses_in_bits_among_those_in_nats_are_noted(name: str, rng: np.random.
         assert two_units_note(pure, law) == ""
     for other in (1.2, 2.0):  # of two tokenizers, or two domains
         assert two_units_note(table.assign(loss=table["loss"] * np.where(by_row, other, 1.0)), law) == ""
+
+
+def test_a_run_with_two_losses_at_one_setting_is_noted() -> None:
+    """As a run has that was resumed: `bayeslaw import` asks which loss counts, and a table of one's own may have both."""
+    law = load_law("chinchilla")
+    table = oracles.table(law, runs=6)
+    again = table.tail(1).assign(loss=table["loss"].iloc[-1] + 0.03)
+    note = repeats_note(read_runs(pd.concat([table, again])), law)
+    assert note.startswith("row 31 has the run and the settings of an earlier row and another loss")
+    for other in ({"run": "another seed"}, {"run": np.nan}, {"D": 2 * again["D"]}):
+        assert repeats_note(read_runs(pd.concat([table, again.assign(**other)])), law) == ""
+    assert repeats_note(read_runs(pd.concat([table, again]).assign(seed=range(31))), law) == ""
+
+
+def test_a_table_in_which_parameters_and_tokens_are_swapped_is_noted() -> None:
+    """Chinchilla's law fits such a table as well, and would forecast other settings than those asked for."""
+    law, table = load_law("chinchilla"), oracles.table(load_law("chinchilla"), runs=6).assign(D=lambda t: 20 * t["N"])
+    assert swapped_note(table, law) == ""
+    swapped = table.rename(columns={"N": "D", "D": "N"})
+    assert swapped_note(swapped, law) == "every run has more parameters than training tokens (D / N is at most 0.05)"
+    assert swapped_note(pd.concat([swapped, table.head(1)]), law) == ""
+    assert swapped_note(swapped.assign(r=0.1), load_law("replay-target")) == ""  # adaptations may be short
+
+
+@pytest.mark.parametrize(
+    ("factor", "noted"), [(1, False), (1 / 200, False), (250, False), (1 / 400, True), (1e-9, True), (1e9, True)]
+)
+def test_flops_far_from_those_of_the_run_are_noted(factor: float, noted: bool) -> None:
+    law = load_law("chinchilla")
+    table = pd.DataFrame({"N": [1e8, 2e8, 4e8], "D": [1e9, 4e9, 9e9]})
+    assert bool(flops_note(table.assign(flops=6 * factor * table["N"] * table["D"]), law)) == noted
+
+
+def test_rows_without_tokens_are_no_base_checkpoints_of_training_from_scratch() -> None:
+    law = load_law("chinchilla")
+    table = read_runs(oracles.table(law, runs=6).assign(D=lambda t: t["D"].where(t.index != 4, 0.0))).frame
+    why = "chinchilla is a law of training from scratch, and a run without tokens can't be fitted"
+    assert no_tokens_note(table, law) == f"row 5 has D = 0 and is kept out: {why}"
+    assert no_tokens_note(pd.concat([table, table.assign(D=0.0).iloc[:2].set_axis([90, 91])]), law).startswith("rows 5, 90–91 have")
+    assert no_tokens_note(table, load_law("d-cpt")) == no_tokens_note(table[table["D"] > 0], law) == ""
+
+
+def test_flops_of_one_token_are_named_with_both_numbers() -> None:
+    law = load_law("chinchilla")
+    table = read_runs(pd.DataFrame({"N": [1e8, 2e8, 4e8], "D": [1e9, 4e9, 9e9], "flops": [6e8, 1.2e9, 2.4e9]})).frame
+    assert flops_note(table, law) == "column flops has 1.2e+09 at row 2, where 6 N D is 4.8e+18, and most rows are so"
+    assert flops_note(table, load_law("ptpp-gate")) == ""  # which may count the pre-training
+    for other in ({"flops": np.nan}, {"flops": "many"}, {"flops": 0.0}, {"N": 0.0}):
+        assert flops_note(table.assign(**other), law) == ""
+    assert flops_note(table.drop(columns="D"), law) == ""
+
+
+@pytest.mark.slow
+def test_one_measurement_under_two_runs_is_noted() -> None:
+    """As that of a base checkpoint in the log of each of its adaptations: legitimate, but no new information."""
+    law = load_law("transfer-target")
+    table = oracles.table(law, runs=8)
+    base = table.head(3).assign(N=1e8, ptpp=15.0, D=0.0, r=np.nan, loss=2.987654, run=["a", "b", "c"])
+    runs = read_runs(pd.concat([table, base]))
+    assert check(runs, law) == []
+    assert repeats_note(runs, law).startswith(
+        f"rows {len(table) + 1}–{len(table) + 3} (runs a, b, c) have the same settings and, to the last digit,"
+    )
+    assert repeats_note(read_runs(pd.concat([table, base.assign(loss=2.987)])), law) == ""  # may agree by chance
+    assert repeats_note(read_runs(table), law) == ""
+
+
+@pytest.mark.slow
+def test_losses_that_curves_share_here_and_there_are_no_repeats() -> None:
+    """Of two curves under one schedule, noisy and logged to four decimals, some losses agree by chance; copied curves all do."""
+    law, steps = load_law("annealing"), np.arange(100, 5001, 50)
+    rng, area = np.random.default_rng(0), 1e-3 * steps
+    at, loss = {"step": steps, "S1": area, "S2": 0.0, "lr_peak": 1e-3}, 2.5 + 0.5 * area**-0.5
+    curves = {run: (loss * np.exp(0.0005 * rng.standard_normal(steps.size))).round(4) for run in ("a", "b", "c")}
+    assert sum((curves[x] == curves[y]).any() for x, y in ("ab", "bc", "ac")) > 0
+    tables = [pd.DataFrame({"run": run, **at, "loss": values}) for run, values in curves.items()]
+    assert repeats_note(read_runs(pd.concat(tables)), law) == ""
+    copied = tables[0].assign(run="d", loss=np.where(steps < 3000, curves["a"], curves["b"]))
+    assert "(runs a, d" in repeats_note(read_runs(pd.concat([*tables, copied])), law)
+    branch = tables[0].assign(run="e", loss=np.where(steps <= 1000, curves["a"], curves["b"]))  # with the log of its trunk
+    assert "(runs a, e" in repeats_note(read_runs(pd.concat([tables[0], branch])), law)
+
+
+def test_many_runs_that_share_a_loss_are_noted_at_once() -> None:
+    """As those that begin with one initialisation do: there are a million pairs of them."""
+    one = {"step": 100, "S1": 0.1, "S2": 0.0, "lr_peak": 1e-3, "loss": 2.12345}
+    table = read_runs(pd.DataFrame([{"run": f"r{i}", **one} for i in range(1500)]))
+    assert len(_pairs([f"r{i}" for i in range(1500)])) == 1499
+    assert "have the same settings" in repeats_note(table, load_law("annealing"))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.engine import binning
-from bayeslaw.engine.binning import bins_note, compress
+from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law
@@ -71,7 +71,7 @@ def test_bins_are_proposed_for_a_large_table(
             "note: a fit of 800 rows takes minutes; bins of 0.02 e-folds, of neighbouring points of a run, leave"
         )
         assert "Give --bins 0.02 (bins=0.02)" in text
-    assert bins_note(load_law("chinchilla"), oracles.observed(load_law("chinchilla"), curve(200))).text == ""  # few rows
+    assert bins_notes(load_law("chinchilla"), oracles.observed(load_law("chinchilla"), curve(200))) == []  # few rows
 
 
 def test_bins_hold_points_of_one_run_and_one_width() -> None:

@@ -261,9 +261,10 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 def test_an_unknown_law_is_refused_with_the_nearest_name() -> None:
     with fails("unknown-law", "'chinchila'", "Did you mean 'chinchilla'?", *law_names(), kind=CardError):
         load_law("chinchila")
-    for both in ("plateau-target,transfer-target", ["plateau-target", "transfer-target"]):
+    several: tuple[Any, ...] = ("plateau-target,transfer-target", ["plateau-target", "transfer-target"])
+    for both in several:
         with fails("several-laws", "not 2 (plateau-target, transfer-target)", "fit_stack", kind=CardError):
-            load_law(both)  # type: ignore[arg-type]
+            load_law(both)
     with fails("unknown-law", "'../models/chinchilla'"):
         load_law("../models/chinchilla")
 
