@@ -31,10 +31,11 @@ def number_of_nodes(names: Iterable[str]) -> int:
     return sum(name.startswith("fall_") for name in names)
 
 
-def nodes(
-    schedule: Schedule, at: ArrayLike, before: Schedule | None = None, *, number: int = NODES, warmup: bool = True
-) -> pd.DataFrame:
+def nodes(schedule: Schedule, at: ArrayLike, before: Schedule | None = None, *, number: int = NODES) -> pd.DataFrame:
     """Return the nodes of the changes up to some steps: columns fall_1 … fall_K, rate_1 … rate_K, since_1 … since_K.
+
+    The rise from 0 to the first highest rate counts as changes, as in Luo et al., whose L0 is therefore lower by about B times the
+    peak.
 
     Parameters
     ----------
@@ -42,9 +43,6 @@ def nodes(
         Rates of a phase, and steps of the phase from 0 (before its first) to its last.
     before, number : Schedule, int
         Rates of all earlier phases, if there are any, and K, the number of nodes.
-    warmup : bool
-        Count the rise from 0 to the first highest rate, as Luo et al. do, whose L0 is therefore lower by about B times the peak.
-        It is no change if False, as in `schedule.areas`.
 
     Returns
     -------
@@ -64,8 +62,6 @@ def nodes(
     steps = at + (0 if before is None else len(before))
     falls, area = -np.diff(rates, prepend=0.0), np.append(0.0, np.cumsum(rates))
     risen = int((schedule if before is None else before).rates.argmax()) + 1
-    if not warmup:
-        falls[:risen] = 0.0
     lowest = LEAST * float(rates.max())
     roots = np.sqrt(np.maximum(rates, lowest))
     first, later = np.arange(rates.size) < risen, np.arange(rates.size) >= risen

@@ -26,11 +26,9 @@ def by_nodes(table: pd.DataFrame, number: int = NODES) -> Array:
     return gained(*columns)
 
 
-def exactly(rates: Array, steps: NDArray[np.int64], *, warmup: bool = True) -> Array:
+def exactly(rates: Array, steps: NDArray[np.int64]) -> Array:
     """Over every change up to each step, one by one."""
     falls: Array = -np.diff(rates, prepend=0.0)
-    if not warmup:
-        falls[: rates.argmax() + 1] = 0.0
     least = np.maximum(rates, LEAST * rates.max())
     return np.array([gained(falls[:t], least[:t], np.cumsum(rates[:t][::-1])[::-1]) for t in steps.tolist()])
 
@@ -65,11 +63,11 @@ def test_sums_are_exact_after_a_rate_is_raised_again() -> None:
 
 
 def test_few_changes_have_a_node_each() -> None:
-    schedule = schedules.multistep(3_000, 3e-4, at=(0.3, 0.5, 0.9), warmup=200)
+    schedule = schedules.multistep(3_000, 3e-4, at=(0.3, 0.5, 0.9))
     steps = np.array([0, 150, 900, 901, 2_000, 3_000])
-    table = nodes(schedule, steps, warmup=False)
-    np.testing.assert_allclose(by_nodes(table), exactly(schedule.rates, steps, warmup=False), rtol=1e-12, atol=1e-15)
-    assert ((table.filter(like="fall_") != 0).sum(axis=1) == [0, 0, 0, 1, 2, 3]).all()
+    table = nodes(schedule, steps)
+    np.testing.assert_allclose(by_nodes(table), exactly(schedule.rates, steps), rtol=1e-12, atol=1e-15)
+    assert ((table.filter(like="fall_") != 0).sum(axis=1) == [0, 1, 1, 2, 3, 4]).all()
 
 
 @pytest.mark.parametrize("number", [4, 10, 24])
