@@ -220,7 +220,7 @@ def laws_named(text: str) -> list[str]:
 
 
 def laws_and_table(
-    texts: Sequence[str], read: Callable[[], Runs], shares: str | None = None, reference: str | None = None
+    texts: Sequence[str], read: Callable[[], Runs], shares: str | None, reference: str | None = None
 ) -> tuple[list[Law], Runs]:
     """Return the laws named in some texts, and the table.
 

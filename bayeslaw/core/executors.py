@@ -59,7 +59,7 @@ class Result[T]:
     """
 
     index: int
-    value: T | None = None
+    value: T | None
     error: str = ""
     traceback: str = ""
 

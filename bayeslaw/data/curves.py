@@ -63,11 +63,11 @@ class Curves:
     name: str
     memory: float
     power: float
-    notes: tuple[str, ...] = ()
-    reference_batch: float = 0.0
-    _curves: Mapping[str, Curve] = field(default_factory=dict, repr=False)
-    _schedules: Mapping[str, Schedule] = field(default_factory=dict, repr=False)
-    _starts: Mapping[str, Point | None] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...]
+    reference_batch: float
+    _curves: Mapping[str, Curve] = field(repr=False)
+    _schedules: Mapping[str, Schedule] = field(repr=False)
+    _starts: Mapping[str, Point | None] = field(repr=False)
 
     @property
     def run_names(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class Market:
     ensemble: Ensemble
     weights: Array  # of the targets' variances, (q,)
     budget: float
-    replicates: int = 1  # how often each run may be bought; every purchase has a run effect of its own
+    replicates: int  # how often each run may be bought; every purchase has a run effect of its own
 
     def bill(self, picks: Sequence[int]) -> float:
         """The price of runs together, each checkpoint paid once."""

@@ -383,7 +383,7 @@ def _extrapolation(fit: Posterior, new: Runs) -> str:
     return "" if check.passed else check.text
 
 
-def _verdict(predictions: pd.DataFrame, extrapolation: str, fit: Posterior, domain: str = "") -> str:
+def _verdict(predictions: pd.DataFrame, extrapolation: str, fit: Posterior, domain: str) -> str:
     outcome = next(iter(fits_of(fit).values())).law.outcome
     worst = predictions.sort_values("error_sd", key=abs, ascending=False).sort_values("p_adjusted", kind="stable").iloc[0]
     count, name = int((predictions["run"] != TOGETHER).sum()), TOGETHER if worst["run"] == TOGETHER else f"run {worst['run']!r}"

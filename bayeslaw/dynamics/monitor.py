@@ -10,7 +10,7 @@ learnt error, if it has one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -96,13 +96,13 @@ class Watch:
     target: float | None
     settings: pd.DataFrame
     notes: tuple[str, ...]
-    failed: bool = False
-    unit: str = NATS
-    stated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"step": [], "loss": [], "pit": []}))
-    pareto_k: float = -np.inf
-    power: float = 1.0
-    reliable: bool = True
-    seed: int = 0
+    failed: bool
+    unit: str
+    stated: pd.DataFrame
+    pareto_k: float
+    power: float
+    reliable: bool
+    seed: int
 
     def __repr__(self) -> str:
         return short_lines(f"<Watch of {self.summary().splitlines()[0]}>")

@@ -23,7 +23,6 @@ from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.text import short_lines
-from bayeslaw.core.units import NATS
 from bayeslaw.data.schedule_text import logged_files, parse_schedule, phases_of
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
@@ -81,8 +80,8 @@ class TurningPoint:
     critical: Array | None
     weight: float
     outside: NDArray[np.bool_]
-    failed: bool = False
-    unit: str = NATS
+    failed: bool
+    unit: str
 
     def __repr__(self) -> str:
         return short_lines(f"<TurningPoint: {self.text.splitlines()[0]}>")

@@ -232,7 +232,7 @@ class Graph:
             return value
         return Value(self, SETTINGS, variable=value.variable_over(SETTINGS))
 
-    def mean_of_settings(self, value: Value, column: str = "") -> Value:
+    def mean_of_settings(self, value: Value, column: str) -> Value:
         """Mean over the settings of the coordinates, or over those in each level of a column."""
         if value.over != SETTINGS:
             return value

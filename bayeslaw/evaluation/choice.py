@@ -70,9 +70,9 @@ class TargetDirection:
     by: str
     reach: Array
     count: int
-    elsewhere: tuple[str, ...] = ()
-    flops: bool = False
-    known: bool = False
+    elsewhere: tuple[str, ...]
+    flops: bool
+    known: bool
 
     @property
     def text(self) -> str:

@@ -64,7 +64,7 @@ class Comparison:
     runs: pd.DataFrame
     notes: tuple[str, ...]
     stack: Stack
-    by: str = ""
+    by: str
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class Work:
     force: bool
     place: Executor
     progress: bool
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
     scores: list[pd.DataFrame] = field(default_factory=list)
 
     def outcomes(self, pairs: Sequence[tuple[Candidate, Runs]], **others: object) -> list[Result[Fit]]:

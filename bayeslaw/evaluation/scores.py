@@ -67,10 +67,10 @@ MEANINGS = {
 """What the columns of a table of scores have, in words for a paper; those of intervals have names that say so."""
 
 
-def huber(residual: Array, delta: float = DELTA) -> Array:
-    """Huber loss of residuals: r^2/2 up to delta, then delta (|r| - delta/2)."""
+def huber(residual: Array) -> Array:
+    """Huber loss of residuals: r^2/2 up to `DELTA`, then DELTA (|r| - DELTA/2)."""
     size = np.abs(residual)
-    return np.where(size <= delta, 0.5 * residual**2, delta * (size - 0.5 * delta))
+    return np.where(size <= DELTA, 0.5 * residual**2, DELTA * (size - 0.5 * DELTA))
 
 
 def point_scores(loss: Array, predicted: Array, outcome: Outcome = LOSS) -> dict[str, float]:
@@ -326,7 +326,7 @@ def counts_of(rows: int, base: int, seen: int, in_sample: bool) -> dict[str, obj
 
 
 def scored_draws(
-    frame: pd.DataFrame, draws: Array, head: Mapping[str, object], outcome: Outcome, settings: pd.DataFrame, mean: str | None = None
+    frame: pd.DataFrame, draws: Array, head: Mapping[str, object], outcome: Outcome, settings: pd.DataFrame, mean: str | None
 ) -> Scored:
     """Score predictive draws of measured outcomes, wherever the draws come from.
 

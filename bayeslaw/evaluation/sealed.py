@@ -84,7 +84,7 @@ def write_sealed(path: Path, content: bytes) -> None:
     write_whole(path, lambda temporary: temporary.write_bytes(content))
 
 
-def unseal(path: Path, kind: str, what: str, key: bytes | None = None) -> Unsealed:
+def unseal(path: Path, kind: str, what: str, key: bytes | None) -> Unsealed:
     """Read a sealed file.
 
     Parameters

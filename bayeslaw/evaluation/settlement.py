@@ -213,7 +213,7 @@ def settled_rows(
     return pd.DataFrame(cells).assign(checks=prediction.content["checks"], model=prediction.content["model"])
 
 
-def read_settled(prediction: Prediction, path: Path, key: str | Path | None = None) -> pd.DataFrame:
+def read_settled(prediction: Prediction, path: Path, key: str | Path | None) -> pd.DataFrame:
     """Return `Settled.rows` of a file that `Settled.save` wrote, computed anew from the outcomes in it and the registered draws.
 
     Parameters

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -103,10 +103,10 @@ class Forecast:
     settings: pd.DataFrame
     outside: pd.DataFrame
     rows: NDArray[Any]
-    discrepancy: float | None = None
-    measured: Runs | None = None
-    beyond: tuple[MemberDraws, ...] = ()
-    is_outside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    discrepancy: float | None
+    measured: Runs | None
+    beyond: tuple[MemberDraws, ...]
+    is_outside: NDArray[np.bool_]
 
     def __repr__(self) -> str:
         return short_lines(f"<Forecast by {self.law} at {counted(self.rows.size, 'setting')}: {self.size:,} draws>")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,6 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, listed, percent, short_lines
-from bayeslaw.core.units import NATS
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
 from bayeslaw.inference.point import PointFit
@@ -89,10 +88,10 @@ class Allocation:
     stage: str
     stages: tuple[LawDraws, ...]
     errors: tuple[DrawnErrors | None, ...]
-    failed: bool = False
-    extrapolated: bool = False
-    runs: Array = field(default_factory=lambda: np.empty((0, 2)))
-    unit: str = NATS
+    failed: bool
+    extrapolated: bool
+    runs: Array
+    unit: str
 
     def __repr__(self) -> str:
         return short_lines(f"<Allocation of {counted(self.compute.size, 'budget')} by {self.name}: {len(self.loss):,} draws>")

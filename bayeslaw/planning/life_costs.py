@@ -145,7 +145,7 @@ class LifeCosts:
 
     served: Array
     rates: Mapping[str, tuple[Array, Array]]
-    per_token: float = FLOPS
+    per_token: float
 
     @classmethod
     def of(

@@ -100,7 +100,7 @@ class Mix:
     on: str
     unit: str
     notes: tuple[str, ...]
-    forced: bool = False
+    forced: bool
 
     def __repr__(self) -> str:
         return short_lines(f"<Mix: {'; '.join(self.lines()[:2])}>")

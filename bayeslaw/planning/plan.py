@@ -263,7 +263,7 @@ class Plan:
     held_out: Index
     confidence: float
     on: str
-    forced: bool = False
+    forced: bool
 
     def __repr__(self) -> str:
         return short_lines(f"<Plan for {'; '.join(self.lines()[:2])}>")

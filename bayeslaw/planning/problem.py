@@ -53,7 +53,7 @@ class PlanProblem:
     minimise: str  # one of `OBJECTIVES`
     prices: Prices
     settings: Mapping[str, float]  # the model: N and whatever else the laws need
-    budgets: tuple[Constraint, ...] = ()  # of what is uncertain; certain ones are in the box
+    budgets: tuple[Constraint, ...]  # of what is uncertain; certain ones are in the box
 
     @property
     def losses(self) -> tuple[DomainLoss, ...]:

@@ -25,7 +25,6 @@ from bayeslaw.core.errors import BayeslawError, TableError, as_mapping, whole_nu
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
-from bayeslaw.core.units import NATS
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import Purpose, check, complete
 from bayeslaw.forecasting.grid import grid
@@ -88,8 +87,8 @@ class Tuning:
     laws: tuple[LawDraws, ...]
     notes: tuple[str, ...]
     name: str
-    unit: str = NATS
-    failed: bool = False
+    unit: str
+    failed: bool
 
     def __repr__(self) -> str:
         of = f" and {len(self.runs):,} rows of runs" if self.runs is not None else ""

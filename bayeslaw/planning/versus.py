@@ -110,7 +110,7 @@ class Versus:
     unit: str
     shared_error: float
     notes: tuple[str, ...]
-    failed: bool = False
+    failed: bool
 
     def __repr__(self) -> str:
         return short_lines(f"<Versus: {self.names[0]} (A) and {self.names[1]} (B) at {counted(len(self.settings), 'setting')}>")

@@ -79,7 +79,7 @@ def plot_chain(
 
 
 def chain_panels(
-    chain: Chain, *, ci_prob: float = 0.9, x: str | None = None, mean: str | None = None, measured: pd.DataFrame | None = None
+    chain: Chain, *, ci_prob: float, x: str | None = None, mean: str | None, measured: pd.DataFrame | None
 ) -> tuple[Callable[[Axes], object], Callable[[Axes], object]]:
     """Return functions that draw the two panels of `plot_chain`.
 

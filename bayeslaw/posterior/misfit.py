@@ -130,7 +130,7 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
 
 
 def outlier_check(
-    residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int, slope: Array | None = None
+    residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], fitted: int, slope: Array | None
 ) -> Check | None:
     """Check that no row lies farther from the law than noise and run effects explain; None for a noise given by a function.
 

@@ -18,7 +18,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import row_ranges
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.outcome import LOSS, Outcome
+from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
 
@@ -28,7 +28,7 @@ SENSITIVE = 0.05  # the paper's threshold: a marginal moves as much as a normal 
 MOVED = 0.3
 
 
-def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome: Outcome = LOSS) -> Check:
+def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome: Outcome) -> Check:
     """Check that the priors of the law don't decide a forecast.
 
     Parameters

@@ -78,7 +78,7 @@ class Log:
     unread: Mapping[str, float] = field(default_factory=dict)
 
 
-def with_settings(log: Log, settings: Mapping[str, object], named: Collection[str] = ()) -> Log:
+def with_settings(log: Log, settings: Mapping[str, object], named: Collection[str]) -> Log:
     """Return a log whose entries all have those settings of its run, as columns, that we know by their names.
 
     Tokens are what the run was planned for, so they are those of an evaluation only where the run has a single step.
@@ -114,12 +114,12 @@ class Meanings:
         Columns that are not used, and those among them that would be losses of a domain but for a part of their names.
     """
 
-    step: str | None = None
-    by_logger: bool = False
-    losses: Mapping[str, str | None] = field(default_factory=dict)
-    covariates: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    other: tuple[str, ...] = ()
-    other_losses: tuple[str, ...] = ()
+    step: str | None
+    by_logger: bool
+    losses: Mapping[str, str | None]
+    covariates: Mapping[str, tuple[str, float]]
+    other: tuple[str, ...]
+    other_losses: tuple[str, ...]
 
 
 def meanings(

@@ -73,7 +73,7 @@ def _rows_alike(lines: list[str], mark: str) -> bool:
     return len(counts) == 1 and 1 not in counts
 
 
-def read_printed(text: str, name: str, run: str, eval_interval: float | None = None) -> Log:
+def read_printed(text: str, name: str, run: str, eval_interval: float | None) -> Log:
     """Read the lines that name a step and a loss or another quantity that we know.
 
     Parameters
