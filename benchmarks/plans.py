@@ -38,7 +38,8 @@ from tables import banner, markdown_table
 import bayeslaw
 from bayeslaw.core.files import write_text
 from bayeslaw.laws.law import Law
-from bayeslaw.planning.plan import LEVELS, Plan, plan
+from bayeslaw.planning.confidence import LEVELS
+from bayeslaw.planning.plan import Plan, plan
 from bayeslaw.posterior.fit import Fit
 
 HERE = Path(__file__).parent

@@ -84,7 +84,7 @@ def plan(
     force: options.Force = False,
 ) -> Answer:
     """Choose tokens and replay of an adaptation so that all constraints hold together with a stated probability."""
-    from bayeslaw.planning.plan import LEVELS
+    from bayeslaw.planning.confidence import LEVELS
 
     named = [Path(text.partition("=")[2] or text) for text in source or []]
     options.check_outputs("A plan's frontier", output, plot, [*named, target, candidates])
@@ -266,7 +266,7 @@ def allocate(
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
     of_life = (served, hours, cost, max_loss, minimise, sizes, confidence, level, price, device)
     if on == "run" or any(option is not None for option in of_life):
-        from bayeslaw.planning.plan import LEVELS
+        from bayeslaw.planning.confidence import LEVELS
 
         loaded = bayeslaw.load_fit(fit)
         life = bayeslaw.planning.whole_life(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ CHOICES = {"on": ("latent", "run"), "discrepancy": ("learned", "none")}
 MOST = 2_000  # values of an argument, such as compute
 NOTED = 0.1  # e-folds outside the runs from which a note is written
 
+type Spread = Literal["latent", "run"]  # of the laws' expected losses, or of those that the next run logs
 type Range = str | float | Sequence[float] | None
 
 

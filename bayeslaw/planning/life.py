@@ -29,11 +29,10 @@ from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, check_choice, check_passed, logged, outside_note, read_range, read_values
+from bayeslaw.planning.arguments import Range, Spread, check_choice, check_passed, logged, outside_note, read_range, read_values
+from bayeslaw.planning.confidence import LEVELS, confidences, halves
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
-from bayeslaw.planning.plan import LEVELS, Spread, halves
-from bayeslaw.planning.problem import confidences
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import check_size_is_free, stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label, failure_suffix

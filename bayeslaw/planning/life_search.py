@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import compact
+from bayeslaw.planning.confidence import enough, share_with_error
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.optimum import least_along
-from bayeslaw.planning.plan import enough, share_with_error
 from bayeslaw.planning.search import ROUNDING
 from bayeslaw.planning.stages import support
 from bayeslaw.posterior.discrepancy import DrawnErrors

@@ -23,7 +23,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.planning.arguments import setting
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.plan import Plan, PlanPoint, plan
-from bayeslaw.planning.problem import WholeLifeCost
+from bayeslaw.planning.prices import WholeLifeCost
 from bayeslaw.planning.search import values_at, values_on_grid
 
 COMPARED = (*UNITS, "target-loss", "source-loss")

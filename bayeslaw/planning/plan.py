@@ -13,11 +13,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayeslaw.core import html, intervals
 from bayeslaw.core.arrays import Array, Index
@@ -26,49 +25,36 @@ from bayeslaw.core.flops import Stages
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import complete
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.discrepancy import read_choice
-from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.forecasting.outside import outside
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
-from bayeslaw.laws.law import Law
-from bayeslaw.noise.walk import directions
-from bayeslaw.planning.arguments import CHOICES, check_paired, positive
+from bayeslaw.planning.arguments import CHOICES, Spread, check_paired, positive
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
-from bayeslaw.planning.domain_loss import DomainLoss
+from bayeslaw.planning.confidence import LEVELS, confidences, enough, halves, share_with_error
 from bayeslaw.planning.life_costs import UNITS, Amount
 from bayeslaw.planning.next_run import with_next_run
+from bayeslaw.planning.plan_notes import checked_loss, edge_notes, infeasible_notes, several_intervals_note
+from bayeslaw.planning.prices import Prices, WholeLifeCost, read_budgets
 from bayeslaw.planning.problem import (
     PlanProblem,
-    Prices,
-    WholeLifeCost,
     box_of,
     by_name,
     check_domains,
     check_objective,
     check_settings,
     checked_posteriors,
-    confidences,
     domain_losses,
     forgetting_limits,
-    logged_tokens,
-    read_budgets,
 )
 from bayeslaw.planning.search import MedianOverDraws, Optimum, Quantity, Search, values_at
-from bayeslaw.posterior.diagnostics import Reach, checks_label, distrusted, extrapolation, failed_text, failure_suffix
-from bayeslaw.posterior.fit import Fit
+from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 
-LEVELS = (0.5, 0.8, 0.9, 0.95)
 COLUMNS = (
     "confidence", "plan", "tokens", "atpp", "r", "flops", "served_flops", "hours", "cost", "value", "searched", "held_out",
     "held_out_se", "active",
 )  # fmt: skip
-BLOCK = 50  # neighbouring draws that are searched, or held out, together
-EDGE = 1e-3  # of the box, within which a plan lies on its edge
 ONE_DRAW = np.zeros(1, dtype=np.int64)
-Spread = Literal["latent", "run"]
 type PointFits = tuple[PointFit | Mapping[str, PointFit] | None, PointFit | None]
 
 
@@ -419,14 +405,14 @@ class _Solver:
         attainable = self.scored(problem.search.most_probable(self.draws), math.nan) if best is None else None
         shown = best or attainable
         notes = [base.text for base in problem.base_losses.values()]
-        notes += _infeasible_notes(problem, attainable, confidence) if best is None else []
+        notes += infeasible_notes(problem, attainable, confidence) if best is None else []
         failed = not all(loss.posterior.passed for loss in problem.losses)
         if shown is not None:
-            notes += _edge_notes(problem, shown)
+            notes += edge_notes(problem, shown)
             for loss in problem.losses:
-                failures, warnings = _checked_loss(loss, shown, force, stated=stated)
+                failures, warnings = checked_loss(loss, shown, force, stated=stated)
                 notes, failed = [*notes, *failures, *warnings], failed or bool(failures)
-            notes += _several_intervals_note(problem, self.draws, shown.replay)
+            notes += several_intervals_note(problem, self.draws, shown.replay)
         checks = checks_label(failed)
         return Plan(
             best=best, attainable=attainable, frontier=_frontier(points_at).assign(checks=checks),
@@ -480,31 +466,6 @@ class _Solver:
             return None
         satisfied = problem.search.satisfied(self.draws, math.log(point.tokens), point.replay).all(axis=0)
         return replace(point, searched=float(satisfied.mean()))  # by all draws, where the search knew one
-
-
-def halves(size: int) -> tuple[Index, Index]:
-    """The draws that are searched and those that are held out: alternate blocks of neighbours, so that both have every chain's."""
-    draws = np.arange(size)
-    searched = (draws // (BLOCK if size >= 2 * BLOCK else 1)) % 2 == 0
-    return draws[searched], draws[~searched]
-
-
-def enough(confidence: float, size: int) -> int:
-    """The least number of so many draws that make up a confidence."""
-    return math.ceil(confidence * size - 1e-9)
-
-
-def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index) -> tuple[float, float]:
-    """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws.
-
-    Draws of a stack come from its fits (`of_fit`, codes) in fixed numbers, so that what these differ by is no such error.
-    """
-    share = float(satisfied.mean())
-    smooth = (satisfied.sum() + 1) / (satisfied.size + 2)
-    error = math.sqrt(smooth * (1 - smooth) / satisfied.size)
-    own = np.bincount(of_fit, satisfied) / np.maximum(np.bincount(of_fit), 1)
-    blocks = [block.mean() for block in np.array_split(satisfied - own[of_fit], max(2, satisfied.size // BLOCK))]
-    return share, max(error, float(np.std(blocks, ddof=1)) / math.sqrt(len(blocks)))
 
 
 def check_points(points: object) -> None:
@@ -585,89 +546,3 @@ def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:
     by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero, errors=()) for loss in problem.losses], by_source)
     every, x = np.arange(problem.size), math.log(shown.tokens)
     return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.loss_constraints}
-
-
-def _infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: float) -> list[str]:
-    """Why no plan satisfies the constraints with the confidence asked for."""
-    if most is None:
-        return ["no draw satisfies every constraint anywhere in the box"]
-    high, budget, limit = problem.box.high, problem.box.budget(most.replay), ""
-    if math.log(most.tokens) + EDGE >= min(high, budget):
-        limit = f"; it lies at the {'budget' if budget < high else 'upper limit of tokens'}"
-    each = ", ".join(f"{name} {share:.0%}" for name, share in most.by_constraint.items())
-    return [
-        f"no plan in the box satisfies every constraint with probability {confidence:g}: at most {most.searched:.3f} of the "
-        f"searched draws do, at {most.place}; {most.probability} of the held-out ones",
-        f"active constraint: {most.active} (probability of satisfying each constraint there: {each}){limit}",
-    ]
-
-
-def _edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
-    """Warnings of a plan on the edge of the box, or beyond the logged tokens."""
-    box, x, notes = problem.box, math.log(shown.tokens), []
-    top = min(box.high, box.budget(shown.replay))
-    width = EDGE * (box.high - box.low)
-    if box.high > box.low:
-        if x >= top - max(width, 1e-9):
-            upper = f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more"
-            notes.append("the plan uses the whole budget" if top < box.high else upper)
-        elif x <= box.low + width:
-            fewest = f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): "
-            aim = (
-                "no constraint needs more: give a largest target loss (--max-loss, max_loss=), or minimise it within a budget "
-                "(--minimise target-loss --max-tokens, minimise='target-loss', max_tokens=)"
-            )
-            notes.append(fewest + ("allow fewer" if math.isfinite(problem.max_loss) or problem.objective is not None else aim))
-    low, high = box.replay
-    if high > low and min(shown.replay - low, high - shown.replay) <= EDGE * (high - low):
-        notes.append(f"the plan lies on the edge of the replay shares allowed (r = {shown.replay:.3g} of {low:g} to {high:g})")
-    _, most, per_parameter = logged_tokens([loss.posterior for loss in problem.losses])
-    unit, name = (problem.n, "ATPP") if per_parameter else (1.0, "D")
-    if shown.tokens / unit > most * (1 + 1e-9):
-        notes.append(f"the plan's {name} {shown.tokens / unit:.3g} lies beyond the {most:.3g} that were logged")
-    return notes
-
-
-def _several_intervals_note(problem: PlanProblem, draws: Index, r: float) -> list[str]:
-    """Return a note of the draws in which constraints hold on several intervals of tokens at a replay share, if there are some."""
-    x = problem.box.log_tokens()
-    if not problem.constraints or x.size == 1 or problem.box.listed_x is not None:
-        return []
-    share = float(problem.search.intervals(draws, x, np.array([r]))[0].several.mean())
-    where = f"on several intervals of tokens at r = {r:.3g}"
-    return [f"in {share:.1%} of the draws the constraints hold {where}; all of them count"] if share else []
-
-
-def _checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool, *, stated: bool) -> tuple[list[str], list[str]]:
-    """Failures of the checks of a loss at the plan, refused unless forced, and warnings of its base loss and of covariates far
-    outside its runs; `stated` is whether a stated error of the law is counted there.
-    """
-    if isinstance(loss.posterior, PointFit):
-        return [], []
-    frame = pd.DataFrame([dict(loss.settings) | {"D": shown.tokens, "r": shown.replay}])
-    checks = forecast(loss.posterior, frame, discrepancy="none", force=True).checks
-    failed = failed_text(checks)
-    if failed and not force:
-        raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
-    warnings = [f"{check.text}. {check.advice}" for check in checks if check.name == "base_loss"]
-    for fit in (fit for fit, _ in loss.posterior.selections if isinstance(fit, Fit)):
-        distance = outside(fit, fit.law.arrays(complete(frame, fit.law)))
-        reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
-        (where,), check = extrapolation(distance, reach)
-        if not check.passed:
-            counted = {"D"} if any(loss.errors) and "D" in directions(fit.law) else set[str]()
-            far = [name for name in ("D", "r") if name in distance and distance[name].item() > reach[name].far]
-            uncounted = [] if stated else [name for name in far if name not in counted]
-            warnings.append(f"{loss.name}: the plan lies {where}{_uncounted(fit.law, uncounted)}")
-    failures = [f"loss of {loss.name} FAILED its checks at the plan: {failed}"] if failed else []
-    return failures, list(dict.fromkeys(warnings))
-
-
-def _uncounted(law: Law, beyond: Sequence[str]) -> str:
-    """Say that a plan far beyond the runs in tokens or replay has no error of the law there."""
-    if not beyond:
-        return ""
-    text = f", where the law counts as exact along {' and '.join(beyond)}: if it errs, the probabilities are too high. "
-    if "D" not in directions(law):
-        return text + "State an error (--discrepancy 2%, discrepancy='2%'), or keep tokens and replay within the runs"
-    return text + "Keep tokens and replay within the runs, or log longer ones"

@@ -6,34 +6,28 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array, Index, numbers
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
-from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.text import compact, write_as_share
+from bayeslaw.core.text import compact
 from bayeslaw.data.validate import from_scratch
 from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, as_number, check_passed, positive, read_once, read_range, setting
+from bayeslaw.planning.arguments import Range, as_number, check_passed, read_once, read_range, setting
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
-from bayeslaw.planning.life_costs import RATES, UNITS, Amount, LifeCosts, price_of
+from bayeslaw.planning.prices import EXAMPLE_PRICE, Prices, check_size
 from bayeslaw.planning.search import Box, Constraint, Search, behind, values_at
 from bayeslaw.posterior.fit import Fit, require_fits
 
 OBJECTIVES = ("tokens", "flops", "hours", "cost", "replay", "target-loss", "source-loss")
 CHOSEN = ("D", "r", "atpp")  # by a plan
-TOKEN_PRICES = ("new-token", "replayed-token")
-PRICES = (*RATES, *TOKEN_PRICES)
-EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18, prices={{'flop': 2e-18}})"
 EXAMPLE_LEVELS = "{'domain': 'web'}"  # of columns by which parameters vary
 LEAST_DRAWS = 2_000
-RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
 HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
 BEYOND = 10.0  # factor by which the box exceeds the logged tokens where no limits are stated
 FREE = 1e-300  # money for a token that costs nothing: of places that cost nothing the one with the fewest tokens is chosen
@@ -223,179 +217,6 @@ class ForgettingLimit:
         return f"{self.amount:+g} {self.unit} ({100 * self.amount / float(np.exp(np.median(base))):+.2g}%)"
 
 
-@dataclass(frozen=True)
-class Prices:
-    """What training takes for each token, and what serving takes, in FLOPs, device hours and money; means and draws.
-
-    Attributes
-    ----------
-    life : LifeCosts
-        By FLOPs and hours of training and of serving.
-    new, replayed : arrays (S,)
-        Money for a new and for a replayed token.
-    """
-
-    life: LifeCosts
-    new: Array
-    replayed: Array
-
-    @classmethod
-    def of(
-        cls,
-        given: Mapping[str, Any] | None,
-        stages: Stages | None,
-        *,
-        size: int = 1,
-        served: Amount = 0.0,
-        device: Mapping[str, Amount] | None = None,
-        seed: int = 0,
-    ) -> Prices:
-        """Read {'flop': 2e-18, 'new-token': 1e-7, 'replayed-token': 0}, and stages as `bayeslaw.core.flops` does.
-
-        Parameters
-        ----------
-        given, stages, served, device, seed
-            As in `plan`.
-        size : int
-            Number of draws S.
-        """
-        given = as_mapping(given, "{'flop': 2e-18}", "Prices")
-        for name in given:
-            if name not in PRICES:
-                raise BayeslawError(
-                    f"There is no price {name!r}; there are {', '.join(PRICES)}.{nearest(name, PRICES)}", code="unknown-price"
-                )
-        by_token = [price_of(name, given.get(name, 0.0), size, seed) for name in TOKEN_PRICES]
-        rates = {name: value for name, value in given.items() if name not in TOKEN_PRICES}
-        life = LifeCosts.of(size, served=served, prices=rates, device=device, per_token=per_token(stages), seed=seed)
-        if given and "cost" not in life.rates:
-            life = replace(life, rates={**life.rates, "cost": (np.zeros(size), np.zeros(size))})
-        return cls(life, *by_token)
-
-    @property
-    def given(self) -> bool:
-        """Whether anything has a price."""
-        rates = self.life.rates
-        return "cost" in rates and any(values.any() for values in (*rates["cost"], self.new, self.replayed))
-
-    @property
-    def needs_size(self) -> bool:
-        """Whether money can't be had without the number of parameters."""
-        return self.life.serves or any(values.any() for values in self.life.rates.get("cost", ()))
-
-    def token(self, unit: str, r: float | Array, n: float, draws: Index | slice = slice(None), axes: int = 0) -> Array:
-        """What a token of a mixture with replay share r takes to train a model of n parameters on, for draws (s,).
-
-        Parameters
-        ----------
-        unit, r, n, draws, axes
-            One of `UNITS`; the others are as in `bayeslaw.planning.search.Quantity`.
-        """
-        training = self.life.training(unit, draws)
-        taken = behind(n * training if training.any() else training, axes)
-        if unit == "cost":
-            taken = taken + behind(self.new[draws], axes) * (1 - r) + behind(self.replayed[draws], axes) * r
-        return np.asarray(taken)
-
-    def serving(self, unit: str, n: float, draws: Index | slice = slice(None)) -> Array:
-        """What serving takes with a model of n parameters, (s,); zeros where nothing is served."""
-        serving = self.life.serving(unit, draws)
-        return np.asarray(n * serving if serving.any() else serving)
-
-    def mean(self, unit: str, n: float, tokens: float, r: float) -> float:
-        """Mean whole-life cost; nan where the unit, or the number of parameters that it needs, is not known."""
-        if unit not in self.life.rates or (unit == "cost" and not self.given):
-            return math.nan
-        return float(np.mean(self.token(unit, r, n)) * tokens + np.mean(self.serving(unit, n)))
-
-    def certain(self, unit: str) -> bool:
-        """Whether all draws have the same costs."""
-        return self.life.certain(unit) and (unit != "cost" or not (np.ptp(self.new) or np.ptp(self.replayed)))
-
-    def median(self) -> Prices:
-        """One draw, in which every amount is at its median."""
-        return Prices(self.life.median(), np.median(self.new, keepdims=True), np.median(self.replayed, keepdims=True))
-
-    def log_budget(self, n: float, max_tokens: float | None, limits: Mapping[str, float]) -> Callable[[float], float]:
-        """Log of the most tokens that the certain budgets allow in a model of n parameters, as a function of the replay share.
-
-        Parameters
-        ----------
-        n, max_tokens
-            As in `plan`.
-        limits : mapping of unit to float
-            Budgets of the whole life, as of `read_budgets`.
-        """
-        tokens, left = positive("max-tokens", max_tokens), dict[str, float]()
-        for unit, limit in limits.items():
-            if self.certain(unit):
-                serving = float(self.serving(unit, n)[0])
-                left[unit] = limit - serving
-                if serving and left[unit] <= 0:
-                    raise BayeslawError(
-                        f"Serving alone takes {compact(serving)} {UNITS[unit]} with {compact(n)} parameters, the whole budget of "
-                        f"{compact(limit)}. Allow more, serve fewer tokens, or adapt a smaller model.",
-                        code="budget-too-small",
-                    )
-
-        def budget(r: float) -> float:
-            each = {unit: float(self.token(unit, r, n)[0]) for unit in left}
-            return math.log(min([tokens, *(left[unit] / price for unit, price in each.items() if price)]))
-
-        return budget
-
-    def uncertain_budgets(self, n: float, limits: Mapping[str, float]) -> tuple[Constraint, ...]:
-        """Budgets that are constraints, because what is spent is uncertain."""
-        size = self.new.size
-        return tuple(
-            Constraint(f"budget of {UNITS[unit]}", WholeLifeCost(self, unit, n), np.full(size, math.log(limit)))
-            for unit, limit in limits.items()
-            if not self.certain(unit)
-        )
-
-
-@dataclass(frozen=True)
-class WholeLifeCost:
-    """The logarithm of the cost of a whole life, as a `Quantity` of tokens and replay share; -inf where it costs nothing."""
-
-    prices: Prices
-    unit: str
-    n: float
-
-    def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
-        spent = self.prices.token(self.unit, r, self.n, draws, axes) * np.exp(x)
-        with np.errstate(divide="ignore"):
-            return np.log(spent + behind(self.prices.serving(self.unit, self.n, draws), axes))
-
-
-def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -> dict[str, float]:
-    """Budgets by unit, as positive numbers, of those that are given; a missing price, device or number of parameters is refused.
-
-    Parameters
-    ----------
-    prices, n
-        As in `PlanProblem`.
-    limits : mapping of unit to float or None
-        Of the whole life, in `UNITS`.
-    """
-    budgets = {unit: positive(f"max-{unit}", limit) for unit, limit in limits.items() if limit is not None}
-    for unit in budgets:
-        if unit == "cost" and not prices.given:
-            raise BayeslawError(f"To limit cost, give prices {EXAMPLE_PRICE}.", code="missing-price")
-        prices.life.require(unit)
-        if unit != "cost" or prices.needs_size:
-            _check_size(n, UNITS[unit])
-    return budgets
-
-
-def _check_size(n: float, quantity: str) -> None:
-    if not math.isfinite(n):
-        raise BayeslawError(
-            f"{quantity} can't be had without the number of parameters: give N among the settings, such as N=8.1e9.",
-            code="missing-parameter-count",
-        )
-
-
 def by_name[P: Fit | Stack | PointFit](source: P | Mapping[str, P] | None) -> dict[str, P]:
     """The sources by name; one that has none is called 'source'."""
     if isinstance(source, Mapping):
@@ -509,7 +330,7 @@ def check_objective(minimise: str, sources: bool, target: bool, forgetting: bool
     if minimise == "hours":
         prices.life.require("hours")
     if minimise in ("flops", "hours") or prices.needs_size:
-        _check_size(n, "FLOPs")
+        check_size(n, "FLOPs")
 
 
 def logged_tokens(posteriors: Sequence[Posterior | PointFit]) -> tuple[float, float, bool]:
@@ -536,7 +357,7 @@ def box_of(
     if atpp is not None and tokens is not None:
         raise BayeslawError("Give limits of ATPP or of tokens, not both.", code="atpp-and-tokens")
     if atpp is not None:
-        _check_size(n, "ATPP")
+        check_size(n, "ATPP")
         (low, high, listed), unit = read_range("ATPP", atpp), n
     elif tokens is not None:
         (low, high, listed), unit = read_range("tokens", tokens), 1.0
@@ -634,37 +455,6 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
                 code="missing-level",
             )
     return {k: str(v) for k, v in chosen.items()}
-
-
-def confidences(confidence: float, levels: float | Sequence[float], draws: int) -> list[float]:
-    """The confidences of a frontier, ascending: `levels` and the one that is asked for, each refused where draws can't resolve it.
-
-    Parameters
-    ----------
-    confidence, levels
-        As in `plan`.
-    draws : int
-        How many are searched.
-    """
-    every = [confidence, *numbers("levels", levels, "0.8 or (0.5, 0.9)").tolist()]
-    for level in every:
-        _check_confidence(level, draws)
-    return sorted({*every})
-
-
-def _check_confidence(confidence: float, draws: int) -> None:
-    """Refuse a confidence outside (0, 1) or beyond what so many searched draws resolve."""
-    if not isinstance(confidence, Real):
-        raise BayeslawError(f"A confidence is a number such as 0.9, not {confidence!r}.", code="not-a-number")
-    if not 0 < confidence < 1:
-        message = f"A confidence must lie between 0 and 1, not at {confidence:g}{write_as_share(confidence)}."
-        raise BayeslawError(message, code="no-probability")
-    if confidence > 1 - RESOLVED / draws:
-        raise BayeslawError(
-            f"A confidence of {confidence:g} is beyond what {draws:,} searched draws resolve, at most {1 - RESOLVED / draws:g}. "
-            "Fit with more draws.",
-            code="confidence-not-resolved",
-        )
 
 
 def _asymptote(loss: DomainLoss, draws: Index, r: float) -> float:

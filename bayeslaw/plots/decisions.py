@@ -17,7 +17,7 @@ from bayeslaw.design.anchors import Anchors
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.menu import PlanMenu
 from bayeslaw.planning.plan import Plan, PlanPoint
-from bayeslaw.planning.problem import WholeLifeCost
+from bayeslaw.planning.prices import WholeLifeCost
 from bayeslaw.planning.search import values_at, values_on_grid
 from bayeslaw.planning.tuning import Tuning, best_values
 from bayeslaw.plots.allocation import MENU, THINNED

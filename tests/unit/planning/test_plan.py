@@ -12,7 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.plan import Plan, plan, share_with_error
+from bayeslaw.planning.confidence import share_with_error
+from bayeslaw.planning.plan import Plan, plan
 from bayeslaw.plots.decisions import plot_plan
 from bayeslaw.posterior.fit import Fit
 from tests import oracles

@@ -16,7 +16,8 @@ from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.domain_loss import domain_loss
 from bayeslaw.planning.plan import plan
-from bayeslaw.planning.problem import ForgettingLimit, Prices, box_of
+from bayeslaw.planning.prices import Prices
+from bayeslaw.planning.problem import ForgettingLimit, box_of
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles

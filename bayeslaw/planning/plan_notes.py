@@ -1,0 +1,113 @@
+"""What to keep in mind about a plan (`planning.plan`): why there is none, its place in the box, and checks of the losses there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayeslaw.core.arrays import Index
+from bayeslaw.data.validate import complete
+from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.outside import outside
+from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
+from bayeslaw.noise.walk import directions
+from bayeslaw.planning.domain_loss import DomainLoss
+from bayeslaw.planning.problem import PlanProblem, logged_tokens
+from bayeslaw.posterior.diagnostics import Reach, distrusted, extrapolation, failed_text
+from bayeslaw.posterior.fit import Fit
+
+if TYPE_CHECKING:
+    from bayeslaw.planning.plan import PlanPoint
+
+EDGE = 1e-3  # of the box, within which a plan lies on its edge
+
+
+def infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: float) -> list[str]:
+    """Why no plan satisfies the constraints with the confidence asked for."""
+    if most is None:
+        return ["no draw satisfies every constraint anywhere in the box"]
+    high, budget, limit = problem.box.high, problem.box.budget(most.replay), ""
+    if math.log(most.tokens) + EDGE >= min(high, budget):
+        limit = f"; it lies at the {'budget' if budget < high else 'upper limit of tokens'}"
+    each = ", ".join(f"{name} {share:.0%}" for name, share in most.by_constraint.items())
+    return [
+        f"no plan in the box satisfies every constraint with probability {confidence:g}: at most {most.searched:.3f} of the "
+        f"searched draws do, at {most.place}; {most.probability} of the held-out ones",
+        f"active constraint: {most.active} (probability of satisfying each constraint there: {each}){limit}",
+    ]
+
+
+def edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
+    """Warnings of a plan on the edge of the box, or beyond the logged tokens."""
+    box, x, notes = problem.box, math.log(shown.tokens), []
+    top = min(box.high, box.budget(shown.replay))
+    width = EDGE * (box.high - box.low)
+    if box.high > box.low:
+        if x >= top - max(width, 1e-9):
+            upper = f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more"
+            notes.append("the plan uses the whole budget" if top < box.high else upper)
+        elif x <= box.low + width:
+            fewest = f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): "
+            aim = (
+                "no constraint needs more: give a largest target loss (--max-loss, max_loss=), or minimise it within a budget "
+                "(--minimise target-loss --max-tokens, minimise='target-loss', max_tokens=)"
+            )
+            notes.append(fewest + ("allow fewer" if math.isfinite(problem.max_loss) or problem.objective is not None else aim))
+    low, high = box.replay
+    if high > low and min(shown.replay - low, high - shown.replay) <= EDGE * (high - low):
+        notes.append(f"the plan lies on the edge of the replay shares allowed (r = {shown.replay:.3g} of {low:g} to {high:g})")
+    _, most, per_parameter = logged_tokens([loss.posterior for loss in problem.losses])
+    unit, name = (problem.n, "ATPP") if per_parameter else (1.0, "D")
+    if shown.tokens / unit > most * (1 + 1e-9):
+        notes.append(f"the plan's {name} {shown.tokens / unit:.3g} lies beyond the {most:.3g} that were logged")
+    return notes
+
+
+def several_intervals_note(problem: PlanProblem, draws: Index, r: float) -> list[str]:
+    """Return a note of the draws in which constraints hold on several intervals of tokens at a replay share, if there are some."""
+    x = problem.box.log_tokens()
+    if not problem.constraints or x.size == 1 or problem.box.listed_x is not None:
+        return []
+    share = float(problem.search.intervals(draws, x, np.array([r]))[0].several.mean())
+    where = f"on several intervals of tokens at r = {r:.3g}"
+    return [f"in {share:.1%} of the draws the constraints hold {where}; all of them count"] if share else []
+
+
+def checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool, *, stated: bool) -> tuple[list[str], list[str]]:
+    """Failures of the checks of a loss at the plan, refused unless forced, and warnings of its base loss and of covariates far
+    outside its runs; `stated` is whether a stated error of the law is counted there.
+    """
+    if isinstance(loss.posterior, PointFit):
+        return [], []
+    frame = pd.DataFrame([dict(loss.settings) | {"D": shown.tokens, "r": shown.replay}])
+    checks = forecast(loss.posterior, frame, discrepancy="none", force=True).checks
+    failed = failed_text(checks)
+    if failed and not force:
+        raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
+    warnings = [f"{check.text}. {check.advice}" for check in checks if check.name == "base_loss"]
+    for fit in (fit for fit, _ in loss.posterior.selections if isinstance(fit, Fit)):
+        distance = outside(fit, fit.law.arrays(complete(frame, fit.law)))
+        reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
+        (where,), check = extrapolation(distance, reach)
+        if not check.passed:
+            counted = {"D"} if any(loss.errors) and "D" in directions(fit.law) else set[str]()
+            far = [name for name in ("D", "r") if name in distance and distance[name].item() > reach[name].far]
+            uncounted = [] if stated else [name for name in far if name not in counted]
+            warnings.append(f"{loss.name}: the plan lies {where}{_uncounted(fit.law, uncounted)}")
+    failures = [f"loss of {loss.name} FAILED its checks at the plan: {failed}"] if failed else []
+    return failures, list(dict.fromkeys(warnings))
+
+
+def _uncounted(law: Law, beyond: Sequence[str]) -> str:
+    """Say that a plan far beyond the runs in tokens or replay has no error of the law there."""
+    if not beyond:
+        return ""
+    text = f", where the law counts as exact along {' and '.join(beyond)}: if it errs, the probabilities are too high. "
+    if "D" not in directions(law):
+        return text + "State an error (--discrepancy 2%, discrepancy='2%'), or keep tokens and replay within the runs"
+    return text + "Keep tokens and replay within the runs, or log longer ones"
