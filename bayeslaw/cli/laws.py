@@ -49,20 +49,32 @@ def laws(
     if name is None:
         options.check_used("a law: bayeslaw laws CARD", shares=shares)
     if schema:
-        from bayeslaw.laws.schema import FILE, card_schema
+        _print_schema(answer, name)
+    elif name is None:
+        _list_laws(answer)
+    else:
+        _show_law(answer, bayeslaw.load_law(name, shares=shares))
+    return answer
 
-        if name is not None:
-            raise BayeslawError("All cards have one schema: give --schema without a law.", code="law-with-schema")
-        answer.results["schema"] = card_schema()
-        answer.verbatim(FILE.read_text(encoding="utf-8").rstrip())
-        return answer
-    if name is None:
-        width = max(map(len, bayeslaw.law_names()))
-        titles = {known: bayeslaw.load_law(known).title for known in bayeslaw.law_names()}
-        answer.results["laws"] = [{"name": known, "title": title} for known, title in titles.items()]
-        answer.say(*(f"{known:<{width}}  {title}" for known, title in titles.items()))
-        return answer
-    law = bayeslaw.load_law(name, shares=shares)
+
+def _print_schema(answer: Answer, name: str | None) -> None:
+    from bayeslaw.laws.schema import FILE, card_schema
+
+    if name is not None:
+        raise BayeslawError("All cards have one schema: give --schema without a law.", code="law-with-schema")
+    answer.results["schema"] = card_schema()
+    answer.verbatim(FILE.read_text(encoding="utf-8").rstrip())
+
+
+def _list_laws(answer: Answer) -> None:
+    width = max(map(len, bayeslaw.law_names()))
+    titles = {known: bayeslaw.load_law(known).title for known in bayeslaw.law_names()}
+    answer.results["laws"] = [{"name": known, "title": title} for known, title in titles.items()]
+    answer.say(*(f"{known:<{width}}  {title}" for known, title in titles.items()))
+
+
+def _show_law(answer: Answer, law: Law) -> None:
+    """Add a law's formula, covariates, parameters, published numbers and source."""
     answer.results["law"] = _described(law)
     answer.say(f"{law.name}: {law.title}", f"source: {law.source}", "", f"{law.outcome.name} = {law.formula.text}")
     answer.say(*(f"  {key} = {expression.text}" for key, expression in law.let.items()))
@@ -72,7 +84,7 @@ def laws(
     for covariate in law.covariates.values():
         low, high = covariate.support
         columns = law.series.get(covariate.series, ())
-        if covariate.name not in columns[1:]:
+        if covariate.name not in columns[1:]:  # a series has one line
             outside = f" (not in the {'loss' if law.outcome.is_loss else 'formula'})" if covariate.context else ""
             of = f" (columns {columns[0]} to {columns[-1]})" if columns else outside
             answer.say(f"  {covariate.series or covariate.name:<10} {covariate.unit}, {low:g} to {high:g}{of}")
@@ -86,7 +98,6 @@ def laws(
         answer.say("", f"published: {title}", "  " + ", ".join(f"{k} {v:g}" for k, v in numbers.items()))
     if law.note:
         answer.say("", f"note: {law.note}")
-    return answer
 
 
 def _prior(
