@@ -220,28 +220,20 @@ def tuning(
         )
     table = _table(fit, settings, tuned)
     given = None if runs is None else read_runs(runs)
-    asked = Runs(table, "the settings")
-    at = [best_values(law, _checked(asked, law.law, "forecast")) for law in draws] if len(table) else []
     distances = [_distance(own, exact=discrepancy == "none") for own, _ in members]
-    if at:
-        errors = [_errors(own, chosen, table, (seed, i)) for i, (own, chosen) in enumerate(members)]
-        at = [(best, loss * np.exp(error)) for (best, loss), error in zip(at, errors, strict=True)]
+    optimum, loss = _at_settings(members, draws, distances, table, seed)
     of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
     above = [] if given is None else [_excess(law, given.frame, best) for law, best in zip(draws, of_runs, strict=True)]
     excess = _joined(draws, above)
-    optimum = {n: _joined(draws, [best[n] for best, _ in at]) for n in tuned}
-    if at:
-        drawn = [(law, distance, (seed, i)) for i, (law, distance) in enumerate(zip(draws, distances, strict=True))]
-        optimum = {n: values * np.concatenate([_factors(n, table, *of) for of in drawn]) for n, values in optimum.items()}
     axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
     seen = {c: [o[c] for o in observed if c in o] for c in axes}
     ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
     few = _few_values(table, {c: v for c, v in seen.items() if c not in tuned})
-    apart = [str(d) for d in distances if d is not None and at]
+    apart = [str(d) for d in distances if d is not None and len(table)]
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
-        loss=_joined(draws, [loss for _, loss in at]),
+        loss=loss,
         runs=given,
         best={n: _joined(draws, [best[n] for best, _ in of_runs]) for n in tuned},
         excess=excess,
@@ -251,6 +243,24 @@ def tuning(
         unit=fit.unit,
         failed=not fit.passed,
     )
+
+
+def _at_settings(
+    members: Sequence[tuple[Fit | PointFit, Index]],
+    draws: Sequence[LawDraws],
+    distances: Sequence[TuningDistance | None],
+    table: pd.DataFrame,
+    seed: int,
+) -> tuple[dict[str, Array], Array]:
+    """The best values of each tuned covariate at settings, arrays (S, n), and the expected loss (S, n) with them."""
+    optima: dict[str, list[Array]] = {name: [] for name in draws[0].law.tuning}
+    losses = list[Array]()
+    for i, ((fit, chosen), law, distance) in enumerate(zip(members, draws, distances, strict=True) if len(table) else ()):
+        best, loss = best_values(law, _checked(Runs(table, "the settings"), law.law, "forecast"))
+        losses.append(loss * np.exp(_errors(fit, chosen, table, (seed, i))))
+        for name, values in best.items():
+            optima[name].append(values * _factors(name, table, law, distance, (seed, i)))
+    return {name: _joined(draws, parts) for name, parts in optima.items()}, _joined(draws, losses)
 
 
 def _errors(fit: Fit | PointFit, chosen: Index, table: pd.DataFrame, entropy: tuple[int, ...]) -> Array | float:
