@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -365,12 +366,7 @@ def versus(
         raise BayeslawError(
             "Give either settings (--at or --set N=… --set D=…, at=) or compute (--compute, compute=).", code="nothing-asked"
         )
-    if at is not None and tokens_per_parameter is not None:
-        problem = "Settings have tokens per parameter of their own (D/N): give tokens_per_parameter with compute alone."
-        raise BayeslawError(problem, code="settings-not-clear")
-    ratio = None if tokens_per_parameter is None else as_number(tokens_per_parameter)
-    if ratio is not None and not (math.isfinite(ratio) and ratio > 0):
-        raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
+    ratio = _ratio(tokens_per_parameter, alone=at is None)
     first, second = _pair(a, b, force)
     own = _own_settings(first, second, b is None, levels, *map(as_mapping, (settings, settings_a, settings_b)))
     names = _names(names, levels, first, second)
@@ -383,45 +379,50 @@ def versus(
         flops, groups = FLOPS * (frame["N"] * frame["D"]).to_numpy(dtype=np.float64), _groups(frame)
     if flops.size > MOST:
         raise BayeslawError(f"These are {flops.size:,} settings; give at most {MOST:,}.", code="too-many-settings")
-    pairs = dict[str, tuple[Recipe, Recipe]]()
-    for group in groups:
-        if group.key not in pairs:
-            learned = discrepancy == "learned"
-            pairs[group.key] = _recipes(names, (first, second), own, group.settings, shared_error, learned, seed)
-    size = next(iter(pairs.values()))[0].size
-    losses, times = np.empty((2, size, flops.size)), np.empty((2, size, flops.size))
-    followed = list[Followed]()
-    for group in groups:
-        recipes, here = pairs[group.key], group.rows
-        paths, losses[:, :, here], times[:, :, here] = _compared(recipes, flops[here], group.tokens_per_parameter)
-        followed.append((paths, flops[here]))
+
+    recipes_of = partial(_recipes, names, (first, second), own, groups, seed)
+    pairs = recipes_of(shared_error, discrepancy == "learned")
+    compared = [_compared(pairs[g.key], flops[g.rows], g.tokens_per_parameter) for g in groups]
+    followed: list[Followed] = [(paths, flops[g.rows]) for g, (paths, _, _) in zip(groups, compared, strict=True)]
+    losses, times = (_by_row(groups, [part[of] for part in compared]) for of in (1, 2))
+    # What is asked of recipes from here on, such as the noise of their runs, is the same at the settings of all groups.
+    recipes, paths = pairs[groups[-1].key], compared[-1][0]
     noise = _noise(recipes, flops.size, seed) if on == "run" else np.zeros_like(losses)
     inside = np.zeros(flops.size, dtype=bool)
     if frame is not None and discrepancy == "learned":
-        for group in groups:
-            plain = _recipes(names, (first, second), own, group.settings, 0.0, False, seed)
-            n, d = (frame[c].to_numpy()[group.rows] for c in ("N", "D"))
-            here = group.rows[within := np.all([r.inside(n, d) for r in plain], axis=0)]
-            losses[:, :, here] = [r.losses(n[within], d[within]) for r in plain]
-            inside[here] = True
+        exact = recipes_of(0.0, False)
+        inside, of_exact = _inside(frame, groups, exact)
+        losses = np.where(inside, of_exact, losses)
         if on == "run" and inside.any():
-            noise = np.where(inside, _noise(plain, flops.size, seed), noise)
-    noisy = losses * np.exp(noise)
+            noise = np.where(inside, _noise(exact[groups[-1].key], flops.size, seed), noise)
     table = pd.DataFrame({"compute": flops})
     if frame is None:
         table = table.assign(**{f"{name}_N": along.n[along.at(np.log(flops))] for name, along in zip("AB", paths, strict=True)})
         crossing, crossings = _crossing(paths, flops)
     else:
         table, crossing, crossings = frame.reset_index(drop=True).assign(compute=flops), np.empty(0), np.empty(0, np.int64)
-    beyond = np.maximum(np.log(flops)[None] - np.log([[r.largest] for r in recipes]), 0.0)
-    erring = any(e is not None for r in recipes for e in r.errors)
-    spread = "extrapolated" if erring else "latent"
-    failed = not (first.passed and second.passed)
-    notes = notes_of((first, second), [*pairs.values()], followed, table, times, shared_error)
     return Versus(
-        names, table, losses, noisy, times[0], times[1], crossing, crossings, beyond, inside, _allocation(frame, ratio),
-        recipes, (first, second), on, spread, first.unit, shared_error, notes, failed,
+        names=names, settings=table, losses=losses, noisy=losses * np.exp(noise), multiplier=times[0], inverse=times[1],
+        crossing=crossing, crossings=crossings,
+        beyond=np.maximum(np.log(flops)[None] - np.log([[r.largest] for r in recipes]), 0.0), inside=inside,
+        allocation=_allocation(frame, ratio), recipes=recipes, posteriors=(first, second), on=on,
+        spread="extrapolated" if any(e is not None for r in recipes for e in r.errors) else "latent", unit=first.unit,
+        shared_error=shared_error, notes=notes_of((first, second), [*pairs.values()], followed, table, times, shared_error),
+        failed=not (first.passed and second.passed),
     )  # fmt: skip
+
+
+def _ratio(tokens_per_parameter: float | None, *, alone: bool) -> float | None:
+    """Return tokens per parameter as a number; refused beside settings (not `alone`), which have their own."""
+    if tokens_per_parameter is None:
+        return None
+    if not alone:
+        problem = "Settings have tokens per parameter of their own (D/N): give tokens_per_parameter with compute alone."
+        raise BayeslawError(problem, code="settings-not-clear")
+    ratio = as_number(tokens_per_parameter)
+    if not (math.isfinite(ratio) and ratio > 0):
+        raise BayeslawError(f"Tokens per parameter must be a number above 0, not {tokens_per_parameter!r}.", code="bad-ratio")
+    return ratio
 
 
 def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Posterior]:
@@ -579,21 +580,52 @@ def _recipes(
     names: tuple[str, str],
     fits: tuple[Posterior, Posterior],
     own: tuple[Mapping[str, Any], Mapping[str, Any]],
-    extra: Mapping[str, Any],
+    groups: Sequence[_Group],
+    seed: int,
     shared: float,
     learned: bool,
-    seed: int,
-) -> tuple[Recipe, Recipe]:
-    """Return both recipes at their settings and those of a row."""
-    a, b = (
-        recipe(
-            name, fit, {**{k: v for k, v in extra.items() if k in fit.measured}, **mine}, learned=learned, seed=seed, side=side,
-            shared=shared,
-        )
-        for side, (name, fit, mine) in enumerate(zip(names, fits, own, strict=True))
-    )  # fmt: skip
-    check_shared(a, b, shared)
-    return a, b
+) -> dict[str, tuple[Recipe, Recipe]]:
+    """Return both recipes at their settings and those of each group of rows, by the group's key."""
+    pairs = dict[str, tuple[Recipe, Recipe]]()
+    for key, extra in {group.key: group.settings for group in groups}.items():
+        a, b = (
+            recipe(
+                name, fit, {**{k: v for k, v in extra.items() if k in fit.measured}, **mine}, learned=learned, seed=seed,
+                side=side, shared=shared,
+            )
+            for side, (name, fit, mine) in enumerate(zip(names, fits, own, strict=True))
+        )  # fmt: skip
+        check_shared(a, b, shared)
+        pairs[key] = (a, b)
+    return pairs
+
+
+def _by_row(groups: Sequence[_Group], parts: Sequence[Array]) -> Array:
+    """Return arrays of groups (2, S, rows of the group) as one array (2, S, n) in the order of all rows."""
+    order = np.argsort(np.concatenate([group.rows for group in groups]))
+    return np.take(np.concatenate(parts, axis=2), order, axis=2)
+
+
+def _inside(
+    frame: pd.DataFrame, groups: Sequence[_Group], exact: Mapping[str, tuple[Recipe, Recipe]]
+) -> tuple[NDArray[np.bool_], Array]:
+    """Return which settings (n,) lie inside the runs of both recipes, and losses (2, S, n) there; nan elsewhere.
+
+    Parameters
+    ----------
+    frame, groups
+        Settings, and the rows that share a path.
+    exact : mapping of group's key to pair of Recipe
+        Recipes whose laws are taken for exact.
+    """
+    inside, losses = np.zeros(len(frame), dtype=bool), list[Array]()
+    for group in groups:
+        pair, n, d = exact[group.key], *(frame[c].to_numpy()[group.rows] for c in ("N", "D"))
+        inside[group.rows] = within = np.all([r.inside(n, d) for r in pair], axis=0)
+        of_group = np.full((2, pair[0].size, n.size), np.nan)
+        of_group[:, :, within] = [r.losses(n[within], d[within]) for r in pair]
+        losses.append(of_group)
+    return inside, _by_row(groups, losses)
 
 
 def _compared(
