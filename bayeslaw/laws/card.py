@@ -248,16 +248,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     let = faults.each(lambda k, v: mixture.expression(v, "let", k), card.get("let", {}))
     outcome, key = faults.of(_outcome, card), "formula" if "outcome" in card else "loss"
     formula = faults.of(lambda: mixture.expression(_text(card, key), "", key)) if outcome is not None else None
-    tuning = faults.each(_tuned, card.get("tuning", {}))
-    published = faults.each(_published, card.get("published", {}))
-    references = faults.of(_references, card.get("references", []))
-    delta = faults.of(_delta, card.get("huber_delta", 1e-3))
-    corner = faults.of(_corner_error, card.get("corner_error", 0.0), of_covariates, outcome)
-    misspelt = bool({*card} - {*TOP})  # the misspelt key may be the one that is missing
-    texts = {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
-    note = faults.of(_text, card, "note", default="")
-    domain = faults.of(_domain, card["domain"]) if "domain" in card else ""
-    noise = faults.of(_noise, card["noise"], outcome) if "noise" in card else ""
+    facts = _facts(card, outcome, faults)
     # A table of covariates, parameters or expressions of which some have a fault can't say which names are in use.
     whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (by_key, "parameters"), (let, "let"))]
     if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
@@ -271,31 +262,32 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     covariates = faults.of(_with_nodes, given, series, {*let, *parameters}) or given
     ordered = faults.of(_ordered, let)
     if ordered is not None and len(faults.found) == before:
-        faults.of(_check_tuning, tuning, ordered, given)
-    if faults.found or ordered is None or references is None or delta is None or corner is None:
+        faults.of(_check_tuning, facts["tuning"], ordered, given)
+    if faults.found or ordered is None:
         return None
     law = Law(
-        name=texts["name"] or "",
-        title=texts["title"] or "",
-        source=texts["source"] or "",
-        note=note or "",
-        domain=domain or "",
-        noise=noise or "",
-        references=references,
-        formula=formula,
-        let=ordered,
-        covariates=covariates,
-        parameters=parameters,
-        published=published,
-        huber_delta=delta,
-        corner_error=corner,
-        card=text,
-        outcome=outcome,
-        tuning=tuning,
-        shares=mixture.shares,
-    )
+        formula=formula, let=ordered, covariates=covariates, parameters=parameters, outcome=outcome, shares=mixture.shares,
+        card=text, **facts,
+    )  # fmt: skip
     faults.found += faults_of_on(law)
     return law
+
+
+def _facts(card: Mapping[str, Any], outcome: Outcome | None, faults: Faults) -> dict[str, Any]:
+    """Return what a card states beside its formula, as arguments of `Law`; what has a fault is left out."""
+    facts: dict[str, Any] = {
+        "tuning": faults.each(_tuned, card.get("tuning", {})),
+        "published": faults.each(_published, card.get("published", {})),
+        "references": faults.of(_references, card.get("references", [])),
+        "huber_delta": faults.of(_delta, card.get("huber_delta", 1e-3)),
+        "corner_error": faults.of(_corner_error, card.get("corner_error", 0.0), card.get("covariates", {}), outcome),
+    }
+    misspelt = bool({*card} - {*TOP})  # the misspelt key may be the one that is missing
+    facts |= {k: faults.of(_text, card, k) for k in ("name", "title", "source") if k in card or not misspelt}
+    facts["note"] = faults.of(_text, card, "note", default="")
+    facts["domain"] = faults.of(_domain, card["domain"]) if "domain" in card else ""
+    facts["noise"] = faults.of(_noise, card["noise"], outcome) if "noise" in card else ""
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _nodes(name: str, number: Any) -> int:
