@@ -17,7 +17,8 @@ from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
 from bayeslaw.core.text import listed
 from bayeslaw.data.curve_checks import Curve, checked, loss_columns
-from bayeslaw.data.table import Runs, numbered, read_table
+from bayeslaw.data.files import numbered
+from bayeslaw.data.table import Runs, read_table
 from bayeslaw.schedules.areas import OPEN, POWER, Phase, Point, trace
 from bayeslaw.schedules.changes import MOST_NODES
 from bayeslaw.schedules.changes import nodes as all_changes

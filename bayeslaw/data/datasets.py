@@ -20,7 +20,7 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.files import write_text
-from bayeslaw.data.table import read_parquet
+from bayeslaw.data.files import read_parquet
 
 HOST = "https://raw.githubusercontent.com"
 CACHE = "BAYESLAW_CACHE"  # the environment variable that names a folder for downloads

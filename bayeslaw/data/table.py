@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import numbers
 import re
 import shlex
@@ -25,16 +24,13 @@ from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, named, numeric, resolve
+from bayeslaw.data.files import numbered, read_file
 from bayeslaw.data.query import where
 from bayeslaw.data.run_names import column_of_runs
 
-ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
-WORKBOOKS = (".xlsx", ".xls", ".ods")
-AS_CSV = "Save the sheet as CSV, or read it by pandas.read_excel and give the frame to bayeslaw.read_runs."
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
 MOST_APART = 0.02  # relative difference of what two columns say of one amount, which may be rounded
 FIRST = 6  # rows that a notebook shows
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
 COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map, map=)'
 THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map, map=)"
 AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
@@ -350,7 +346,7 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), IN_MEMORY
     else:
-        frame, name = _read(Path(source)), Path(source).name
+        frame, name = read_file(Path(source)), Path(source).name
     if frame.columns.nlevels > 1:
         problem = f"{name} has names of columns in {frame.columns.nlevels} levels, such as {frame.columns[0]}"
         raise BayeslawError(f"{problem}: choose one, such as frame.droplevel(0, axis=1).", code="levels-of-columns")
@@ -360,91 +356,6 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.", code="no-rows")
     return frame, name
-
-
-def numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose rows are counted from 1, as those of a file below its header."""
-    return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
-
-
-def _read(path: Path) -> pd.DataFrame:
-    suffix = path.suffix.lower()
-    if suffix not in ENDINGS:
-        problem = f"not in {path.suffix}" if path.suffix else "and this has no ending"
-        message = f"{path.name or path}: the name of a table of runs ends in {', '.join(ENDINGS)}, {problem}."
-        if suffix in WORKBOOKS:
-            message += f" {AS_CSV}"
-        else:
-            message += " Logs of training are read by `bayeslaw import` (in Python bayeslaw.import_runs)."
-        raise BayeslawError(message, code="unknown-ending")
-    if not path.is_file():
-        raise BayeslawError(f"There is no file {path}.", code="no-such-file")
-    try:
-        if suffix == ".parquet":
-            return read_parquet(path)
-        return _records(path) if suffix.startswith(".json") else _text_table(path, "," if suffix == ".csv" else "\t")
-    except pd.errors.EmptyDataError:
-        raise BayeslawError(
-            f"{path.name} is empty: a table begins with the names of its columns.", code="unreadable-table"
-        ) from None
-    except BayeslawError:
-        raise
-    except UnicodeDecodeError as error:
-        message = f"{path.name} is not UTF-8 text ({error.reason}): save it as UTF-8."
-        raise BayeslawError(message, code="unreadable-table") from None
-    except (ValueError, OSError, RecursionError) as error:
-        message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
-        raise BayeslawError(message, code="unreadable-table") from None
-
-
-def read_parquet(path: Path) -> pd.DataFrame:
-    """Read a file in Parquet; faults of its content are ValueErrors or OSErrors."""
-    try:
-        return pd.read_parquet(path)
-    except ImportError:
-        message = f"{path.name} is written as Parquet: pip install 'bayeslaw[parquet]' to read it."
-        raise BayeslawError(message, code="missing-package") from None
-    except (ValueError, OSError):
-        raise
-    except Exception as error:  # metadata for pandas that lack a key, or have one of another type
-        raise ValueError(f"its metadata are damaged ({type(error).__name__}: {error})") from None
-
-
-def _text_table(path: Path, separator: str) -> pd.DataFrame:
-    content = path.read_bytes()
-    if b"\0" in content:  # UTF-16, which may pass for UTF-8
-        raise ValueError("it holds NUL bytes: save it as UTF-8 text")
-    header = content.partition(b"\n")[0].decode("utf-8-sig")
-    if separator not in header and (other := next((s for s in SEPARATORS if s in header), "")):
-        way = "`bayeslaw import` (in Python bayeslaw.import_runs) reads it"
-        if other == ";":
-            way += ', decimal commas with decimal = "," in a file of --map (map=)'
-        raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells; {way}")
-    frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise ValueError("its rows have more cells than its header has names (commas inside numbers?)")
-    return frame
-
-
-def _records(path: Path) -> pd.DataFrame:
-    """Read JSON objects, one a line or all in one list."""
-    text = path.read_text(encoding="utf-8-sig").strip()
-    one = text.startswith("[") or text.partition("\n")[0].strip() == "{"  # a list, or one object over several lines
-    lines = [text] if one else [line for line in text.split("\n") if line.strip()]
-    values = [json.loads(line, object_pairs_hook=json_object) for line in lines]
-    rows = values[0] if text.startswith("[") else values
-    if not all(isinstance(row, dict) for row in rows):
-        raise ValueError('each line must be an object such as {"N": 1e9, "loss": 2.5}')
-    return pd.DataFrame(rows)
-
-
-def json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return a JSON object; of two values under one key Python would silently keep the last, and we refuse them."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"an object gives {next(k for k in keys if keys.count(k) > 1)!r} twice")
-    return values
 
 
 def _renamed(

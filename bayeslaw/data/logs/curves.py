@@ -9,7 +9,8 @@ from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.curve_checks import Curve
 from bayeslaw.data.curves import Curves
-from bayeslaw.data.table import Runs, numbered
+from bayeslaw.data.files import numbered
+from bayeslaw.data.table import Runs
 from bayeslaw.schedules.areas import POWER, Phase, Point, trace
 from bayeslaw.schedules.schedule import MEMORY, Schedule
 

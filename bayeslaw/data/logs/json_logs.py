@@ -12,10 +12,10 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted
 from bayeslaw.data.columns import our_name
+from bayeslaw.data.files import json_object, numbered
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.log import Log
 from bayeslaw.data.logs.text import decoded
-from bayeslaw.data.table import json_object, numbered
 
 HALF = re.compile("[\ud800-\udfff]")  # lone surrogates: JSON can hold them, and no encoding can
 CHECKPOINT = re.compile(r"^checkpoint-\d+$")

@@ -15,8 +15,8 @@ import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted
+from bayeslaw.data.files import numbered
 from bayeslaw.data.logs.log import Log, with_settings
-from bayeslaw.data.table import numbered
 
 _MAGIC = b"SQLite format 3\0"
 _LARGEST = 1.7976931348623157e308  # an infinite value in the database

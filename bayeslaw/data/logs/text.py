@@ -17,8 +17,8 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, our_name
+from bayeslaw.data.files import AS_CSV, WORKBOOKS, numbered, read_parquet
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
-from bayeslaw.data.table import AS_CSV, WORKBOOKS, numbered, read_parquet
 
 DELIMITERS = (",", "\t", ";")
 PRINTED = {"", ".log", ".out", ".err", ".txt"}  # endings of files that programs print to
