@@ -270,7 +270,10 @@ def read_curves(
     by_order = {str(n): curves[str(n)] for n in frame["run"].dropna().unique()}
     about = {"memory": memory, "power": power, "reference_batch": reference}
     whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(**about)
-    return Curves(whole, table.name, memory, power, tuple(notes), reference, by_order, schedules, starts)
+    return Curves(
+        frame=whole, name=table.name, memory=memory, power=power, notes=tuple(notes), reference_batch=reference, _curves=by_order,
+        _schedules=schedules, _starts=starts,
+    )  # fmt: skip
 
 
 def _with_runs(table: Runs, run: str) -> tuple[pd.DataFrame, list[str]]:

@@ -396,7 +396,10 @@ def anchors(
         notes = (*notes, FROM_NEW_RUNS)
     if goal.kind not in ("latent", "target"):
         notes = (*notes, WITHOUT_NOISE)
-    return Anchors(market, tuple(bought), tuple(when), goal, ci_prob, seed, projected, notes)
+    return Anchors(
+        market=market, bought=tuple(bought), rounds=tuple(when), targets=goal, ci_prob=ci_prob, seed=seed, parameters=projected,
+        notes=notes,
+    )  # fmt: skip
 
 
 def _too_dear(market: Market) -> list[str]:

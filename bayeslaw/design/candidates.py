@@ -184,8 +184,9 @@ def read_candidates(
             for share in shares_of_parameters(law for law, _ in fitted)
         ]
     return Candidates(
-        replace(runs, frame=frame), run, run_names, prices, checkpoint, price, _trunks(heads, checkpoint, runs.name), names,
-        _fixed(frame, run, first, runs.name), columns, "FLOPs" if cost == FLOPS else cost, (*notes, *assumed),
+        runs=replace(runs, frame=frame), run=run, names=run_names, cost=prices, checkpoint=checkpoint, price=price,
+        trunk=_trunks(heads, checkpoint, runs.name), checkpoints=names, fixed=_fixed(frame, run, first, runs.name), columns=columns,
+        unit="FLOPs" if cost == FLOPS else cost, notes=(*notes, *assumed),
     )  # fmt: skip
 
 

@@ -267,8 +267,8 @@ def watch(
     used = whole.members[0].fit
     point = used.noise.scales(used.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
-        run, last, steps, loss, point, target, ahead, tuple(notes), forced, prediction.unit, stated, known.pareto_k, known.power,
-        known.reliable, seed,
+        run=run, step=last, steps=steps, loss=loss, point=point, target=target, settings=ahead, notes=tuple(notes), failed=forced,
+        unit=prediction.unit, stated=stated, pareto_k=known.pareto_k, power=known.power, reliable=known.reliable, seed=seed,
     )  # fmt: skip
 
 

@@ -426,8 +426,9 @@ def _choose(landscape: Landscape, objective: Objective, seed: int, *, force: boo
     ]
     checks, notes = _forecast_checks(landscape, space.point(choice), seed, force=force)
     return Balance(
-        landscape, objective, choice, plug_in, (source[0], target[0]), float(objective(combined[0])), float(objective(combined[1])),
-        near.at[grid.argmin(axis=0)], regret, plug_in_regret, checks, (*edges, *notes),
+        landscape=landscape, objective=objective, choice=choice, plug_in=plug_in, changes=(source[0], target[0]),
+        value=float(objective(combined[0])), plug_in_value=float(objective(combined[1])), own=near.at[grid.argmin(axis=0)],
+        regret=regret, plug_in_regret=plug_in_regret, checks=checks, notes=(*edges, *notes),
     )  # fmt: skip
 
 

@@ -196,7 +196,10 @@ def turning_point(
     finished = isinstance(recipe.start, Point) or logged_files(recipe.start)
     critical = None if finished else _critical(recipe, terms, int(steps[-1]))
     length = _turning_lengths(steps, base - loss)
-    return TurningPoint(steps, loss, base[:, 0], limit[:, 0], length, critical, weight, outside, failed, posteriors[0].unit)
+    return TurningPoint(
+        steps=steps, loss=loss, base=base[:, 0], limit=limit[:, 0], length=length, critical=critical, weight=weight,
+        outside=outside, failed=failed, unit=posteriors[0].unit,
+    )  # fmt: skip
 
 
 def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:

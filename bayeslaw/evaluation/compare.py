@@ -159,7 +159,10 @@ def compare(
         Observations.of(law, table)  # refuses what can't be fitted
     folds = [_unseen(fold, cards, notes) for fold in folds]
     with opened(executor) as place:
-        work = Work(table, common, candidates, options, seed, force, place, progress, notes)
+        work = Work(
+            table=table, common=common, candidates=candidates, options=options, seed=seed, force=force, place=place,
+            progress=progress, notes=notes,
+        )  # fmt: skip
         if beyond is not None:
             return compare_beyond(work, beyond)
         return _held_out(work, folds, by, starts, bootstrap) if folds else _left_out_singly(work)

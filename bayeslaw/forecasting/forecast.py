@@ -554,7 +554,10 @@ def forecast_selections(
     away_by = pd.DataFrame(distances)
     some = tuple(beyond) if any(m.errors is not None or m.distance is not None for m in beyond) else ()
     is_outside |= (away_by > 0).any(axis=1).to_numpy()
-    return Forecast(name, failed, tuple(members), settings, away_by, rows, sd, measured, some, is_outside)
+    return Forecast(
+        law=name, failed=failed, members=tuple(members), settings=settings, outside=away_by, rows=rows, discrepancy=sd,
+        measured=measured, beyond=some, is_outside=is_outside,
+    )  # fmt: skip
 
 
 def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, ...]:

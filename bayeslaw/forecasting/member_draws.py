@@ -85,7 +85,10 @@ class MemberDraws:
         checkpoint = np.where((learnt.run >= 0) | (learnt.checkpoint >= 0), -1, nested.checkpoint)
         rows = runs.frame.index.to_numpy()
         errors = None if fit.discrepancy is None else fit.discrepancy.drawn(chosen, (*entropy, Stream.ERROR))
-        return cls(fit, values, covariates, rows, run, checkpoint, group, entropy, learnt.time, learnt, errors)
+        return cls(
+            fit=fit, values=values, covariates=covariates, rows=rows, run=run, checkpoint=checkpoint, group=group, entropy=entropy,
+            time=learnt.time, learnt=learnt, errors=errors,
+        )  # fmt: skip
 
     @property
     def size(self) -> int:

@@ -195,7 +195,10 @@ def point_fit(
         raise FitError(law.outcome.renamed(text), code="no-finite-loss")
     parameters = {name: float(v[0]) for name, v in huber.parameters(best[None, :]).items()}
     table = pd.DataFrame({"objective": [e[0] for e in ends]})
-    return PointFit(law, parameters, value, delta, table, observed, best, token_length(runs.frame, law))
+    return PointFit(
+        law=law, parameters=parameters, objective=value, delta=delta, starts=table, observed=observed, best=best,
+        token_length=token_length(runs.frame, law),
+    )  # fmt: skip
 
 
 def _marks(law: Law, column: str, values: Any) -> dict[str, Array]:

@@ -206,8 +206,9 @@ def allocate(
     methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
-        flops, n, d, loss, corner, exponents, methods, tuple(dict.fromkeys(notes)), fit.name, stage or "", tuple(laws),
-        tuple(errors), not fit.passed, extrapolated, rows, fit.unit,
+        compute=flops, N=n, D=d, loss=loss, corner=corner, exponents=exponents, method=methods, notes=tuple(dict.fromkeys(notes)),
+        name=fit.name, stage=stage or "", stages=tuple(laws), errors=tuple(errors), failed=not fit.passed,
+        extrapolated=extrapolated, runs=rows, unit=fit.unit,
     )  # fmt: skip
 
 

@@ -78,4 +78,7 @@ def log_curves(
     curve = Curve(name, phase, rates["step"].to_numpy(np.float64), rates["lr"].to_numpy(np.float64))
     of_run = rows.drop(columns=[c for c in areas if c in rows and c != "step"])
     whole = of_run.assign(**{str(c): areas[c].to_numpy() for c in areas if c != "step"}, phase=phase)
-    return Curves(numbered(whole), log.name, memory, power, tuple(notes), 0.0, {name: curve}, {name: schedule}, {name: start})
+    return Curves(
+        frame=numbered(whole), name=log.name, memory=memory, power=power, notes=tuple(notes), reference_batch=0.0,
+        _curves={name: curve}, _schedules={name: schedule}, _starts={name: start},
+    )  # fmt: skip
