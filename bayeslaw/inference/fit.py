@@ -28,7 +28,7 @@ from bayeslaw.data.validate import one_domain
 from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
-from bayeslaw.inference.sample import Acceptance, sample_soundly
+from bayeslaw.inference.sample import Acceptance, Sample, sample_soundly
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -150,15 +150,9 @@ def fit(
         shift, sigma = compressed.shift(law, draws_of, observed), chosen.scales(result.draws, "sigma_point")
         checks.append(bins_check(compressed.count, bins, shift, sigma, law.outcome))
     tree, reason = tree_of(result.draws, result.stats, observed), "it was left out"
-    if discrepancy == "learned" and not (reason := why_not(law, observed, chosen)):
-        with_it = STOPPED if result.interrupted else learn_discrepancy(law, observed, chosen, result.draws, how)
-        if isinstance(with_it, str):
-            reason = with_it
-        else:
-            tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
-            most = float(chosen.prior("discrepancy").scipy.ppf(UNUSUAL))
-            if (concern := learnt_error_check(with_it.draws["discrepancy"], most, law.outcome)) is not None:
-                checks.append(concern)
+    if discrepancy == "learned":
+        reason, concerns = _learn(tree, law, observed, chosen, result, how)
+        checks += concerns
     if interrupted := result.interrupted or reason == STOPPED:
         kept = f"{result.stats.sizes['draw']:,} of {draws:,} draws of each chain"
         text = f"Ctrl-C stopped the fit after {kept}" + (", before it learnt the law's error" if reason == STOPPED else "")
@@ -172,6 +166,24 @@ def fit(
     tree.attrs = {k: v if k in PLAIN else json.dumps(v, default=_plain) for k, v in info.items()}
     tree.attrs["contents_sha256"] = info["contents_sha256"] = contents_digest(tree)
     return Fit(tree, law, chosen, observed, tuple(checks), info)
+
+
+def _learn(
+    tree: xr.DataTree, law: Law, observed: Observations, noise: Noise, plain: Sample, how: Mapping[str, Any]
+) -> tuple[str, list[Check]]:
+    """Add the posterior in which the law has an error to the tree of one in which it has none, sampled with the settings `how`.
+
+    Return the reason where that is not done, else '', and concerns about the error.
+    """
+    if reason := why_not(law, observed, noise):
+        return reason, []
+    with_it = STOPPED if plain.interrupted else learn_discrepancy(law, observed, noise, plain.draws, how)
+    if isinstance(with_it, str):
+        return with_it, []
+    tree[EXTRAPOLATION] = xr.DataTree(with_it.dataset)
+    most = float(noise.prior("discrepancy").scipy.ppf(UNUSUAL))
+    concern = learnt_error_check(with_it.draws["discrepancy"], most, law.outcome)
+    return "", [] if concern is None else [concern]
 
 
 def _plain(value: object) -> Any:

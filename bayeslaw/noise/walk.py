@@ -1,9 +1,10 @@
-"""The error of a law, learnt: a random walk in the logarithms of sizes, tokens and stages, pinned at the largest of the runs.
+"""The learnt error of a law: fractional Brownian motion in the logarithms of sizes, tokens and stages, 0 at the largest runs.
 
     log loss = log law(x) + W(x) + noise,   W ~ discrepancy x GP(0, k),   k = sum_a k_a + INTERACTION x sum_{a<b} k_a k_b,
     k_a(x, x') = (|t|^2H + |t'|^2H - |t - t'|^2H) / 2,   t = log(x_a / largest x_a of the runs),   H = ROUGHNESS
 
-For outcomes of kind real W is added to the outcome itself, and sizes that are relative for a loss are shares of its `scale`.
+Fractional Brownian motion is a random walk with correlated steps (H = 1/2 is Brownian motion), hence the name walk. For outcomes
+of kind real W is added to the outcome itself, and sizes that are relative for a loss are shares of its `scale`.
 
 No law is exact. A law that is only fitted takes its misfit to small runs for knowledge about large ones. Since W is 0 at the
 largest runs and grows away from them, small runs count less, and beyond the runs the error of a forecast grows with the distance.
@@ -186,7 +187,7 @@ class Corner:
 
 @dataclass(frozen=True)
 class Axis:
-    """Knots of the walk along one axis, in e-folds from the largest of the runs: those inside the runs, then those beyond."""
+    """Knots of W along one axis, in e-folds from the largest of the runs: those inside the runs, then those beyond."""
 
     inside: Array
     beyond: Array
@@ -223,7 +224,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Walk:
-    """The walk of a law along its axes, and which combinations of its coefficients are learnt from the runs.
+    """The error W of a law as a linear function of normal coefficients, of which some combinations are learnt from the runs.
 
     Attributes
     ----------
