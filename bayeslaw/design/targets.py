@@ -19,7 +19,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import Setting, joint_grid
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, laws_of
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 
@@ -56,7 +56,7 @@ def targets_of(
     """
     if isinstance(targets, Mapping) and not targets:
         raise BayeslawError("There are no targets.", code="no-targets")
-    laws = [fit.law for member in members for fit, _ in member.selections]
+    laws = laws_of(members)
     known = {"atpp", *(name for law in laws for name in (*law.measured, *law.levels))}
     if (
         isinstance(targets, Mapping)

@@ -245,6 +245,11 @@ def fits_of(posterior: Posterior) -> Mapping[str, Fit]:
     return posterior.members if isinstance(posterior, Stack) else {posterior.name: posterior}
 
 
+def laws_of(posteriors: Iterable[Posterior | PointFit]) -> list[Law]:
+    """Return the laws of fits, and of all fits of stacks, as often as each gives draws."""
+    return [fit.law for posterior in posteriors for fit, _ in posterior.selections]
+
+
 def by_label(fits: Mapping[str, Posterior] | Posterior) -> dict[str, Posterior]:
     """Return fits and stacks by their labels; one given by itself is called by its name."""
     if isinstance(fits, (list, tuple)):

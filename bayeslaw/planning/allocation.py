@@ -16,12 +16,12 @@ from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import counted, listed, percent, short_lines
+from bayeslaw.core.text import counted, listed, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
-from bayeslaw.forecasting.stack import Posterior, require_losses, with_error
+from bayeslaw.forecasting.stack import Posterior, laws_of, require_losses, with_error
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values
-from bayeslaw.planning.optimum import POWERS, optimum
+from bayeslaw.planning.optimum import POWERS, ComputeOptima, corner_note, optimum
 from bayeslaw.planning.stages import check_size_is_free, stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.discrepancy import DrawnErrors
@@ -170,7 +170,7 @@ def allocate(
     ('closed form', 3)
     """
     require_losses([fit], "an allocation of compute")
-    check_size_is_free([own.law for own, _ in fit.selections], "An allocation of compute")
+    check_size_is_free(laws_of([fit]), "An allocation of compute")
     check_passed(fit, force)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
@@ -182,11 +182,11 @@ def allocate(
         half = len(erring[0]) > len(fits)
         fits, extrapolated = erring
         laws, optima = _optima(fits, settings, stage, flops)
-    n, d, loss, corner = (np.concatenate([o[k] for o in optima]) for k in ("N", "D", "loss", "corner"))
+    n, d, loss, corner = (np.concatenate([getattr(o, k) for o in optima]) for k in ("N", "D", "loss", "corner"))
     errors = [_drawn(*own, (seed, number)) for number, own in enumerate(fits)]
     loss = loss * np.exp(np.concatenate([_at_optimum(*part) for part in zip(errors, laws, optima, strict=True)]))
-    exponents = {k: np.concatenate([o["exponents"][k] for o in optima]) for k in POWERS}
-    powers_of = [np.isfinite(o["exponents"]["N_exponent"]).any() for o in optima]
+    exponents = {k: np.concatenate([o.exponents[k] for o in optima]) for k in POWERS}
+    powers_of = [np.isfinite(o.exponents["N_exponent"]).any() for o in optima]
     lacking = listed([*dict.fromkeys(law.law.name for law, has in zip(laws, powers_of, strict=True) if not has)])
     if lacking:  # the power laws of the others would not be the stack's
         exponents = {k: np.full_like(v, np.nan) for k, v in exponents.items()}
@@ -194,16 +194,16 @@ def allocate(
         raise BayeslawError(
             f"{fit.name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss"
         )
-    notes = [note for o in optima for note in o["notes"]]
+    notes = [note for o in optima for note in o.notes]
     if lacking and any(powers_of):
         notes.append(f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute")
     notes += stage_notes([law.law for law in laws], stage, settings)
     if (share := float(corner.mean())) > 0:
-        notes.append(f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D")
+        notes.append(corner_note(share))
     for covariate, values in (("N", n), ("D", d)):
         notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
     notes += [WITH_ERROR] if extrapolated else [HALF] if half else []
-    methods = " and ".join(dict.fromkeys(o["method"] for o in optima))
+    methods = " and ".join(dict.fromkeys(o.method for o in optima))
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
         compute=flops, N=n, D=d, loss=loss, corner=corner, exponents=exponents, method=methods, notes=tuple(dict.fromkeys(notes)),
@@ -214,14 +214,14 @@ def allocate(
 
 def _optima(
     fits: Sequence[tuple[Fit | PointFit, Index]], settings: Mapping[str, Any], stage: str | None, flops: Array
-) -> tuple[list[LawDraws], list[dict[str, Any]]]:
+) -> tuple[list[LawDraws], list[ComputeOptima]]:
     """Return the laws of these draws, and their optima."""
     laws = stages(fits, settings, stage)
     return laws, [optimum(law, flops) for law in laws]
 
 
 def _erring(
-    fits: Sequence[tuple[Fit | PointFit, Index]], optima: Sequence[Mapping[str, Any]], flops: Array
+    fits: Sequence[tuple[Fit | PointFit, Index]], optima: Sequence[ComputeOptima], flops: Array
 ) -> tuple[list[tuple[Fit | PointFit, Index]], bool] | None:
     """The fits and their draws, with errors of the laws that have learnt one, and whether any leaves its runs; None without.
 
@@ -229,7 +229,7 @@ def _erring(
     the best N of the law taken for exact is nearer to the measured one on some public ladders, and that of the law with an error
     on others; half of each is better than either (benchmarks/results/best_sizes.md).
     """
-    n = np.median(np.concatenate([o["N"] for o in optima]), axis=0)
+    n = np.median(np.concatenate([o.N for o in optima]), axis=0)
     best = np.column_stack([n, flops / FLOPS / n])  # a median D need not be at the compute of the median N
     chosen: list[tuple[Fit | PointFit, Index]] = []
     whole, beyond = [(fit, draws) for fit, draws in fits if isinstance(fit, Fit)], False
@@ -253,9 +253,9 @@ def _drawn(fit: Fit | PointFit, chosen: Index, entropy: tuple[int, ...]) -> Draw
     return None if learnt is None else learnt.drawn(chosen, (*entropy, Stream.ERROR))
 
 
-def _at_optimum(errors: DrawnErrors | None, law: LawDraws, optimum: Mapping[str, Array]) -> Array:
+def _at_optimum(errors: DrawnErrors | None, law: LawDraws, optimum: ComputeOptima) -> Array:
     """The law's errors (S, n) at the optimum of each draw; 0 where it has none."""
     if errors is None:
-        return np.zeros_like(optimum["N"])
-    columns = [{**law.constants, **{c: optimum[c][:, i] for c in ("N", "D")}} for i in range(optimum["N"].shape[1])]
+        return np.zeros_like(optimum.N)
+    columns = [{**law.constants, "N": n, "D": d} for n, d in zip(optimum.N.T, optimum.D.T, strict=True)]
     return np.stack([errors.along(at) for at in columns], axis=1)

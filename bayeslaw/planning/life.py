@@ -27,7 +27,7 @@ from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
-from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
+from bayeslaw.forecasting.stack import Posterior, laws_of, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, Spread, check_choice, check_passed, logged, outside_note, read_range, read_values
 from bayeslaw.planning.confidence import LEVELS, confidences, halves
@@ -258,13 +258,14 @@ def whole_life(
     if isinstance(fit, PointFit):
         raise BayeslawError("Whole-life costs with a confidence need a posterior, not a point fit.", code="not-a-posterior")
     require_losses([fit], "a choice of sizes")
-    check_size_is_free([own.law for own, _ in fit.selections], "A whole life")
+    laws = laws_of([fit])
+    check_size_is_free(laws, "A whole life")
     check_passed(fit, force)
     whole_number("seed", seed, 0)
     check_choice("on", on, "unknown-spread")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     settings = as_mapping(settings, "{'ptpp': 279}")
-    of_stage = stage_notes([own.law for own, _ in fit.selections], stage, settings)
+    of_stage = stage_notes(laws, stage, settings)
     losses = _losses(fit, stage, settings, on, seed)
     erring = _losses(fit, stage, settings, on, seed, learned=True) if discrepancy == "learned" else losses
     searched, held_out = halves(losses.size)

@@ -12,14 +12,16 @@ numerically, along log N. An optimum at a limit of N or D is a corner; with beta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
+from bayeslaw.core.text import percent
 from bayeslaw.planning.stages import support
 from bayeslaw.posterior.draws import LawDraws
 
@@ -30,7 +32,43 @@ PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5
 SAME = 1e-8  # relative error within which a term is a product of powers
 
 
-def optimum(stage: LawDraws, compute: Array) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ComputeOptima:
+    """N, D and loss of least loss by each draw of a law at each compute, arrays (S, n).
+
+    Attributes
+    ----------
+    corner : bool array (S, n)
+        Whether the optimum is at a limit of N or D.
+    exponents, method, notes
+        As in `bayeslaw.planning.allocation.Allocation`.
+    """
+
+    N: Array
+    D: Array
+    loss: Array
+    corner: NDArray[np.bool_]
+    exponents: dict[str, Array]
+    method: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, stage: LawDraws, k: Array, log_n: Array, corner: NDArray[np.bool_], exponents: dict[str, Array], method: str,
+        notes: Sequence[str] = (),
+    ) -> ComputeOptima:  # fmt: skip
+        """The optima at N D = k (n,), from log N (S, n)."""
+        n = np.exp(log_n)
+        loss = stage.outcome({"N": n, "D": k / n}, axes=1)
+        return cls(n, k / n, loss, corner, exponents, method, tuple(notes))
+
+
+def corner_note(share: float) -> str:
+    """Say in which share of draws and computes an optimum is at a limit of N or D."""
+    return f"in {percent(share)} of draws and computes the optimum is a corner, at a limit of N or D"
+
+
+def optimum(stage: LawDraws, compute: Array) -> ComputeOptima:
     """The N, D and loss (S, n) of least loss at each compute (n,), by the closed form where the law has one."""
     terms = powers_of(stage)
     return numeric(stage, compute) if terms is None else _closed(stage, compute, terms)
@@ -67,7 +105,7 @@ def powers_of(stage: LawDraws) -> dict[str, Array] | None:
     return powers | {"E": floor} if whole else None
 
 
-def _closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict[str, Any]:
+def _closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> ComputeOptima:
     """The optimum by the closed form, from the terms of `powers_of`."""
     k = compute / FLOPS
     low, high = _bounds(stage, k)
@@ -91,10 +129,10 @@ def _closed(stage: LawDraws, compute: Array, terms: Mapping[str, Array]) -> dict
             f"in {shrinking:.1%} of the draws alpha <= gamma: the best number of tokens falls as compute grows, towards its limit"
         )
     exponents = dict(zip(POWERS, (np.exp(log_g) * FLOPS**-a, a, np.exp(-log_g) * FLOPS**-b, b), strict=True))
-    return _at(stage, k, log_n) | {"corner": corner, "exponents": exponents, "method": "closed form", "notes": notes}
+    return ComputeOptima.of(stage, k, log_n, corner, exponents, "closed form", notes)
 
 
-def numeric(stage: LawDraws, compute: Array) -> dict[str, Any]:
+def numeric(stage: LawDraws, compute: Array) -> ComputeOptima:
     """Least loss along log N at each compute: a grid, then golden sections around its lowest point, of all draws at once."""
     k = compute / FLOPS
     low, high = _bounds(stage, k)
@@ -103,13 +141,7 @@ def numeric(stage: LawDraws, compute: Array) -> dict[str, Any]:
     for i in range(k.size):
         log_n[:, i] = least_along(_loss_along(stage, float(k[i])), float(low[i]), float(high[i]), stage.size, GRID)
         corner[:, i] = np.minimum(log_n[:, i] - low[i], high[i] - log_n[:, i]) < 1e-6
-    return _at(stage, k, log_n) | {"corner": corner, "exponents": _slopes(compute, log_n), "method": "numeric", "notes": []}
-
-
-def _at(stage: LawDraws, k: Array, log_n: Array) -> dict[str, Array]:
-    """N, D and loss, arrays (S, n), at N D = k."""
-    n = np.exp(log_n)
-    return {"N": n, "D": k / n, "loss": stage.outcome({"N": n, "D": k / n}, axes=1)}
+    return ComputeOptima.of(stage, k, log_n, corner, _slopes(compute, log_n), "numeric")
 
 
 def _loss_along(stage: LawDraws, k: float) -> Callable[[Array], Array]:

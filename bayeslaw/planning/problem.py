@@ -15,7 +15,7 @@ from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
 from bayeslaw.core.text import compact
 from bayeslaw.data.validate import from_scratch
-from bayeslaw.forecasting.stack import Posterior, Stack, paired, require_losses
+from bayeslaw.forecasting.stack import Posterior, Stack, laws_of, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, as_number, check_passed, read_once, read_range, setting
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
@@ -240,7 +240,7 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
             )
         require_losses([posterior], "a plan")
         check_passed(posterior, force)
-        if without := [fit.law.name for fit, _ in posterior.selections if "D" not in fit.law.covariates]:
+        if without := [law.name for law in laws_of([posterior]) if "D" not in law.covariates]:
             raise BayeslawError(f"{without[0]} has no tokens D, so there is nothing to plan with it.", code="law-without-tokens")
         if posterior.size < LEAST_DRAWS:
             raise BayeslawError(
@@ -269,7 +269,7 @@ def check_domains(source: bool, target: bool, base_loss: Any, source_levels: Any
 def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior]) -> dict[str, float]:
     """Settings of the plan as numbers; those that are unknown, or chosen by the plan itself, are refused."""
     settings = as_mapping(settings, "{'N': 1e9}")
-    known = {name for p in posteriors for fit, _ in p.selections for name in (*fit.law.measured, *fit.law.levels)}
+    known = {name for law in laws_of(posteriors) for name in (*law.measured, *law.levels)}
     model = dict[str, float]()
     for name, value in settings.items():
         if name in CHOSEN:
@@ -371,7 +371,7 @@ def box_of(
         if not 0 <= value <= 1:
             hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
             raise BayeslawError(f"A replay share must lie between 0 and 1, not at {value:g}{hint}.", code="replay-not-a-share")
-    laws = [fit.law for p in posteriors for fit, _ in p.selections]
+    laws = laws_of(posteriors)
     supports = [law.covariates["D"].support for law in laws] if listed is None else []
     low, high = max([low * unit, *(s[0] for s in supports)]), min([high * unit, *(s[1] for s in supports)])
     if not any("r" in law.covariates for law in laws):

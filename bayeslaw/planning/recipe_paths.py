@@ -253,8 +253,8 @@ def path(recipe: Recipe, log_c: Array, tokens_per_parameter: float | None = None
         n = np.sqrt(flops / FLOPS / tokens_per_parameter)
     else:
         optima = [optimum(law, flops) for law in recipe.laws]
-        n = np.concatenate([o["N"] for o in optima])
-        corner = float(np.mean([o["corner"].mean() for o in optima]))
+        n = np.concatenate([o.N for o in optima])
+        corner = float(np.mean([o.corner.mean() for o in optima]))
     loss = recipe.losses(n, flops / FLOPS / n)
     return ComputePath(inside, n if n.ndim == 1 else np.median(n, axis=0), loss, corner)
 

@@ -38,7 +38,7 @@ from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import differ
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import grid
-from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
+from bayeslaw.forecasting.stack import Posterior, check_pairing, laws_of, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import MOST, as_number, check_choice, check_passed, read_once, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
@@ -372,7 +372,7 @@ def versus(
     names = _names(names, levels, first, second)
     frame = None if at is None else _rows(at, first, own[0])
     if frame is None:
-        check_size_is_free([fit.law for given in (first, second) for fit, _ in given.selections], "A comparison along compute")
+        check_size_is_free(laws_of((first, second)), "A comparison along compute")
         flops = read_values(0.0 if compute is None else compute)
         groups = [_Group(np.arange(flops.size), {}, ratio)]
     else:

@@ -11,8 +11,9 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.text import compact, percent
 from bayeslaw.core.units import per
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, laws_of
 from bayeslaw.planning.arguments import logged, outside_note
+from bayeslaw.planning.optimum import corner_note
 from bayeslaw.planning.recipe_paths import REACH, STEP, ComputePath, Recipe
 from bayeslaw.planning.stages import sparse_notes
 
@@ -50,7 +51,7 @@ def notes_of(
     erring = any(error is not None for r in (a, b) for error in r.errors)
     notes = _of_fits(*fits, shared, erring)
     if (corner := max(own.corner for own in followed[-1][0])) > 0:
-        notes.append(f"in {percent(corner)} of draws and computes the optimum is a corner, at a limit of N or D")
+        notes.append(corner_note(corner))
     if (least := float((times == 0).mean())) > 0:
         least_share = f"1/{REACH:,.0f} of the other's compute"
         notes.append(f"in {percent(least)} of draws a recipe needs less than {least_share}; its multiplier counts as 0")
@@ -60,7 +61,7 @@ def notes_of(
 
 def _of_fits(first: Posterior, second: Posterior, shared: float, erring: bool) -> list[str]:
     """Return notes on what two fits share, and on their errors."""
-    notes = sparse_notes([fit.law for posterior in (first, second) for fit, _ in posterior.selections])
+    notes = sparse_notes(laws_of((first, second)))
     if first is not second:
         tables = [
             " and ".join(

@@ -73,8 +73,8 @@ def test_the_closed_form_is_the_numeric_optimum(name: str) -> None:
         assert result.method == "closed form"
         optimum = numeric(result.stages[0], result.compute)
         inside = ~result.corner
-        np.testing.assert_allclose(np.log(optimum["N"])[inside], np.log(result.N)[inside], atol=2e-6)
-        np.testing.assert_allclose(optimum["loss"], result.loss, rtol=1e-12)
+        np.testing.assert_allclose(np.log(optimum.N)[inside], np.log(result.N)[inside], atol=2e-6)
+        np.testing.assert_allclose(optimum.loss, result.loss, rtol=1e-12)
 
 
 @pytest.mark.slow
