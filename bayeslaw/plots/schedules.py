@@ -86,11 +86,12 @@ def plot_schedules(
         whole: Sequence[tuple[Phase, Schedule]] = [("pretrain", phases)] if isinstance(phases, Schedule) else phases
         lines = _rates_and_areas(whole, memory, np.ones(len(whole)) if weights is None else weights[name])
         shown = np.unique(np.linspace(0, lines[0].size - 1, POINTS).astype(np.int64))
+        ends = np.cumsum([len(schedule) for _, schedule in whole]).tolist()
+        changes = [end for end, (phase, _), (after, _) in zip(ends, whole, whole[1:], strict=False) if phase != after]
         for ax, line in zip(panels, lines, strict=False):
             ax.plot(shown + 1, line[shown], color=COLOURS[i], ls=DASHES[i], lw=1.4, label=name)
-            for end, (phase, _), (after, _) in zip(np.cumsum([len(s) for _, s in whole]), whole, whole[1:], strict=False):
-                if phase != after:
-                    ax.axvline(int(end), color=COLOURS[i], lw=0.6, alpha=0.6)
+            for end in changes:
+                ax.axvline(end, color=COLOURS[i], lw=0.6, alpha=0.6)
         if len(panels) == len(LABELS):
             _losses(panels[-1], name, i, predicted, measured, (spread, ci_prob))
     note_hidden(panels[0], len(schedules))

@@ -97,12 +97,20 @@ def _message(data: bytes) -> tuple[dict[int, list[int]], dict[int, list[bytes]]]
     return integers, others
 
 
+def _at(message: bytes, *path: int) -> list[bytes]:
+    """Return the values at a path of field numbers: those of the last field of all messages in the fields before it."""
+    found = [message]
+    for number in path:
+        found = [value for inner in found for value in _message(inner)[1][number]]
+    return found
+
+
 def scalars(record: bytes) -> Iterator[tuple[int, float, str, float | None]]:
     """Yield step, time, tag and number of each value of an event; the number is None where there is not exactly one."""
     integers, event = _message(record)
     step = integers[2][-1] if integers[2] else 0
     time = struct.unpack("<d", event[1][-1])[0] if event[1] else 0.0
-    for data in (value for summary in event[5] for value in _message(summary)[1][1]):
+    for data in _at(record, 5, 1):  # summary, its values
         _, value = _message(data)
         scalar = struct.unpack("<f", value[2][-1])[0] if value[2] else _tensor(value[8][-1]) if value[8] else None
         yield step, time, value[1][-1].decode("utf-8", errors="replace") if value[1] else "", scalar
@@ -111,7 +119,7 @@ def scalars(record: bytes) -> Iterator[tuple[int, float, str, float | None]]:
 def _tensor(data: bytes) -> float | None:
     """Return the one number of a tensor; None if it holds several, or no numbers."""
     integers, tensor = _message(data)
-    sizes = [size for shape in tensor[2] for dim in _message(shape)[1][2] for size in _message(dim)[0][1]]
+    sizes = [size for dim in _at(data, 2, 2) for size in _message(dim)[0][1]]  # of the dimensions of its shape
     form, field = _DTYPES.get(integers[1][-1] if integers[1] else 0, ("", 0))
     if not form or np.prod(sizes, dtype=np.float64) != 1:
         return None
@@ -134,14 +142,13 @@ def hyperparameters(record: bytes) -> dict[str, object]:
     google.protobuf.Value.
     """
     settings: dict[str, object] = {}
-    for data in (value for summary in _message(record)[1][5] for value in _message(summary)[1][1]):
-        for content in (c for metadata in _message(data)[1][9] for of in _message(metadata)[1][1] for c in _message(of)[1][2]):
-            for pair in (p for start in _message(content)[1][3] for p in _message(start)[1][1]):
-                _, entry = _message(pair)
-                _, value = _message(entry[2][-1] if entry[2] else b"")
-                number = struct.unpack("<d", value[2][-1])[0] if value[2] else None
-                setting = value[3][-1].decode("utf-8", errors="replace") if value[3] else number
-                settings[f"hparams.{entry[1][-1].decode('utf-8', errors='replace')}"] = setting
+    # Summary, values, metadata, data of the plugin, their content, the start of a session, and the pairs of its hyperparameters.
+    for pair in _at(record, 5, 1, 9, 1, 2, 3, 1):
+        _, entry = _message(pair)
+        _, value = _message(entry[2][-1] if entry[2] else b"")
+        number = struct.unpack("<d", value[2][-1])[0] if value[2] else None
+        setting = value[3][-1].decode("utf-8", errors="replace") if value[3] else number
+        settings[f"hparams.{entry[1][-1].decode('utf-8', errors='replace')}"] = setting
     return settings
 
 
