@@ -271,10 +271,10 @@ def test_allocations_are_those_of_allocate(name: str, browser: Browser, tmp_path
         script = "{ const f = bayeslaw.allocate(0, c, at); return [Array.from(f.N), Array.from(f.outcome), f.corner]; }"
         found = page.evaluate(f"([c, at]) => {script}", [compute, at])
     searched, best = numeric(law, np.array([compute])), optimum(law, np.array([compute]))
-    assert away(np.array(found[1]), best["loss"][:, 0]) < CLOSE
+    assert away(np.array(found[1]), best.loss[:, 0]) < CLOSE
     # The loss is flat at its least: places with equal losses to 1e-16 differ by 1e-8 of log N.
-    assert away(np.array(found[0]), searched["N"][:, 0]) < 1e-6
-    assert found[2] == searched["corner"].mean()
+    assert away(np.array(found[0]), searched.N[:, 0]) < 1e-6
+    assert found[2] == searched.corner.mean()
 
 
 def test_an_allocation_says_that_the_law_is_exact_and_how_far_it_lies(browser: Browser, tmp_path: Path) -> None:
