@@ -30,7 +30,7 @@ from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows, check, from_scratch, mixed_domains, without_repeats
 from bayeslaw.evaluation.direction import IN_WORDS, LEAST_VALUES, SAME, direction, group_ends
-from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, bin_name, by_reach, inside, scores_of, transforms_by_reach
+from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, between, bin_name, by_reach, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import forecast_cells, point_scores
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast
@@ -479,7 +479,7 @@ def _result(
 def _nearest_to_one(rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     """Return the forecasts about one e-fold beyond a cut, or those of the first range with any, and the distance in words."""
     about = {"about one e-fold": NEAR} | {f"{bin_name(*ends)} e-folds": ends for ends in BINS}
-    parts = ((place, rows[(rows["reach"] > low) & (rows["reach"] <= high)]) for place, (low, high) in about.items())
+    parts = ((place, between(rows, *ends)) for place, ends in about.items())
     return next((place, part) for place, part in parts if len(part))
 
 
@@ -502,7 +502,7 @@ def _too_narrow(rows: pd.DataFrame, outcome: Outcome) -> bool:
 def _farther(rows: pd.DataFrame, outcome: Outcome) -> list[str]:
     """Say where the 90% intervals of forecasts more than an e-fold beyond a cut are too narrow, of three runs at least."""
     for low, high in BINS:
-        part = rows[(rows["reach"] > low) & (rows["reach"] <= high)]
+        part = between(rows, low, high)
         if low >= 1 and part["run"].nunique() > 2 and _too_narrow(part, outcome):
             held = int(inside(part, 0.9, outcome).sum())
             return [f"At {bin_name(low, high)} e-folds they would have held {held} of {len(part)}, where they are too narrow."]

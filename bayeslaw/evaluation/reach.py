@@ -42,9 +42,13 @@ def by_reach(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     rows : DataFrame
         As `Backtest.rows`, none of which is up to the largest fitted run.
     """
-    reach = rows["reach"]
-    parts = {WITHIN: rows[reach <= 0]} | {bin_name(low, high): rows[(reach > low) & (reach <= high)] for low, high in BINS}
+    parts = {WITHIN: rows[rows["reach"] <= 0]} | {bin_name(low, high): between(rows, low, high) for low, high in BINS}
     return {name: part for name, part in (parts | {"all": rows}).items() if len(part)}
+
+
+def between(rows: pd.DataFrame, low: float, high: float) -> pd.DataFrame:
+    """Return the forecasts that reach farther than the lower end of a range, and no farther than its upper end."""
+    return rows[(rows["reach"] > low) & (rows["reach"] <= high)]
 
 
 def transforms_by_reach(rows: pd.DataFrame) -> dict[str, Array]:

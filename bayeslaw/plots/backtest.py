@@ -13,7 +13,7 @@ from bayeslaw.core.text import counted
 from bayeslaw.evaluation.backtest import Backtest
 from bayeslaw.evaluation.direction import IN_WORDS
 from bayeslaw.evaluation.on_record import Calibration
-from bayeslaw.evaluation.reach import BINS, bin_name, independent_runs, inside
+from bayeslaw.evaluation.reach import BINS, between, bin_name, independent_runs, inside
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.style import (
@@ -149,8 +149,7 @@ def plot_record(calibration: Calibration, ax: Axes | None = None) -> Axes:
 def _coverage(ax: Axes, rows: pd.DataFrame, outcome: Outcome, x: str, title: str) -> Axes:
     """Draw coverage by reach into axes."""
     bins = ((-math.inf, 0.0), *BINS)
-    parts = [(rows[(rows["reach"] > low) & (rows["reach"] <= high)], (low, high)) for low, high in bins]
-    parts = [(part, ends) for part, ends in parts if len(part)]
+    parts = [(part, ends) for ends in bins if len(part := between(rows, *ends))]
     middle = np.array([part["reach"].mean() for part, _ in parts])
     runs = np.array([part["run"].nunique() for part, _ in parts])
     independent = np.array([independent_runs(part) for part, _ in parts])
