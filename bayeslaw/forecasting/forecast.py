@@ -204,7 +204,7 @@ class Forecast:
     def _extrapolation(self) -> tuple[list[str], Check]:
         reach: dict[str, Reach] = {}
         for fit in (member.fit for member in reversed(self.members)):
-            reach |= {name: Reach.of(covariate, fit.observed.covariates[name]) for name, covariate in fit.law.axes.items()}
+            reach |= Reach.by_axis(fit.law, fit.observed)
         several = len({member.fit.law.name for member in self.members}) > 1
         included = self._error_beyond or (DIFFER if several else "") if self.discrepancy is None else "the stated discrepancy"
         of_corners = self._corners(reach)

@@ -91,8 +91,7 @@ def checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool, *, stated: boo
         raise distrusted(f"Sampling of the loss of {loss.name} at the plan ({shown.place})", checks)
     warnings = [f"{check.text}. {check.advice}" for check in checks if check.name == "base_loss"]
     for fit in (fit for fit, _ in loss.posterior.selections if isinstance(fit, Fit)):
-        distance = outside(fit, fit.law.arrays(complete(frame, fit.law)))
-        reach = {k: Reach.of(c, fit.observed.covariates[k]) for k, c in fit.law.axes.items()}
+        distance, reach = outside(fit, fit.law.arrays(complete(frame, fit.law))), Reach.by_axis(fit.law, fit.observed)
         (where,), check = extrapolation(distance, reach)
         if not check.passed:
             counted = {"D"} if any(loss.errors) and "D" in directions(fit.law) else set[str]()

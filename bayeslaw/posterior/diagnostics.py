@@ -14,7 +14,8 @@ from arviz_stats.base import array_stats
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
-from bayeslaw.laws.law import Covariate
+from bayeslaw.data.observations import Observations
+from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
 R_HAT, ESS, BFMI, DIVERGENT = 1.01, 400, 0.3, 0.001
@@ -403,6 +404,11 @@ class Reach:
             seen = np.log(seen[seen > 0])
         near = NEAR[0] if covariate.logarithmic else NEAR[1] * (high - low) * (low >= 0)
         return cls(float(np.ptp(seen)) if seen.size else 0.0, near, covariate.logarithmic)
+
+    @classmethod
+    def by_axis(cls, law: Law, observed: Observations) -> dict[str, Reach]:
+        """Return the ranges of a fit's runs in the axes of its law."""
+        return {name: cls.of(covariate, observed.covariates[name]) for name, covariate in law.axes.items()}
 
     @property
     def far(self) -> float:
