@@ -128,6 +128,19 @@ class TableError(BayeslawError):
         super().__init__("\n".join(lines), code="faulty-table")
 
 
+def by_row(faults: Iterable[Fault], unread: Iterable[Fault]) -> list[Fault]:
+    """Return the faults of a table in the order of rows, those of whole columns first.
+
+    Parameters
+    ----------
+    faults, unread : iterables of Fault
+        The second are of cells that could not be read: such a cell has no other fault.
+    """
+    by_cell = {(fault.row, fault.column): fault for fault in unread}
+    every = [*by_cell.values(), *(fault for fault in faults if (fault.row, fault.column) not in by_cell)]
+    return sorted(every, key=lambda fault: (fault.row is not None, fault.row or 0))
+
+
 def grouped(faults: Sequence[Fault], most: int = 5) -> list[str]:
     """Return a line for each fault; of more than `most` with one cause in one column, the first and the rows of the others.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array, holds_numbers
-from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, by_row, nearest, shortened, whole_number
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import cell_faults, check_loss
@@ -148,11 +148,9 @@ def _check_rates(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fau
 
 
 def _refuse(faults: Iterable[Fault], unread: Iterable[Fault], name: str) -> None:
-    """Raise the faults of a table, if any; a cell that could not be read has no other fault."""
-    by_cell = {(f.row, f.column): f for f in unread}
-    every = [*by_cell.values(), *(f for f in faults if (f.row, f.column) not in by_cell)]
-    if every:
-        raise TableError(sorted(every, key=lambda f: (f.row is not None, f.row or 0)), name)
+    """Raise the faults of a table, if any."""
+    if every := by_row(faults, unread):
+        raise TableError(every, name)
 
 
 def _check_cells(frame: pd.DataFrame) -> Iterable[Fault]:

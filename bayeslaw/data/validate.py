@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import holds_numbers
-from bayeslaw.core.errors import BayeslawError, Fault, row_ranges, shortened
+from bayeslaw.core.errors import BayeslawError, Fault, by_row, row_ranges, shortened
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
@@ -101,9 +101,7 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
         faults += repeat_faults(runs.frame, law)
     if with_loss and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
         faults += _check_sizes(frame)
-    unread = {(f.row, f.column): f for f in runs.unread if f.row in runs.frame.index}
-    faults = [*unread.values(), *(f for f in faults if (f.row, f.column) not in unread)]
-    return sorted(faults, key=lambda f: (f.row is not None, f.row or 0))
+    return by_row(faults, [fault for fault in runs.unread if fault.row in runs.frame.index])
 
 
 def _usable(frame: pd.DataFrame, law: Law, purpose: Purpose) -> pd.Series:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,3 +106,17 @@ def _no_number(row: int, ours: str, text: str) -> Fault:
     elif text.endswith("%"):
         suggestion = "write it as a share, such as 0.25"
     return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", suggestion, "not-a-number")
+
+
+def flattened(row: Mapping[str, Any], joint: str, before: str = "") -> dict[str, Any]:
+    """Return the values of an object by their names; values of an object within it have both names, such as eval/loss.
+
+    Parameters
+    ----------
+    row, joint, before : mapping, str, str
+        The object, what stands between two names, and what stands before them all.
+    """
+    flat = dict[str, Any]()
+    for name, value in row.items():
+        flat |= flattened(value, joint, f"{before}{name}{joint}") if isinstance(value, dict) else {f"{before}{name}": value}
+    return flat

@@ -13,7 +13,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted
 from bayeslaw.data.columns import our_name
 from bayeslaw.data.files import json_object, numbered
-from bayeslaw.data.logs.cells import numbers
+from bayeslaw.data.logs.cells import flattened, numbers
 from bayeslaw.data.logs.log import Log
 from bayeslaw.data.logs.text import decoded
 
@@ -86,7 +86,7 @@ def _frame(rows: list[Any], name: str) -> pd.DataFrame:
     problem = 'this is not an object such as {"step": 100, "eval_loss": 2.9}'
     wrong = [(i, row) for i, row in enumerate(rows, 1) if not isinstance(row, dict)]
     faults = [Fault(i, "", shortened(row, 40), problem, "remove it", "not-an-object") for i, row in wrong]
-    flat = [] if faults else [_flat(row) for row in rows]
+    flat = [] if faults else [flattened(row, "/") for row in rows]
     for i, row in enumerate(flat, 1):
         for key, value in row.items():
             if HALF.search(f"{key}{value}"):
@@ -97,13 +97,6 @@ def _frame(rows: list[Any], name: str) -> pd.DataFrame:
     if not (columns := list(dict.fromkeys(key for row in flat for key in row))):
         raise BayeslawError(f"{name} logs nothing.", code="no-rows")
     return numbered(pd.DataFrame({c: pd.Series([row.get(c) for row in flat], dtype=object) for c in columns}))
-
-
-def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in row.items():
-        flat |= _flat(value, f"{before}{key}/") if isinstance(value, dict) else {f"{before}{key}": value}
-    return flat
 
 
 def _trainer(state: dict[str, Any], path: Path, name: str) -> Log:

@@ -18,6 +18,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, our_name
 from bayeslaw.data.files import AS_CSV, WORKBOOKS, numbered, read_parquet
+from bayeslaw.data.logs.cells import flattened
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
 
 DELIMITERS = (",", "\t", ";")
@@ -158,17 +159,14 @@ def _without_objects(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _object(cell: object, before: str = "") -> dict[str, object]:
-    """Return the values of an object, or of its text, by their names; those in an object within it have both names."""
+def _object(cell: object) -> dict[str, object]:
+    """Return the values of an object, or of its text, by their names."""
     if not isinstance(cell, dict):
         parsed = ast.literal_eval(re.sub(r"(?<=[:,\[ ])(-?(?:nan|inf))(?=[,}\]])", r"'\1'", "{}" if cell is None else str(cell)))
         if not isinstance(parsed, dict):
             raise ValueError("this is no object")
         cell = parsed
-    flat = dict[str, object]()
-    for name, value in cell.items():
-        flat |= _object(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value}
-    return flat
+    return flattened(cell, ".")
 
 
 def _no_table(path: Path, name: str, cause: str) -> BayeslawError:
