@@ -154,13 +154,13 @@ def check(
     answer = Answer()
     cards = [with_levels(card, levels_of(card, table.frame)) for card in cards]
     answer.say(*(f"read: {conversion}" for conversion in table.conversions))
-    found = _faults(table, cards)
-    answer.results["faults"] = [asdict(fault) for fault in found]
-    answer.say(*grouped(found))
-    if found:
+    faults = _faults(table, cards)
+    answer.results["faults"] = [asdict(fault) for fault in faults]
+    answer.say(*grouped(faults))
+    if faults:
         answer.say(*_with_guesses(table, cards))
         faulty = ", ".join(card.name for card in cards if _faults(table, [card]))
-        answer.error = BayeslawError(f"{runs.name} has {counted(len(found), 'fault')} for {faulty}.", code="faulty-table")
+        answer.error = BayeslawError(f"{runs.name} has {counted(len(faults), 'fault')} for {faulty}.", code="faulty-table")
         return answer
     rows = {card.name: _sound(answer, table, card) for card in cards}
     answer.results |= dict(zip(("rows", "base_rows"), rows[cards[0].name], strict=True))

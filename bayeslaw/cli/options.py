@@ -243,12 +243,12 @@ def _matching(shares: str, columns: Sequence[str]) -> Iterator[str]:
     from bayeslaw.data.columns import columns_there
 
     for part in shares.split(","):
-        found = [name for name in columns if fnmatchcase(name, part.strip())] if "*" in part else [part.strip()]
-        if not found:
+        matching = [name for name in columns if fnmatchcase(name, part.strip())] if "*" in part else [part.strip()]
+        if not matching:
             raise BayeslawError(
                 f"No column matches --shares {part.strip()}; there are {columns_there(columns)}.", code="unknown-column"
             )
-        yield from found
+        yield from matching
 
 
 def number_of(before: str, text: str) -> float:

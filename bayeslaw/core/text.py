@@ -51,8 +51,8 @@ def number(text: str) -> float:
 
 def percent_hint(given: object) -> str:
     """Return ' Write 0.25 for 25%.' where a text that should be a share has percentages, or ''."""
-    found = re.search(r"([0-9.]*[0-9])\s*%", given) if isinstance(given, str) else None
-    return f" Write {float(found[1]) / 100:g} for {found[1]}%." if found and found[1].count(".") < 2 else ""
+    match = re.search(r"([0-9.]*[0-9])\s*%", given) if isinstance(given, str) else None
+    return f" Write {float(match[1]) / 100:g} for {match[1]}%." if match and match[1].count(".") < 2 else ""
 
 
 def significant(value: float, digits: int = 4) -> str:

@@ -36,8 +36,8 @@ def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
         return frame
     if BASE_LOSS in frame and (not holds_numbers(frame[BASE_LOSS]) or frame[BASE_LOSS].notna().all()):
         return frame
-    found = frame["loss"].where(base).groupby(_checkpoints(frame)).transform("mean")
-    return frame.assign(**{BASE_LOSS: frame[BASE_LOSS].fillna(found) if BASE_LOSS in frame else found})
+    measured = frame["loss"].where(base).groupby(_checkpoints(frame)).transform("mean")
+    return frame.assign(**{BASE_LOSS: frame[BASE_LOSS].fillna(measured) if BASE_LOSS in frame else measured})
 
 
 def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:

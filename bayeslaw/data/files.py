@@ -83,8 +83,8 @@ def _text_table(path: Path, separator: str) -> pd.DataFrame:
 def _records(path: Path) -> pd.DataFrame:
     """Read JSON objects, one a line or all in one list."""
     text = path.read_text(encoding="utf-8-sig").strip()
-    one = text.startswith("[") or text.partition("\n")[0].strip() == "{"  # a list, or one object over several lines
-    lines = [text] if one else [line for line in text.split("\n") if line.strip()]
+    whole = text.startswith("[") or text.partition("\n")[0].strip() == "{"  # a list, or one object over several lines
+    lines = [text] if whole else [line for line in text.split("\n") if line.strip()]
     values = [json.loads(line, object_pairs_hook=json_object) for line in lines]
     rows = values[0] if text.startswith("[") else values
     if not all(isinstance(row, dict) for row in rows):

@@ -314,8 +314,8 @@ def two_units_note(frame: pd.DataFrame, law: Law) -> str:
 
     def parted(high: NDArray[np.bool_]) -> NDArray[np.bool_]:
         for _ in range(50):  # it seldom takes ten
-            one = logged - BITS * high
-            high, before = one - around(one) < logged - BITS / 2, high
+            in_nats = logged - BITS * high
+            high, before = in_nats - around(in_nats) < logged - BITS / 2, high
             if (high == before).all():
                 break
         return high

@@ -31,11 +31,11 @@ def unnamed_runs_note(frame: pd.DataFrame, law: Law) -> str:
     if "run" in frame:
         return ""
     free = [str(c) for c in frame if c not in law.levels and (not has_meaning(str(c)) or key(str(c)) in NAMES_OF_RUNS)]
-    found = [c for c in free if not holds_numbers(frame[c]) and _holds_names(frame[c]) and _names_runs(frame, c)]
-    if not found:
+    candidates = [c for c in free if not holds_numbers(frame[c]) and _holds_names(frame[c]) and _names_runs(frame, c)]
+    if not candidates:
         return ""
-    which = f"column {found[0]} may name them" if len(found) == 1 else f"columns {listed(found, 3)} may name them"
-    way = f"{option('run', found[0])} (in Python columns={{'run': {found[0]!r}}})"
+    which = f"column {candidates[0]} may name them" if len(candidates) == 1 else f"columns {listed(candidates, 3)} may name them"
+    way = f"{option('run', candidates[0])} (in Python columns={{'run': {candidates[0]!r}}})"
     return f"no column names runs, so each of {len(frame):,} rows counts as a run of its own; {which}: if so, add {way}"
 
 

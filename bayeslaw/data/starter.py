@@ -71,8 +71,8 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
     guessed: dict[str, str] = {}
     free = {str(c): _words(str(c)) for c in frame if str(c) not in wanted}
     for ours in wanted:
-        if found := next(_found(frame, ours, free), {}):
-            column, guessed[ours] = next(iter(found.items()))
+        if candidates := next(_candidates(frame, ours, free), {}):
+            column, guessed[ours] = next(iter(candidates.items()))
             if ours not in TEXT["curves"]:
                 free.pop(column)
     if guessed.get("loss", "").endswith(f":{PERPLEXITY}"):
@@ -87,33 +87,33 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
     return guessed
 
 
-def _found(frame: pd.DataFrame, ours: str, free: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
+def _candidates(frame: pd.DataFrame, ours: str, free: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
     """Yield, for each way to be a column of ours, the columns that may be it, with 'COLUMN' or 'COLUMN:UNIT' for each."""
     none, ways = _WORDS.get(ours, ("", ()))
     own = {c: words for c, words in free.items() if has_meaning(c, ours) or not has_meaning(c)}
     for way in ways:
-        found = dict[str, str]()
+        candidates = dict[str, str]()
         for column, words in own.items():
             if not _fits(words, none, way):
                 continue
             if ours in TEXT["curves"]:
-                found[column] = column
+                candidates[column] = column
             elif (values := _numbers(frame[column])).size:
-                found[column] = f"{column}:{_unit(ours, words, values)}".removesuffix(":")
-        if found:
-            yield found
+                candidates[column] = f"{column}:{_unit(ours, words, values)}".removesuffix(":")
+        if candidates:
+            yield candidates
 
 
 def several_losses(frame: pd.DataFrame, missing: Collection[str]) -> list[str]:
     """Return the columns that may each be the missing loss, as `guesses` writes them, where there are several."""
     free = {str(c): _words(str(c)) for c in frame if str(c) not in missing}
-    found = next(_found(frame, "loss", free), {}) if "loss" in missing else {}
-    return list(found.values()) if len(found) > 1 else []
+    candidates = next(_candidates(frame, "loss", free), {}) if "loss" in missing else {}
+    return list(candidates.values()) if len(candidates) > 1 else []
 
 
-def _tokens(frame: pd.DataFrame, found: Mapping[str, str]) -> float:
+def _tokens(frame: pd.DataFrame, guessed: Mapping[str, str]) -> float:
     """Return the median number of tokens of a table, in the unit that was found; nan where it has none."""
-    column, _, unit = found.get("D", "D").partition(":")
+    column, _, unit = guessed.get("D", "D").partition(":")
     return _median(frame, column, unit) if column in frame else math.nan
 
 

@@ -342,7 +342,7 @@ def shrunk_weights(linear: Array, quadratic: Array, count: float) -> Array:
 
     size = linear.size
     starts = [np.zeros(size), *(2.0 * np.eye(size))]  # the error is convex in w, its logarithm need not be
-    best = min((minimize(objective, start, method="BFGS") for start in starts), key=lambda found: found.fun)
+    best = min((minimize(objective, start, method="BFGS") for start in starts), key=lambda optimum: optimum.fun)
     return np.asarray(softmax(best.x))
 
 

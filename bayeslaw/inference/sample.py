@@ -121,7 +121,7 @@ def sample_soundly(
     """Sample a density, and again if checks of the sampling failed, with more tuning.
 
     The second time steps are smaller if some of the first diverged, and chains longer and thinned if any other check failed. If
-    nothing but steps that diverge is left to mend then, it is sampled a third time with smaller steps still, and other random
+    nothing but divergent steps is left to fix then, it is sampled a third time with smaller steps still, and other random
     numbers: the same ones lead to the same map, which may be poor.
 
     Parameters

@@ -49,8 +49,8 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             raise BayeslawError(f"{names} of {law.name} differs by {column}, which is empty at row {row}.", code="empty-cell")
         values = tuple(dict.fromkeys(map(exact, frame[column])))
         if not 2 <= len(values) <= MOST:
-            found = f"{counted(len(values), 'value')} ({', '.join(values[:3])})"
-            message = f"{names} of {law.name} differs by {column}, which has {found}, not 2 to {MOST}."
+            given = f"{counted(len(values), 'value')} ({', '.join(values[:3])})"
+            message = f"{names} of {law.name} differs by {column}, which has {given}, not 2 to {MOST}."
             raise BayeslawError(message, code="number-of-levels")
         levels[column] = values
     return levels

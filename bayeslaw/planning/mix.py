@@ -385,7 +385,7 @@ def _checked(mixtures: Array, what: str) -> Array:
 
 def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[str, ...]) -> dict[str, Array]:
     """The different mixtures (k,) of the fitted rows to six digits, labelled by the row of its table where each comes first."""
-    found: dict[str, Array] = {}
+    mixtures: dict[str, Array] = {}
     known = set[tuple[float, ...]]()
     for domain, (posterior, _) in named.items():
         for fit in fits_of(posterior).values():
@@ -395,10 +395,10 @@ def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[s
                 if (mixture := tuple(rows[at].tolist())) in known:
                     continue
                 label = f"fitted {numbers[order[at]]}"
-                label = label if label not in found else f"{label} of {domain}"  # of another table with rows of its own
-                found[label if label not in found else f"{label} by {fit.law.name}"] = rows[at]
+                label = label if label not in mixtures else f"{label} of {domain}"  # of another table with rows of its own
+                mixtures[label if label not in mixtures else f"{label} by {fit.law.name}"] = rows[at]
                 known.add(mixture)
-    return found
+    return mixtures
 
 
 def _within(fitted: Mapping[str, Array], box: tuple[Array, Array]) -> dict[str, Array]:

@@ -255,12 +255,12 @@ def _known(fit: Posterior | PointFit, settings: Mapping[str, Any]) -> dict[str, 
 def _continual(fit: Posterior | PointFit, settings: Mapping[str, Any], stage: str | None) -> str | None:
     """The stage of continual pre-training in its own fit: as named, or the only one of its laws; None where settings tell it."""
     names = list(dict.fromkeys(name for member, _ in fit.selections for name in stage_names(member.law)))
-    told = any(name in settings for name in names)
-    if stage == SCRATCH or (stage is None and len(names) > 1 and not told):
+    chosen = any(name in settings for name in names)
+    if stage == SCRATCH or (stage is None and len(names) > 1 and not chosen):
         shown = f"has stages {', '.join(names)}" if names else "has one stage"
         problem = f"{fit.name} {shown}: give the one of continual pre-training (--stage, stage=), which is not {SCRATCH!r}."
         raise BayeslawError(problem, code="unknown-stage")
-    return names[0] if stage is None and names and not told else stage
+    return names[0] if stage is None and names and not chosen else stage
 
 
 def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any]) -> pd.DataFrame:

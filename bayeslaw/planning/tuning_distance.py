@@ -128,8 +128,8 @@ class TuningDistance:
 
     def __str__(self) -> str:
         factors = ", ".join(f"{np.exp(line.scatter):.2g} in {name}" for name, line in self.lines.items())
-        found = f"best values of the {self.grids} fitted grids, each by itself, move these from the law's"
-        return f"{found}; single grids scatter by a factor of {factors}"
+        moved = f"best values of the {self.grids} fitted grids, each by itself, move these from the law's"
+        return f"{moved}; single grids scatter by a factor of {factors}"
 
     def drawn(self, name: str, sizes: Array, draws: int, entropy: tuple[int, ...]) -> Array:
         """Draw factors (draws, n) between best values of a tuned covariate and the law's, at logarithms of sizes (n, a)."""

@@ -169,10 +169,8 @@ def outlier_check(
     left = np.setdiff1d(np.arange(residual.size), far)
     as_perplexity &= ~np.isin(observed.run[far], observed.run[left])  # a run with other rows on the law has diverged
     if outcome.is_loss and as_perplexity.any():
-        found = row_ranges(observed.rows[far][as_perplexity])
-        advice = (
-            f"Their logarithms lie on the law, so {found} may be perplexities: take the logarithm. Otherwise look at these runs"
-        )
+        rows = row_ranges(observed.rows[far][as_perplexity])
+        advice = f"Their logarithms lie on the law, so {rows} may be perplexities: take the logarithm. Otherwise look at these runs"
     return Check("outliers", not far.size, text, "model", frame, advice)
 
 

@@ -61,8 +61,10 @@ OPEN = Point(None)
 def require_start(start: object) -> None:
     """Refuse a state before a phase that is no `Point`."""
     if start is not None and not isinstance(start, Point):
-        made = "what bayeslaw.schedules.trace returns beside its table, Curves.at a point of a logged run, or OPEN if it is unknown"
-        raise BayeslawError(f"The state of a training is {made}, not {shown(start)}.", code="not-a-point")
+        wanted = (
+            "what bayeslaw.schedules.trace returns beside its table, Curves.at a point of a logged run, or OPEN if it is unknown"
+        )
+        raise BayeslawError(f"The state of a training is {wanted}, not {shown(start)}.", code="not-a-point")
 
 
 def trace(

@@ -108,8 +108,8 @@ class Areas:
 def require_schedule(given: object, what: str = "A schedule") -> None:
     """Refuse what is no `Schedule`, such as its text or an array of rates. `what` is the subject of the error message."""
     if not isinstance(given, Schedule):
-        made = "what bayeslaw.data.parse_schedule makes of a text, or bayeslaw.schedules.Schedule of an array of rates"
-        raise BayeslawError(f"{what} is {made}, not {shortened(repr(given))}.", code="not-a-schedule")
+        wanted = "what bayeslaw.data.parse_schedule makes of a text, or bayeslaw.schedules.Schedule of an array of rates"
+        raise BayeslawError(f"{what} is {wanted}, not {shortened(repr(given))}.", code="not-a-schedule")
 
 
 def _check_range(fine: bool, message: str) -> None:

@@ -99,10 +99,10 @@ def _message(data: bytes) -> tuple[dict[int, list[int]], dict[int, list[bytes]]]
 
 def _at(message: bytes, *path: int) -> list[bytes]:
     """Return the values at a path of field numbers: those of the last field of all messages in the fields before it."""
-    found = [message]
+    values = [message]
     for number in path:
-        found = [value for inner in found for value in _message(inner)[1][number]]
-    return found
+        values = [value for inner in values for value in _message(inner)[1][number]]
+    return values
 
 
 def scalars(record: bytes) -> Iterator[tuple[int, float, str, float | None]]:

@@ -128,14 +128,14 @@ def _of_scalars(frame: pd.DataFrame, path: Path, name: str, given: Collection[st
         raise BayeslawError(f"{message} If they are validation losses, add --loss {value} (losses={value!r}).", code="no-loss")
     names = pd.Series(of_file["tag"], frame.index, object) if of_file else frame[metric]
     every = [m for m in names.dropna().unique() if isinstance(m, str)]
-    found = [m for m in every if of_file or is_metric(m) or m in given] or every
-    other = [m for m in every if m not in found]
-    columns = {m: frame[value].where(names == m, None) for m in found}
+    metrics = [m for m in every if of_file or is_metric(m) or m in given] or every
+    other = [m for m in every if m not in metrics]
+    columns = {m: frame[value].where(names == m, None) for m in metrics}
     rest = frame[[c for c in map(str, frame) if c not in (value, metric)]]
     wide = pd.concat([rest, pd.DataFrame(columns, index=frame.index, dtype=object)], axis=1)
     notes = (f"{name}: rows of other metrics are not used ({listed(other, 4)})",) if other else ()
     run = of_file["run"] if of_file else path.stem
-    kept = wide[names.isin(found)]
+    kept = wide[names.isin(metrics)]
     return Log(name, "table", kept, run, bare_loss=False, notes=notes, folder=path.absolute().parent / run)
 
 
