@@ -16,8 +16,10 @@ from bayeslaw.core.errors import BayeslawError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayeslaw.data.curves import Curves
     from bayeslaw.dynamics.recipe import Recipe
     from bayeslaw.forecasting.stack import Posterior
+    from bayeslaw.schedules.areas import Point
 
 
 POINTS = 160  # of a picture
@@ -271,17 +273,23 @@ def recipe_of(
         return Recipe(start, adapt, settings, memory=memory, power=power), notes
     if curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
-    run, at, step = str(from_).rpartition("@")
     whole = bayeslaw.data.read_curves(
         curves, memory=memory, power=power, warmup=options.warmups(warmup), per="token" if reference else "step",
         tokens_per_step=reference or None, columns=options.columns_of(column),
     )  # fmt: skip
-    name, number = (run, step) if at and step.isdigit() else (str(from_), "")
-    line = [name]
-    while (parent := whole.curve(line[-1]).parent) is not None:
-        line.append(parent)
-    notes += [note for note in whole.notes if note.partition(":")[0] in line]
-    return Recipe(whole.at(name, int(number) if number else None), adapt, settings, memory=memory, power=power), notes
+    point, of_runs = _point_of(whole, from_)
+    return Recipe(point, adapt, settings, memory=memory, power=power), [*notes, *of_runs]
+
+
+def _point_of(curves: Curves, text: str) -> tuple[Point, list[str]]:
+    """Return the state of a logged run, RUN or RUN@STEP, and the notes on this run and those that it goes on from."""
+    run, at, step = text.rpartition("@")
+    name, number = (run, step) if at and step.isdigit() else (text, "")
+    ancestors = [name]
+    while (parent := curves.curve(ancestors[-1]).parent) is not None:
+        ancestors.append(parent)
+    notes = [note for note in curves.notes if note.partition(":")[0] in ancestors]
+    return curves.at(name, int(number) if number else None), notes
 
 
 def rate_files(*texts: str | None) -> list[Path]:

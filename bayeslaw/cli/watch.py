@@ -108,7 +108,10 @@ def watch(
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as N=410e6"), "--set")
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
     asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}
-    following = _Following(growing, posterior, rates, start, adapts, memory, run, asked, refit, output, plot, ci, notes)
+    following = _Following(
+        log=growing, fit=posterior, schedule=rates, start=start, adapts=adapts, memory=memory, run=run, asked=asked, refit=refit,
+        output=output, plot=plot, ci=ci, notes=notes,
+    )  # fmt: skip
     if once:
         return following.answer(settled=True)
     return Answer(updates=following.answers(every))

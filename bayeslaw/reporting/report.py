@@ -157,12 +157,12 @@ def report(
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
     whole_number("seed", seed, 0)
     read_choice(discrepancy)
-    if isinstance(at, Mapping):
-        at = joint_grid([fit.law for _, fit in _members(fits).values()], at)
-    at, measured = (None if given is None else read_runs(given) for given in (at, measured))
-    options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}
+    if isinstance(at, Mapping):
+        at = joint_grid([fit.law for fit in singles.values()], at)
+    at, measured = (None if given is None else read_runs(given) for given in (at, measured))
+    options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     by_domain = {fit.law.one_domain: label for label, fit in singles.items() if fit.law.one_domain}
     if measured is not None and len(by_domain) > 1:
         domains = " and ".join(f"{label} describes losses of the {domain}" for domain, label in by_domain.items())
@@ -189,7 +189,16 @@ def report(
         fits, singles, measured, stacks or {}, scores or {}, options | {"in_sample": in_sample}
     )
     pictures |= drawn
-    facts["anchors"], facts["plan"] = None, None
+    decisions, drawn = _decisions(picks, frontier)
+    facts, pictures = facts | decisions, pictures | drawn
+    facts["figures"] = {name: {"caption": picture.caption, "alt": picture.alt} for name, picture in pictures.items()}
+    return Report(facts, pictures)
+
+
+def _decisions(picks: pd.DataFrame | None, frontier: pd.DataFrame | None) -> tuple[Facts, dict[str, Picture]]:
+    """Return the runs to buy and the plan, and their pictures; None where they were not given."""
+    facts: Facts = {"anchors": None, "plan": None}
+    pictures: dict[str, Picture] = {}
     if picks is not None:
         facts["anchors"] = {"table": table("Runs to buy, in order", picks), "pictures": ["anchors"], "width": width_column(picks)}
         caption = "Predicted width of the equal-tailed interval at the targets after each purchase, against the cost so far."
@@ -198,8 +207,7 @@ def report(
         facts["plan"] = {"table": table("Tokens and replay for each confidence", frontier), "pictures": ["plan"]}
         caption = "Adaptation tokens, with the replay share, that the constraints need at each confidence."
         pictures["plan"] = Picture(caption, caption + ABOVE, (WIDTH, HEIGHT), lambda f: plot_confidence(frontier, f.subplots()))
-    facts["figures"] = {name: {"caption": picture.caption, "alt": picture.alt} for name, picture in pictures.items()}
-    return Report(facts, pictures)
+    return facts, pictures
 
 
 def _members(fits: Mapping[str, Posterior]) -> dict[str, tuple[str, Fit]]:
