@@ -49,14 +49,16 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
     root, covariance = root_of_inverse(curvature(logp, mode)[np.ix_(free, free)]), np.eye(density.size)
     covariance[np.ix_(free, free)] = root @ root.T
     share = np.diag(covariance)
-    x, law, apart = mode.copy(), density.law, dict(density.coordinates.apart)
+    x, law, of_values = mode.copy(), density.law, dict(density.coordinates.powers)
     place = {name: i for i, name in enumerate(density.names)}
-    for name in apart:
+    for name in of_values:
         around = law.parameters[law.members[name][0]].around
         assert around is not None
         own, of_spread = np.array([place[member] for member in law.members[name]]), place[around[1]]
-        spread, apart[name] = likely_spread(mode[own], share[own], float(np.exp(mode[of_spread])), law.parameters[around[1]].prior)
-        rest = 1 - apart[name]
+        spread, of_values[name] = likely_spread(
+            mode[own], share[own], float(np.exp(mode[of_spread])), law.parameters[around[1]].prior
+        )
+        rest = 1 - of_values[name]
         x[own] = rest * mode[place[around[0]]] + spread**rest * mode[own] * np.exp(mode[of_spread]) / spread
         x[of_spread] = np.log(spread)
     effects = density.run_effects
@@ -68,7 +70,7 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
         effects = RunEffects(turn, powers)
         x[own] = (turn.T @ mode[own]) * held / spread**powers
         x[of_spread] = np.log(spread)
-    coordinates = replace(density.coordinates, apart=apart)
+    coordinates = replace(density.coordinates, powers=of_values)
     new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_effects=effects)
     return new, affine(x, root_of_inverse(curvature(new.function(), x)))
 
@@ -110,7 +112,7 @@ def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: fl
 
 def _spreads(density: Density) -> Array:
     """The places of coordinates that are logarithms of spreads."""
-    around = (density.law.parameters[density.law.members[name][0]].around for name in density.coordinates.apart)
+    around = (density.law.parameters[density.law.members[name][0]].around for name in density.coordinates.powers)
     names = {pair[1] for pair in around if pair is not None} | ({"sigma_run"} if density.noise.run_effect else set())
     return np.array([i for i, name in enumerate(density.names) if name in names], dtype=np.int64)
 

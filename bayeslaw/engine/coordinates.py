@@ -265,7 +265,7 @@ class Coordinates:
         whose term is 0 there, such as annealing in runs without any, is in neither set and is a coordinate itself.
     softplus_scale : float
         Scale (nats) of the softplus that keeps the floor positive; the coordinate is linear well above it.
-    apart : dict of str to array (levels,)
+    powers : dict of str to array (levels,)
         For names in the formula whose values for levels are replaced by x in typical + spread^m (x - (1 - m) typical), the
         powers m. Values that the data hardly identify, as those of tasks without a signal, form a funnel with their spread
         unless they are counted in spreads from the typical value (m = 1); values that the data identify are best left as they are
@@ -281,7 +281,7 @@ class Coordinates:
     by_spread: frozenset[str]
     by_mean: frozenset[str]
     softplus_scale: Any
-    apart: Mapping[str, Any] = field(default_factory=dict)
+    powers: Mapping[str, Any] = field(default_factory=dict)
     sums: tuple[NestedSum, ...] = ()
 
     @property
@@ -299,7 +299,7 @@ class Coordinates:
         ]
         formulas = [law.formula.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
         terms, pooled = [(n, t.text) for n, t in law.amplitudes.items()], [law.members, law.column_of]
-        changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.apart)]
+        changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.powers)]
         outcome = law.outcome.kind, law.outcome.bounds
         parts = (formulas, outcome, parameters, terms, law.floor, pooled, list(law.covariates), changed)
         return "; ".join(map(str, parts))
@@ -337,7 +337,7 @@ class Coordinates:
             sums=tuple(replace(s, terms=_that_vary(s.terms, law, scope)) for s in nested_sums(law)),
             by_spread=frozenset(varying),
             by_mean=frozenset(constant),
-            apart={name: np.ones(len(law.members[name])) for name in standard},
+            powers={name: np.ones(len(law.members[name])) for name in standard},
         )
 
     def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
@@ -362,15 +362,7 @@ class Coordinates:
             The coordinates by parameter, the functions for such values by name, and what is done to them over settings.
         """
         law, places = self.law, self._places(x, on)
-        jacobian, total = 0.0, 0.0
-        for name, powers in self.apart.items():
-            around, column = law.parameters[law.members[name][0]].around, law.column_of[name]
-            assert around is not None
-            power = on.data(column, powers, name)
-            stretch = power * places.single[around[1]]
-            typical = places.single[around[0]]
-            places.by_level[name] = typical + functions["exp"](stretch) * (places.by_level[name] - (1.0 - power) * typical)
-            jacobian = jacobian + on.sum(stretch, column)
+        jacobian, total = self._uncentre(places, functions, on), 0.0
         moved = {*law.amplitudes, law.floor} - {""}
         priors = {name: p.prior for name, p in law.in_formula.items()}
 
@@ -403,17 +395,36 @@ class Coordinates:
                 of[name] = of[name] - functions["log"](height)
             total = total + on.over_settings(constrain(priors[name], of[name], functions), column) * share
         if law.floor and self.by_spread | self.by_mean:
-            column = law.column_of.get(law.floor, "")
-            of = places.by_level if column else places.single
-            rest = on.mean(total, column)
-            if priors[law.floor].support == "positive":
-                gap = (of[law.floor] - rest) / self.softplus_scale
-                of[law.floor] = functions["log"](self.softplus_scale * functions["softplus"](gap))
-                change = -functions["softplus"](-gap) - of[law.floor]
-                jacobian = jacobian + (on.sum(change, column) if column else change)
-            else:
-                of[law.floor] = of[law.floor] - rest
+            jacobian = self._with_floor(places, total, jacobian, functions, on)
         return places, jacobian
+
+    def _uncentre(self, places: Places, functions: Functions, on: Arrays | Variables) -> Any:
+        """Replace values that are counted in powers of their spread by the values, in place; returns the log Jacobian."""
+        law, jacobian = self.law, 0.0
+        for name, powers in self.powers.items():
+            around, column = law.parameters[law.members[name][0]].around, law.column_of[name]
+            assert around is not None
+            power = on.data(column, powers, name)
+            stretch = power * places.single[around[1]]
+            typical = places.single[around[0]]
+            places.by_level[name] = typical + functions["exp"](stretch) * (places.by_level[name] - (1.0 - power) * typical)
+            jacobian = jacobian + on.sum(stretch, column)
+        return jacobian
+
+    def _with_floor(self, places: Places, total: Any, jacobian: Any, functions: Functions, on: Arrays | Variables) -> Any:
+        """Replace the mean loss over the settings by the floor, in place; returns the log Jacobian, that of this change included.
+
+        `total` is the sum of the other terms at the settings.
+        """
+        floor, column = self.law.floor, self.law.column_of.get(self.law.floor, "")
+        of, rest = places.by_level if column else places.single, on.mean(total, column)
+        if self.law.in_formula[floor].prior.support != "positive":
+            of[floor] = of[floor] - rest
+            return jacobian
+        gap = (of[floor] - rest) / self.softplus_scale
+        of[floor] = functions["log"](self.softplus_scale * functions["softplus"](gap))
+        change = -functions["softplus"](-gap) - of[floor]
+        return jacobian + (on.sum(change, column) if column else change)
 
     def _centre(self, single: dict[str, Any], values: Mapping[str, Any], functions: Functions, on: Arrays | Variables) -> Any:
         """Replace means and spreads of nested sums by their parameters, in place; returns the log Jacobian."""

@@ -201,16 +201,16 @@ def sample(
         return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
 
     with one_blas_thread():  # its matrices are tiny
-        if apart := needs_centring(density):
+        if many := needs_centring(density):
             density, ridge_map = centred(density)
             ridge_map = matched(density, ridge_map, seed)
         else:
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
-    tuned, cores = (MANY_PILOT if apart else PILOT) * tune // 100, min(chains, cores or available_cores())
+    tuned, cores = (MANY_PILOT if many else PILOT) * tune // 100, min(chains, cores or available_cores())
     first = SamplerRun(4 * tuned, tuned, chains, cores, pilot_seed, PILOT_ACCEPT)
-    if apart:
+    if many:
         first = first._replace(draws=2 * tuned, target_accept=MANY_PILOT_ACCEPT, maxdepth=MANY_PILOT_DEPTH)
     with _progress(progress) as task:
         z, of_steps, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
@@ -218,7 +218,7 @@ def sample(
             raise StoppedError(NOTHING)
         flat = z.reshape(-1, density.size)
         with one_blas_thread():
-            if apart:
+            if many:
                 every, target = 2 * thin, max(1 - MANY_GAP * (1 - acceptance.rough), MANY_PILOT_ACCEPT)
                 ridge_map, flat = rematched(density, ridge_map, flat)
             else:

@@ -39,9 +39,9 @@ def density() -> Density:
 @pytest.mark.slow
 def test_other_powers_are_another_view_of_the_same_density() -> None:
     plain = density()
-    powers = {name: np.array([0.0, 0.4, 1.0]) for name in plain.coordinates.apart}
+    powers = {name: np.array([0.0, 0.4, 1.0]) for name in plain.coordinates.powers}
     assert set(powers) == {"L0", "k"}
-    coordinates = replace(plain.coordinates, apart=powers)
+    coordinates = replace(plain.coordinates, powers=powers)
     runs = plain.observed.runs
     effects = RunEffects(ortho_group.rvs(runs, random_state=1), np.linspace(0, 1, runs))
     other = Density.of(plain.law, plain.observed, plain.noise, coordinates=coordinates, run_effects=effects)
