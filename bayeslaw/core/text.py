@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 
 import numpy as np
@@ -82,6 +82,17 @@ def counted(number: int, noun: str) -> str:
 def listed(names: Sequence[str], most: int = 6) -> str:
     """Return names separated by commas, with … after the first `most`."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def settings_text(settings: Mapping[str, object], digits: int = 6) -> str:
+    """Return settings as text, 'N = 1e+09, domain = web', numbers to some significant figures.
+
+    Parameters
+    ----------
+    settings, digits : mapping of str to number or text, int
+    """
+    pairs = [(name, f"{v:.{digits}g}" if isinstance(v, (int, float)) else str(v)) for name, v in settings.items()]
+    return ", ".join(f"{name} = {shown}" for name, shown in pairs)
 
 
 def label_text(value: object) -> str:

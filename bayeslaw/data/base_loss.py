@@ -13,6 +13,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import Fault
+from bayeslaw.core.text import settings_text
 
 BASE_LOSS = "base_loss"
 MODEL = ("N", "ptpp", "seed")  # tell checkpoints apart where no column names them
@@ -89,7 +90,7 @@ def base_loss_faults(frame: pd.DataFrame, of_source: bool) -> Iterator[Fault]:
 def in_words(model: Mapping[str, Any]) -> str:
     """A model in words: N = 1e+08, ptpp = 20."""
     known = {column: model[column] for column in NAMED if column in model and pd.notna(model[column])}
-    return ", ".join(f"{k} = {v:.4g}" if isinstance(v, (int, float)) else f"{k} = {v}" for k, v in known.items())
+    return settings_text(known, 4)
 
 
 def _checkpoints(frame: pd.DataFrame) -> pd.Series:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.intervals import quantiles
+from bayeslaw.core.text import settings_text
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
@@ -80,9 +81,9 @@ def targets_of(
     forecasts = [f.with_errors if kind == "extrapolated" else f for f in forecasts]
     losses = np.hstack([f.expected(slice(None)).T for f in forecasts])
     names = [
-        (f"{f.law}: " if len(forecasts) > 1 else "") + ", ".join(f"{c} = {v:.4g}" for c, v in row.items())
+        (f"{f.law}: " if len(forecasts) > 1 else "") + settings_text(row.to_dict(), 4)
         for f in forecasts
-        for _, row in f.settings[[str(c) for c in f.outside]].iterrows()
+        for _, row in f.settings[[str(c) for c in f.outside]].astype(np.float64).iterrows()
     ]
     widths = np.diff(quantiles(losses, ci_prob, axis=0)[1:], axis=0)[0]
     weights = np.tile(weights, len(forecasts))

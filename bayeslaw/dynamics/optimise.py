@@ -23,7 +23,7 @@ from scipy.stats import qmc
 from bayeslaw.core import intervals
 from bayeslaw.core.arrays import Array, Index, mean_of_largest
 from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import settings_text, short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.dynamics.memory import memory_of, power_of
 from bayeslaw.dynamics.recipe import CHOICES, Recipe, check_choice, losses, require_recipe
@@ -188,7 +188,7 @@ class Balance:
     @property
     def text(self) -> str:
         """The best recipe, the plug-in recipe, probabilities of changes, and the notes, in words."""
-        best, plug_in = (", ".join(f"{k} = {v:.4g}" for k, v in choice.items()) for choice in (self.choice, self.plug_in))
+        best, plug_in = (settings_text(choice, 4) for choice in (self.choice, self.plug_in))
         lines = [
             f"best recipe by the {self.objective.text}: {best} ({self.value:+.4f} {self.landscape.posteriors[0].unit})"
             + failure_suffix(self.failed),
@@ -312,7 +312,7 @@ class Landscape:
             try:
                 rows.append(self.recipe.varied(**choices).rows())
             except BayeslawError as error:
-                shown = ", ".join(f"{name} = {value:g}" for name, value in choices.items())
+                shown = settings_text(choices)
                 raise BayeslawError(f"The ranges hold {shown}, which no recipe has: {error}", code=error.code) from None
         return pd.concat(rows, ignore_index=True).assign(run=[f"recipe {i}" for i in range(len(points))])
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import exact, settings_text
 from bayeslaw.core.units import NATS, UNITS, check_unit
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
@@ -230,7 +230,7 @@ def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         there, here = rows[columns].to_numpy(np.float64), new.loc[row, columns].to_numpy(np.float64)
         if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
-            at = ", ".join(f"{c} = {value:g}" for c, value in zip(columns, here.tolist(), strict=True))
+            at = settings_text(dict(zip(columns, here.tolist(), strict=True)))
             problem = f"the fit has {whose} with {at} already"
             suggestion = "remove the row, or give a repeated run an id of its own"
             faults.append(Fault(int(row), "run", str(run) if named else "", problem, suggestion, "repeated-row"))

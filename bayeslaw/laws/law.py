@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index, common_shape, numbers
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import settings_text, short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.prior import Prior
@@ -416,7 +416,7 @@ class Law:
             prior, values = self.parameters[name].prior, np.asarray(unit)
             usable = values > 0 if prior.support == "positive" else np.isfinite(values) & (values != 0)
             if prior.on is not None and not usable.any():
-                where = ", ".join(f"{k} = {v:.4g}" for k, v in at.items())
+                where = settings_text(at, 4)
                 problem = f"`on` of {name} in {self.name}, {prior.on.text!r}, is {values.flat[0]:.3g} at the runs' middle ({where})"
                 advice = f"so its prior says nothing of {name}: state one of {name} itself (--prior {name}=…, priors=…)"
                 raise BayeslawError(f"{problem}, {advice}, or take other runs.", code="on-not-positive")

@@ -17,6 +17,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import settings_text
 from bayeslaw.core.units import in_nats
 from bayeslaw.data.base_loss import BASE_LOSS, SPREAD, in_words
 from bayeslaw.data.observations import Observations
@@ -129,7 +130,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
         shown = f"{value:g} {domain.unit}" + (f" with a standard error of {error:g}" if error else "")
         stated = f"base loss of {domain.name} {shown}, as stated{_contradiction(domain, value, error)}"
         return BaseLoss(math.log(value) + error / value * normal, "stated", stated)
-    model = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in domain.settings.items())
+    model = settings_text(domain.settings)
     where = f" ({model})" if model else ""
     if text != "law" and (measured := _of_rows(domain, normal, where)) is not None:
         return measured
@@ -262,5 +263,5 @@ def _models_with_base(domain: DomainLoss) -> str:
     if not len(frame) or not names:
         return ""
     known = frame[names].drop_duplicates()
-    shown = "; ".join(", ".join(f"{k} = {v:g}" for k, v in row.items()) for row in known.head(SHOWN).to_dict("records"))
+    shown = "; ".join(settings_text(row) for row in known.head(SHOWN).to_dict("records"))
     return f" There are rows with D = 0 at {shown}{', …' if len(known) > SHOWN else ''}."

@@ -22,7 +22,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_number
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import compact, counted, short_lines, write_as_share
+from bayeslaw.core.text import compact, counted, settings_text, short_lines, write_as_share
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
@@ -116,7 +116,7 @@ class Mix:
     def lines(self) -> list[str]:
         """The result in words."""
         of = ", ".join(f"{compact(w, 3)} {name}" for name, w in self.weights.items())
-        where = ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in self.at.items())
+        where = settings_text(self.at)
         spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
         limits = "".join(f"; {name} <= {limit:g}" for name, limit in self.limits.items())
         over = "mean" if self.tail is None else f"mean of the worst {self.tail:.0%} of draws"

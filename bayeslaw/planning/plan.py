@@ -22,7 +22,7 @@ from bayeslaw.core import html, intervals
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.core.flops import Stages
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import settings_text, short_lines
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.table import Runs
 from bayeslaw.design.anchors import Anchors, anchors
@@ -291,7 +291,7 @@ class Plan:
         spread = "the laws' expected losses" if self.on == "latent" else "the losses that the next run logs"
         if any(loss.extrapolated for loss in self.problem.losses):
             spread += ", with the laws' errors outside the runs (extrapolated)"
-        model = ", ".join(f"{k} = {v:g}" for k, v in self.problem.settings.items())
+        model = settings_text(self.problem.settings)
         head = f"{model + ': ' if model else ''}{'; '.join(self.constraints) or 'no other constraint'}; on {spread}"
         lines = [head + failure_suffix(self.forced)]
         if self.best is not None:

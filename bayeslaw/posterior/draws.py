@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
+from bayeslaw.core.text import settings_text
 from bayeslaw.laws.law import Law
 
 
@@ -145,7 +146,7 @@ def check_values(
         return
     first = np.unravel_index(int(np.argmin(good)), good.shape)
     shown = {k: np.broadcast_to(np.asarray(v), good.shape)[first] for k, v in settings.items()}
-    where = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in shown.items())
+    where = settings_text(shown, 4)
     if parameters:
         where += f" by a draw with {_unusual(parameters, int(first[-1]))}"
     kind = "finite positive loss" if outcome.is_loss else f"{outcome.name} that is {outcome.words}"
