@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -84,7 +85,7 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
-def settings_text(settings: Mapping[str, object], digits: int = 6) -> str:
+def settings_text(settings: Mapping[Any, object], digits: int = 6) -> str:
     """Return settings as text, 'N = 1e+09, domain = web', numbers to some significant figures.
 
     Parameters
