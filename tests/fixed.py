@@ -20,7 +20,7 @@ import bayeslaw
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, Source, read_runs
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import Sample
+from bayeslaw.inference.sample import Sample, Settings
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -182,12 +182,13 @@ STAND_IN = {
 """Parameters of the noise and of `line` around which `stand_in` draws."""
 
 
-def stand_in(density: Density, *, draws: int, chains: int, seed: int, **_: Any) -> Sample:
+def stand_in(density: Density, settings: Settings) -> Sample:
     """Draws in place of the sampler's: normal in log parameters around typical values, as precise as the losses allow.
 
     The covariance is that of the linearised law under point noise, with a standard deviation of 5% where the losses leave it open.
     """
-    law, observed, rng = density.law, density.observed, np.random.default_rng(seed)
+    draws, chains, rng = settings.draws, settings.chains, np.random.default_rng(settings.seed)
+    law, observed = density.law, density.observed
     values = TYPICAL | OWN.get(law.name, {}) | (STAND_IN if law.name == "line" else {})
     center = {k: values.get(p.around[0] if p.around else k, 0.1) for k, p in law.parameters.items()}
     names = list(center)

@@ -23,15 +23,15 @@ import numpy as np
 import xarray as xr
 
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import Sample
+from bayeslaw.inference.sample import Sample, Settings
 
 WITHOUT_EFFECT = {"progress", "cores"}
 
 
-def key(density: Density, settings: dict[str, Any]) -> str:
+def key(density: Density, settings: Settings) -> str:
     """A digest of all that draws depend on: the density as it is computed, its data, how draws are made of it, and the settings."""
     program, observed = density.program, density.observed
-    numbers = dict(program.numbers) | {k: v for k, v in settings.items() if k not in WITHOUT_EFFECT}
+    numbers = dict(program.numbers) | {k: v for k, v in vars(settings).items() if k not in WITHOUT_EFFECT}
     arrays = {f"array {k}": v for k, v in program.arrays.items()} | {f"covariate {k}": v for k, v in observed.covariates.items()}
     arrays |= {"response": observed.response, "run": observed.run}
     found = hashlib.sha256(repr((program.key, density.names, density.law.sha256, sorted(numbers.items()))).encode())
@@ -68,11 +68,11 @@ def keeping(folder: Path, workers: bool = False) -> Iterator[None]:
     module, batch = import_module("bayeslaw.inference.sample"), import_module("bayeslaw.inference.batch")
     sample: Callable[..., Sample] = module.sample
 
-    def kept_or_sampled(density: Density, **settings: Any) -> Sample:
+    def kept_or_sampled(density: Density, settings: Settings) -> Sample:
         path = folder / f"{key(density, settings)}.npz"
         if path.exists():
             return read(path)
-        made = sample(density, **settings)
+        made = sample(density, settings)
         if not made.interrupted:
             write(made, path)
         return made

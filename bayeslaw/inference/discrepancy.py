@@ -19,7 +19,7 @@ from bayeslaw.core.errors import StoppedError
 from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import sample_soundly
+from bayeslaw.inference.sample import Settings, sample_soundly
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise, kind
@@ -86,7 +86,7 @@ class WithDiscrepancy:
 
 
 def learn_discrepancy(
-    law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], settings: Mapping[str, Any]
+    law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], settings: Settings
 ) -> WithDiscrepancy | str:
     """Sample the posterior of a law with an error, or return why it could not be sampled.
 
@@ -96,8 +96,8 @@ def learn_discrepancy(
         Of a fit for which `why_not` has no reason.
     plain : mapping of parameter to array (chains, draws)
         The posterior without an error of the law.
-    settings : mapping
-        `draws`, `tune`, `chains`, `seed`, `acceptance`, `cores` and `progress`, as for `sample`.
+    settings : Settings
+        Those of the first posterior.
     """
     walk = Walk.of(law, observed.covariates)
     assert walk is not None
@@ -106,10 +106,10 @@ def learn_discrepancy(
         multiple = _multiples(walk, law, observed, noise, plain) / information
         walk = replace(walk, multiple=multiple, information=information)
     normal = replace(noise, student=False, walk=walk)
-    settings = {**settings, "seed": int(np.random.SeedSequence([settings["seed"], Stream.SECOND_POSTERIOR]).generate_state(1)[0])}
-    settings["acceptance"] = settings["acceptance"].at_most(ACCEPT)
+    seed = int(np.random.SeedSequence([settings.seed, Stream.SECOND_POSTERIOR]).generate_state(1)[0])
+    settings = replace(settings, seed=seed, acceptance=settings.acceptance.at_most(ACCEPT))
     try:
-        result, _ = sample_soundly(Density.of(law, observed, normal), divergent=DIVERGENT, **settings)
+        result, _ = sample_soundly(Density.of(law, observed, normal), settings, divergent=DIVERGENT)
     except StoppedError:
         return STOPPED
     if result.interrupted or result.draws["discrepancy"].shape != next(iter(plain.values())).shape:
@@ -122,7 +122,7 @@ def learn_discrepancy(
     residual = law.outcome.residual(observed.response, law.predict(flat, observed.covariates))
     # Most fits have one seed. Errors that are learnt from other losses are independent, and draws of two fits are paired.
     of_losses = zlib.crc32(np.round(observed.response, 9).tobytes())
-    rng = np.random.default_rng([settings["seed"], Stream.SECOND_POSTERIOR, of_losses])
+    rng = np.random.default_rng([seed, Stream.SECOND_POSTERIOR, of_losses])
     drawn = coefficients(normal, observed, np.asarray(residual), flat, rng)
     # New runs have the noise of the posterior without an error, whose scale and degrees of freedom belong together.
     of_noise = [name for name in plain if kind(name) in ("sigma_point", "dof")] if noise.student else []

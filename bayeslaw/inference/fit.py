@@ -28,7 +28,7 @@ from bayeslaw.data.validate import one_domain
 from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
-from bayeslaw.inference.sample import Acceptance, Sample, sample_soundly
+from bayeslaw.inference.sample import Acceptance, Sample, Settings, sample_soundly
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -139,9 +139,8 @@ def fit(
     chosen = chosen.with_priors(of_noise)
     info = _info(law, runs, observed, chosen, seed)
     compressed = compress(law, observed, bins) if chosen.compressible else None
-    how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "acceptance": Acceptance.of(target_accept)}
-    how |= {"seed": seed, "progress": progress, "cores": cores}
-    result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), **how)
+    how = Settings(draws, tune, chains, seed, Acceptance.of(target_accept), progress, cores)
+    result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), how)
     checks += [*_checks(law, observed, chosen, result.draws, runs.frame, seed), *_checks_of(table_notes(runs, law))]
     if compressed is not None and bins is None:
         checks += _checks_of(bins_notes(law, observed))
@@ -169,7 +168,7 @@ def fit(
 
 
 def _learn(
-    tree: xr.DataTree, law: Law, observed: Observations, noise: Noise, plain: Sample, how: Mapping[str, Any]
+    tree: xr.DataTree, law: Law, observed: Observations, noise: Noise, plain: Sample, how: Settings
 ) -> tuple[str, list[Check]]:
     """Add the posterior in which the law has an error to the tree of one in which it has none, sampled with the settings `how`.
 

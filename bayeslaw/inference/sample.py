@@ -95,6 +95,26 @@ class Acceptance(NamedTuple):
         return Acceptance(*(1 - (1 - rate) / factor for rate in self))
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a density is sampled: arguments of `bayeslaw.fit`, with the rates of acceptance.
+
+    Attributes
+    ----------
+    thin : int
+        Of so many draws one is kept; `draws` are kept.
+    """
+
+    draws: int
+    tune: int
+    chains: int
+    seed: int
+    acceptance: Acceptance
+    progress: bool = False
+    cores: int | None = None
+    thin: int = 1
+
+
 class SamplerRun(NamedTuple):
     """Settings of one run of all chains; results do not depend on `cores`, and a draw takes at most 2**maxdepth gradients."""
 
@@ -107,17 +127,7 @@ class SamplerRun(NamedTuple):
     maxdepth: int = 10
 
 
-def sample_soundly(
-    density: Density,
-    *,
-    draws: int,
-    tune: int,
-    chains: int,
-    seed: int,
-    acceptance: Acceptance,
-    divergent: float = 0.0,
-    **others: Any,
-) -> tuple[Sample, list[Check]]:
+def sample_soundly(density: Density, settings: Settings, *, divergent: float = 0.0) -> tuple[Sample, list[Check]]:
     """Sample a density, and again if checks of the sampling failed, with more tuning.
 
     The second time steps are smaller if some of the first diverged, and chains longer and thinned if any other check failed. If
@@ -126,8 +136,8 @@ def sample_soundly(
 
     Parameters
     ----------
-    density, draws, tune, chains, seed, acceptance, others
-        Arguments of `sample`.
+    density, settings
+        As in `sample`.
     divergent : float
         Share of divergent transitions that is no reason to sample again, though it may fail its check.
 
@@ -136,28 +146,30 @@ def sample_soundly(
     Sample, list of Check
         The last sample, with its checks and a note if it is not the first, or if another would have taken too long.
     """
-    drawn = sample(density, draws=draws, tune=tune, chains=chains, seed=seed, acceptance=acceptance, **others)
-    checks, notes, thin = _checks(drawn), list[Check](), 1
+    drawn, again = sample(density, settings), replace(settings, tune=MORE * settings.tune)
+    checks, notes = _checks(drawn), list[Check]()
     for attempt in (SECOND, THIRD):
         few = float(drawn.stats["diverging"].mean()) <= divergent
         failed = [check.name for check in failures(checks) if check.name != DIVERGENCES or not few]
-        if drawn.interrupted or not failed or chains == 1 or chains * draws < WORTHWHILE:
+        if drawn.interrupted or not failed or settings.chains == 1 or settings.chains * settings.draws < WORTHWHILE:
             break
         if attempt == THIRD:
             if failed != [DIVERGENCES]:
                 break
-            seed = int(np.random.SeedSequence([seed, Stream.THIRD_SAMPLE]).generate_state(1)[0])
+            again = replace(again, seed=int(np.random.SeedSequence([settings.seed, Stream.THIRD_SAMPLE]).generate_state(1)[0]))
         if float(drawn.stats["n_steps"].mean()) * density.observed.response.size > LONG:
             text = f"not sampled a {attempt} time, as failed samples are, since paths are long and it would take many minutes"
             notes.append(Check("not_repeated", False, text, "note", pd.DataFrame()))
             break
-        acceptance = acceptance.nearer_to_one(MORE) if DIVERGENCES in failed else acceptance
-        thin = LONGER if failed != [DIVERGENCES] else thin
-        again = sample(density, draws=draws, tune=MORE * tune, chains=chains, seed=seed, acceptance=acceptance, thin=thin, **others)
-        if again.interrupted:
+        if DIVERGENCES in failed:
+            again = replace(again, acceptance=again.acceptance.nearer_to_one(MORE))
+        if failed != [DIVERGENCES]:
+            again = replace(again, thin=LONGER)
+        repeated = sample(density, again)
+        if repeated.interrupted:
             drawn = replace(drawn, interrupted=True)
             break
-        drawn, checks, names = again, _checks(again), ", ".join(failed)
+        drawn, checks, names = repeated, _checks(repeated), ", ".join(failed)
         text = f"sampled a {attempt} time, with {MORE} times as many tuning draws as the first, since the one before failed {names}"
         notes = [Check("repeated", False, text, "note", pd.DataFrame())]
     return drawn, [*checks, *notes]
@@ -167,10 +179,7 @@ def _checks(drawn: Sample) -> list[Check]:
     return sampler_checks({name: values for name, values in drawn.draws.items() if values.ndim == 2}, drawn.stats, drawn.energy)
 
 
-def sample(
-    density: Density, *, draws: int, tune: int, chains: int, seed: int, acceptance: Acceptance, progress: bool, cores: int | None,
-    thin: int = 1,
-) -> Sample:  # fmt: skip
+def sample(density: Density, settings: Settings) -> Sample:
     """Sample a density with NUTS, starting from normal draws of its ridge map.
 
     The draws of a first run at a low acceptance rate refine the map, or replace it where it is far from the density; 40% of the
@@ -183,12 +192,7 @@ def sample(
 
     Parameters
     ----------
-    density : Density
-    draws, tune, chains, seed, progress, cores
-        As for `bayeslaw.fit`.
-    acceptance : Acceptance
-    thin : int
-        Of so many draws one is kept; `draws` are kept.
+    density, settings : Density, Settings
 
     Raises
     ------
@@ -203,16 +207,17 @@ def sample(
     with one_blas_thread():  # its matrices are tiny
         if many := needs_centring(density):
             density, ridge_map = centred(density)
-            ridge_map = matched(density, ridge_map, seed)
+            ridge_map = matched(density, ridge_map, settings.seed)
         else:
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
-    pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2))
-    tuned, cores = (MANY_PILOT if many else PILOT) * tune // 100, min(chains, cores or available_cores())
+    pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(settings.seed).generate_state(2))
+    chains, thin, acceptance = settings.chains, settings.thin, settings.acceptance
+    tuned, cores = (MANY_PILOT if many else PILOT) * settings.tune // 100, min(chains, settings.cores or available_cores())
     first = SamplerRun(4 * tuned, tuned, chains, cores, pilot_seed, PILOT_ACCEPT)
     if many:
         first = first._replace(draws=2 * tuned, target_accept=MANY_PILOT_ACCEPT, maxdepth=MANY_PILOT_DEPTH)
-    with _progress(progress) as task:
+    with _progress(settings.progress) as task:
         z, of_steps, interrupted = run_chains(density, ridge_map, first, task("learning", (first.draws + first.tune) * chains))
         if interrupted:
             raise StoppedError(NOTHING)
@@ -229,7 +234,7 @@ def sample(
                 if not nearly_normal and not density.law.levels:  # the draws of a short run say little of a pool's funnel
                     ridge_map, flat = replaced_if_far(density, ridge_map, flat)
             ridge_map = ridge_map.refined(flat, len(density.names))
-        second = SamplerRun(every * draws, tune - 2 * tuned, chains, cores, main_seed, target)
+        second = SamplerRun(every * settings.draws, settings.tune - 2 * tuned, chains, cores, main_seed, target)
         z, stats, interrupted = run_chains(density, ridge_map, second, task("sampling", (second.draws + second.tune) * chains))
     energy = stats["energy"].values
     if every > 1:

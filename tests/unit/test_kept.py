@@ -13,7 +13,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import Sample
+from bayeslaw.inference.sample import Sample, Settings
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.fixed import stand_in
@@ -28,9 +28,9 @@ def sampled(tmp_path: Path) -> Any:
     """Fit with kept draws of `stand_in`: a function that returns the fit and how often it sampled."""
     calls: list[int] = []
 
-    def sample(density: Density, **settings: Any) -> Sample:
-        calls.append(settings["seed"])
-        return stand_in(density, **settings)
+    def sample(density: Density, settings: Settings) -> Sample:
+        calls.append(settings.seed)
+        return stand_in(density, settings)
 
     def fitted(law: str = "chinchilla", table: pd.DataFrame = TABLE, **options: Any) -> tuple[Fit, int]:
         before = len(calls)

@@ -17,7 +17,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import find_ridge_map
 from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.fit import fit
-from bayeslaw.inference.sample import Acceptance, SamplerRun
+from bayeslaw.inference.sample import Acceptance, SamplerRun, Settings
 from bayeslaw.inference.sample import sample as sample_with_given_chains
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
@@ -154,40 +154,43 @@ def sampled_by_hand(
     monkeypatch.setattr(sampling, "run_chains", run_chains)
     observed = oracles.observed(LAW, TABLE)
     density = Density.of(LAW, observed, Noise.choose("normal", observed))
-    made = sample_with_given_chains(density, draws=40, tune=100, chains=2, seed=1, acceptance=acceptance, progress=False, cores=1)
+    made = sample_with_given_chains(density, Settings(draws=40, tune=100, chains=2, seed=1, acceptance=acceptance, cores=1))
     return made, runs
 
 
 @pytest.mark.parametrize("fault", ["divergences", "slow"])
 def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     """The second sample counts; draws are thinned only where the first mixed too slowly."""
-    asked: list[dict[str, Any]] = []
+    asked: list[Settings] = []
 
-    def fake(density: object, **settings: Any) -> sampling.Sample:
+    def fake(density: object, settings: Settings) -> sampling.Sample:
         asked.append(settings)
-        rng, dims, shape = np.random.default_rng(len(asked)), ("chain", "draw"), (settings["chains"], settings["draws"])
+        rng, dims, shape = np.random.default_rng(len(asked)), ("chain", "draw"), (settings.chains, settings.draws)
         z, bad = rng.standard_normal(shape), len(asked) == 1
-        flags, steps = np.full(shape, bad and fault == "divergences"), np.full(shape, settings["tune"] // 10)
+        flags, steps = np.full(shape, bad and fault == "divergences"), np.full(shape, settings.tune // 10)
         stats = {"diverging": (dims, flags), "energy": (dims, z**2), "n_steps": (dims, steps)}
         z += 3 * np.arange(shape[0])[:, None] * (bad and fault == "slow")
         return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
 
     monkeypatch.setattr(sampling, "sample", fake)
-    settings: dict[str, Any] = {"tune": 500, "chains": 4, "acceptance": Acceptance(0.9, 0.98), "seed": 3}
+    settings = Settings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance(0.9, 0.98))
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
-    made, checks = sampling.sample_soundly(density, draws=1000, **settings)
-    assert [call["tune"] for call in asked] == [500, 2000]
-    assert asked[1]["acceptance"] == pytest.approx((0.975, 0.995) if fault == "divergences" else (0.9, 0.98))
-    assert asked[1]["thin"] == (1 if fault == "divergences" else sampling.LONGER)
+    made, checks = sampling.sample_soundly(density, settings)
+    assert [call.tune for call in asked] == [500, 2000]
+    assert asked[1].acceptance == pytest.approx((0.975, 0.995) if fault == "divergences" else (0.9, 0.98))
+    assert asked[1].thin == (1 if fault == "divergences" else sampling.LONGER)
     assert [check.name for check in checks if not check.passed] == ["repeated"]
     assert abs(made.draws["E"].mean()) < 0.1
     assert ("divergences" if fault == "divergences" else "r_hat") in checks[-1].text
-    for changed in ({"draws": 100}, {"tune": 10 * sampling.LONG // 50 + 10}):  # a trial, and one that took long already
+    for changed in (
+        replace(settings, draws=100),
+        replace(settings, tune=10 * sampling.LONG // 50 + 10),
+    ):  # a trial, and one that took long already
         asked.clear()
-        _, checks = sampling.sample_soundly(density, **{"draws": 1000} | settings | changed)
+        _, checks = sampling.sample_soundly(density, changed)
         assert len(asked) == 1
         assert any(not check.passed for check in checks)
-        assert ("tune" in changed) == (checks[-1].name == "not_repeated")
+        assert (changed.tune > settings.tune) == (checks[-1].name == "not_repeated")
 
 
 @pytest.mark.parametrize(("faults", "times"), [(("slow", "divergences"), 3), (("divergences", "slow"), 2), (("slow", "slow"), 2)])
@@ -195,9 +198,9 @@ def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
     monkeypatch: pytest.MonkeyPatch, faults: tuple[str, ...], times: int
 ) -> None:
     """Its steps are smaller than those of the second, and chains as long."""
-    asked: list[dict[str, Any]] = []
+    asked: list[Settings] = []
 
-    def fake(density: object, **settings: Any) -> sampling.Sample:
+    def fake(density: object, settings: Settings) -> sampling.Sample:
         fault = (*faults, "")[len(asked)]
         asked.append(settings)
         z, dims = np.random.default_rng(1).standard_normal((4, 1000)), ("chain", "draw")
@@ -208,14 +211,14 @@ def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
 
     monkeypatch.setattr(sampling, "sample", fake)
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
-    settings: dict[str, Any] = {"draws": 1000, "tune": 500, "chains": 4, "seed": 3}
-    _, checks = sampling.sample_soundly(density, acceptance=Acceptance(0.9, 0.98), **settings)
+    settings = Settings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance(0.9, 0.98))
+    _, checks = sampling.sample_soundly(density, settings)
     assert len(asked) == times
     text = checks[-1].text
     if times == 3:
-        assert asked[2]["acceptance"] == pytest.approx((0.975, 0.995))
-        assert asked[0]["seed"] == asked[1]["seed"] == 3 != asked[2]["seed"]
-        assert [call.get("thin", 1) for call in asked] == [1, sampling.LONGER, sampling.LONGER]
+        assert asked[2].acceptance == pytest.approx((0.975, 0.995))
+        assert asked[0].seed == asked[1].seed == 3 != asked[2].seed
+        assert [call.thin for call in asked] == [1, sampling.LONGER, sampling.LONGER]
         assert [check.name for check in checks if not check.passed] == ["repeated"]
         assert text.startswith("sampled a third time")
         assert text.endswith("failed divergences")
@@ -225,9 +228,9 @@ def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
 
 
 def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, Any]] = []
+    asked: list[Settings] = []
 
-    def fake(density: object, **settings: Any) -> sampling.Sample:
+    def fake(density: object, settings: Settings) -> sampling.Sample:
         asked.append(settings)
         z, dims = np.random.default_rng(1).standard_normal((4, 1000)), ("chain", "draw")
         flags = np.zeros(z.shape, dtype=bool)
@@ -239,9 +242,8 @@ def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatc
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
     for divergent, times in ((0.0, 3), (0.004, 3), (0.01, 1)):
         asked.clear()
-        _, checks = sampling.sample_soundly(
-            density, draws=1000, tune=500, chains=4, acceptance=Acceptance(), seed=3, divergent=divergent
-        )
+        settings = Settings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance())
+        _, checks = sampling.sample_soundly(density, settings, divergent=divergent)
         assert len(asked) == times
         assert "divergences" in {check.name for check in checks if not check.passed}
 
