@@ -435,12 +435,14 @@ def _is_pair(value: object) -> bool:
 
 def _outcome(card: Mapping[str, Any]) -> Outcome:
     """Return what the card's law predicts: a loss, unless it has a section [outcome]."""
-    if (wrong := "formula" if "outcome" not in card else "loss") in card:
-        message = "a law of another outcome than losses needs a section [outcome], with name and kind."
-        message = "with [outcome], the expected outcome is called `formula`." if wrong == "loss" else message
-        raise LocatedError(message, "", wrong, code="formula-and-outcome")
     if "outcome" not in card:
+        if "formula" in card:
+            message = "a law of another outcome than losses needs a section [outcome], with name and kind."
+            raise LocatedError(message, "", "formula", code="formula-and-outcome")
         return LOSS
+    if "loss" in card:
+        message = "with [outcome], the expected outcome is called `formula`."
+        raise LocatedError(message, "", "loss", code="formula-and-outcome")
     table = card["outcome"]
 
     def fault(message: str, key: str, code: str) -> LocatedError:
@@ -450,13 +452,8 @@ def _outcome(card: Mapping[str, Any]) -> Outcome:
         known = f"{', '.join(OF_OUTCOMES)}.{nearest(unknown[0], OF_OUTCOMES)}"
         raise fault(f"an outcome has no {unknown[0]!r}; it has {known}", unknown[0], "unknown-key")
     name, kind = _text(table, "name", "outcome"), table.get("kind")
-    if not name.isidentifier() or name.startswith("_") or name in RESERVED | {LOSS.name}:
-        reason = "use letters, digits and _" if name not in RESERVED else "a column or function has that name"
-        reason = "laws of losses have no [outcome]" if name == LOSS.name else reason
+    if reason := _not_an_outcome(name):
         raise fault(f"{name!r} can't be the name of an outcome: {reason}.", "name", "invalid-name")
-    if name in OF_RESULTS:
-        message = f"{name!r} can't be the name of an outcome: results have a column of that name."
-        raise fault(message, "name", "invalid-name")
     if kind not in KINDS:
         raise fault(f"the kind of an outcome is one of {', '.join(KINDS)}, not {shortened(repr(kind))}.", "kind", "unknown-kind")
     bounds = table.get("bounds", list(BOUNDS.get(kind, ())))
@@ -483,6 +480,17 @@ def _outcome(card: Mapping[str, Any]) -> Outcome:
         raise fault(message, "run_shifts", "invalid-run-shifts")
     unit = _text(table, "unit", "outcome", "")
     return Outcome(name, unit, kind, (float(bounds[0]), float(bounds[1])), float(scale), chance, items, shifts)
+
+
+def _not_an_outcome(name: str) -> str:
+    """Say why an outcome can't have a name; '' if it can."""
+    if name == LOSS.name:
+        return "laws of losses have no [outcome]"
+    if name in RESERVED:
+        return "a column or function has that name"
+    if name in OF_RESULTS:
+        return "results have a column of that name"
+    return "" if name.isidentifier() and not name.startswith("_") else "use letters, digits and _"
 
 
 def _check_shares(covariates: Mapping[str, Covariate]) -> None:
