@@ -65,6 +65,11 @@ def enough(confidence: float, size: int) -> int:
     return math.ceil(confidence * size - 1e-9)
 
 
+def in_words(share: float, error: float) -> str:
+    """Return a share of draws with its error as text."""
+    return f"{share:.3f} (Monte Carlo standard error {error:.3f})"
+
+
 def share_with_error(satisfied: NDArray[np.bool_], of_fit: Index) -> tuple[float, float]:
     """The share of draws (S,) that are true and its Monte Carlo error: that of blocks or, if larger, of independent draws.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import compact
-from bayeslaw.planning.confidence import enough, share_with_error
+from bayeslaw.planning.confidence import enough, in_words, share_with_error
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.optimum import least_along
 from bayeslaw.planning.search import ROUNDING
@@ -117,7 +117,7 @@ class LifeChoice:
     @property
     def probability(self) -> str:
         """The held-out probability, with its error, in words."""
-        return f"{self.held_out:.3f} (Monte Carlo standard error {self.held_out_se:.3f})"
+        return in_words(self.held_out, self.held_out_se)
 
     @property
     def place(self) -> str:

@@ -31,7 +31,7 @@ from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import CHOICES, Spread, check_paired, positive
 from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
-from bayeslaw.planning.confidence import LEVELS, confidences, enough, halves, share_with_error
+from bayeslaw.planning.confidence import LEVELS, confidences, enough, halves, in_words, share_with_error
 from bayeslaw.planning.life_costs import UNITS, Amount
 from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.planning.plan_notes import checked_loss, edge_notes, infeasible_notes, several_intervals_note
@@ -359,7 +359,7 @@ class PlanPoint:
     @property
     def probability(self) -> str:
         """The probability of satisfying every constraint, with its error, in words."""
-        return f"{self.held_out:.3f} (Monte Carlo standard error {self.held_out_se:.3f})"
+        return in_words(self.held_out, self.held_out_se)
 
     @property
     def place(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,9 +50,13 @@ LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves,
 
 
 def forecast_axis(forecast: Forecast) -> str:
-    """Return the covariate for the horizontal axis: D where it varies, otherwise the one with the most values."""
-    counts = {str(c): forecast.settings[c].unique().size for c in forecast.outside}
-    return "D" if counts.get("D", 0) > 2 else max(counts, key=lambda c: counts[c])
+    """Return the covariate for the horizontal axis of a forecast."""
+    return main_axis({str(c): forecast.settings[c].unique().size for c in forecast.outside})
+
+
+def main_axis(counts: Mapping[str, int]) -> str:
+    """Return the covariate for a horizontal axis by numbers of values: D from three on, otherwise the one with the most."""
+    return "D" if counts.get("D", 0) > 2 else max(counts, key=counts.__getitem__)
 
 
 def text_names(forecast: Forecast) -> dict[str, Callable[[object], str]]:

@@ -19,7 +19,7 @@ from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.inference.refit import rows_of
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, shown_draws
-from bayeslaw.plots.forecast import forecast_axis, plot_forecast
+from bayeslaw.plots.forecast import forecast_axis, main_axis, plot_forecast
 from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
 from bayeslaw.plots.style import HEIGHT, WIDTH, make_space, show_dollars
 from bayeslaw.posterior.fit import Fit
@@ -201,8 +201,7 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
         return f"its {fit.law.outcome.plural} depend on whole schedules."
     for column in fit.law.levels:
         rows = rows[rows[column] == rows[column].mode().iloc[0]]
-    counts = {name: rows[name].nunique() for name in axes}
-    x = "D" if counts.get("D", 0) > 2 else max(counts, key=lambda name: counts[name])
+    x = main_axis({name: rows[name].nunique() for name in axes})
     outcome = fit.law.outcome
     others = [name for name in axes if name != x] + ([outcome.chance] if isinstance(outcome.chance, str) else [])
     texts = list(fit.law.levels)
