@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -277,16 +277,16 @@ def whole_life(
         _answer(fit, LifeSearch(losses, costs, value, unit, budgeted, span, menu, searched, held_out), erring, every, confidence)
         for value in values.tolist()
     ]
-    searches, chosen, beyond, menus = zip(*answers, strict=True)
-    best = tuple(row[every.index(confidence)] for row in chosen)
+    searches, beyond = tuple(a.search for a in answers), tuple(a.beyond for a in answers)
+    best = tuple(a.chosen[every.index(confidence)] for a in answers)
     n, d, loss, total = (np.stack(of_each, axis=1) for of_each in zip(*(s.each_draw() for s in searches), strict=True))
     label = checks_label(not fit.passed)
     return WholeLife(
         given=values, unit=unit, budgeted=budgeted, best=best,
         deterministic=tuple(search.deterministic() for search in searches),
         training_only=tuple(None if budgeted else search.training_only(confidence) for search in searches),
-        frontier=_frontier(values, every, chosen, costs).assign(checks=label),
-        menu=pd.DataFrame() if menu is None else pd.concat(menus, ignore_index=True).assign(checks=label),
+        frontier=_frontier(values, every, [a.chosen for a in answers], costs).assign(checks=label),
+        menu=pd.DataFrame() if menu is None else pd.concat([a.menu for a in answers], ignore_index=True).assign(checks=label),
         N=n, D=d, loss=loss, cost=total, costs=costs, confidence=confidence, on=on, sizes=menu,
         notes=(*of_stage, *_notes(fit, best, searches, any(beyond), confidence), *_unreached(searches, loss)),
         name=fit.name, failed=not fit.passed, loss_unit=fit.unit, searches=searches, beyond=beyond,
@@ -326,13 +326,17 @@ def _losses(fit: Posterior, stage: str | None, settings: Mapping[str, Any], on: 
     return Losses(tuple(stages(selections, settings, stage)), np.concatenate(shifts), tuple(errors))
 
 
-def _answer(
-    fit: Posterior, search: LifeSearch, erring: Losses, levels: Sequence[float], confidence: float
-) -> tuple[LifeSearch, list[LifeChoice | None], bool, pd.DataFrame]:
-    """For one budget or target loss: the search, a choice for each confidence, and rows of the menu.
+class _Answer(NamedTuple):
+    """What is found for one budget or target loss."""
 
-    Where a choice leaves the runs (the third value), losses are those of laws that err.
-    """
+    search: LifeSearch
+    chosen: list[LifeChoice | None]  # for each confidence
+    beyond: bool  # whether a choice leaves the runs, so that losses are those of laws that err
+    menu: pd.DataFrame  # its rows of the menu
+
+
+def _answer(fit: Posterior, search: LifeSearch, erring: Losses, levels: Sequence[float], confidence: float) -> _Answer:
+    """Return the answer by laws taken for exact or, where a choice leaves the runs, by laws that err (`erring`)."""
     chosen, sizes = search.frontier(levels), [] if search.menu is None else search.menu.tolist()
     at_sizes = [search.at_size(n, confidence) for n in sizes]
     beyond = any(error is not None for error in erring.errors) and _leaves(fit, [search.deterministic(), *chosen, *at_sizes])
@@ -342,7 +346,7 @@ def _answer(
         at_sizes = [search.at_size(n, confidence) for n in sizes]
         if not search.budgeted:
             at_sizes = [None if choice is None else _at_itself(plain, choice)[1] for choice in at_sizes]
-    return search, chosen, beyond, _menu(search, at_sizes, confidence)
+    return _Answer(search, chosen, beyond, _menu(search, at_sizes, confidence))
 
 
 def _leaves(fit: Posterior, chosen: Iterable[LifeChoice | None]) -> bool:

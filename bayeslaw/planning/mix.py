@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -270,13 +270,17 @@ def mix(
     )
 
 
-def _best(
-    search: Search, others: Mapping[str, Array], now: Array | None, box: tuple[Array, Array] | None
-) -> tuple[Array, bool, pd.DataFrame, Array]:
-    """Return the best mixture within bounds or, without them, of `others`, and whether it meets the limits.
+class _Best(NamedTuple):
+    """The best mixture (k,), and those of some draws by themselves."""
 
-    After that come the best mixtures of some draws by themselves, a row each, and the weighted losses of these draws there.
-    """
+    mixture: Array
+    feasible: bool  # whether it meets the limits
+    optima: pd.DataFrame  # best mixtures of draws, a row each
+    losses: Array  # the weighted losses of these draws there
+
+
+def _best(search: Search, others: Mapping[str, Array], now: Array | None, box: tuple[Array, Array] | None) -> _Best:
+    """Return the best mixtures within bounds or, without them, of `others`."""
     every, mixtures = np.arange(search.size), np.array([*others.values()]).reshape(-1, len(search.shares))
     single = every[:: max(1, search.size // SINGLE)][:SINGLE]
     if box is None:
@@ -286,7 +290,7 @@ def _best(
         known = mixtures if now is None else np.vstack([mixtures, now])
         best, feasible = search.least(box, known, search.some, every)
         optima, loss = search.each(box, np.vstack([known, best]), single)
-    return best, feasible, pd.DataFrame(optima, single, list(search.shares)).rename_axis("draw"), loss
+    return _Best(best, feasible, pd.DataFrame(optima, single, list(search.shares)).rename_axis("draw"), loss)
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------
