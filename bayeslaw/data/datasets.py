@@ -90,7 +90,7 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     Parameters
     ----------
     name : str
-        Of the set, as `bayeslaw data list` has it.
+        Name of the set, as `bayeslaw data list` has it.
     folder : str or Path
         Where the tables are written.
 

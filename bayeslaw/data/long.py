@@ -26,7 +26,7 @@ def to_long(
     ----------
     table : Runs, DataFrame or path
     losses : mapping of domain to column, or sequence of columns
-        Of columns such as web_loss or loss_web the domain is web.
+        The columns of losses. Those of a sequence are named after their domain, such as web_loss or loss_web.
     by : str
         The new column with the domain.
 

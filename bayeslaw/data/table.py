@@ -52,7 +52,7 @@ class Source:
     duplicates : {'refuse', 'drop', 'keep'}
         What was done with rows that repeat others exactly; see `read_runs`.
     seed : int or None
-        Of the first fit that had these rows.
+        Seed of the first fit that had these rows.
     columns : mapping of str to str
         The columns that the user named; see `read_runs`.
     """

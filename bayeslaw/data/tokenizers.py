@@ -87,7 +87,7 @@ def differ(one: dict[str, float], other: dict[str, float], unit: str) -> tuple[s
     ----------
     one, other : dict
     unit : str
-        Of the losses.
+        Unit of the losses.
     """
     for column in {*one} & {*other}:
         if abs(one[column] / other[column] - 1) > SAME:

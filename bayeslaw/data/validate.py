@@ -380,7 +380,7 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name) -> list[Fault]:
     ----------
     frame : DataFrame
     column : str
-        Of the file, from which losses were read.
+        Column of the file, from which losses were read.
     """
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
@@ -427,7 +427,7 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
     ----------
     frame, outcome : DataFrame, Outcome
     column : str
-        Of the file, from which it was read; by default that of its name.
+        Column of the file, from which it was read; by default that of its name.
     """
     name, values, remove = outcome.name, frame[outcome.name], "correct it or remove the row"
     if not holds_numbers(values):
@@ -475,7 +475,7 @@ def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]
     ----------
     frame, outcome
     unit : str
-        Of the outcomes and their errors, for the texts; may be empty.
+        Unit of the outcomes and their errors, for the texts; may be empty.
     """
     column, name, error, of = outcome.error, outcome.name, frame[outcome.error], f" in {unit}" if unit else ""
     if not holds_numbers(error):

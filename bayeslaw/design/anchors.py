@@ -345,7 +345,7 @@ def anchors(
     ci_prob : float
         Probability of the intervals whose widths are predicted.
     seed : int
-        Of the random designs, checkpoint effects and discrepancies.
+        Seed of the random designs, checkpoint effects and discrepancies.
     force : bool
         Go on although checks failed.
 

@@ -97,7 +97,7 @@ def nested(
     outer : int
         Number of simulations, at most the number of draws.
     seed : int
-        Of the choice of draws and of the noise.
+        Seed of the choice of draws and of the noise.
     force : bool
         Go on although checks failed, and mark every row.
 

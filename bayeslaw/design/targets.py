@@ -53,7 +53,7 @@ def targets_of(
     members, targets, discrepancy, ci_prob, force
         As in `bayeslaw.anchors`.
     seed : int
-        Of the discrepancy; member i gets seed + i, so that the errors of two laws are independent.
+        Seed of the discrepancy; member i gets seed + i, so that the errors of two laws are independent.
     """
     if isinstance(targets, Mapping) and not targets:
         raise BayeslawError("There are no targets.", code="no-targets")

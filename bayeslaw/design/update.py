@@ -112,7 +112,7 @@ def update[P: Posterior](
     targets : Runs, DataFrame or path, optional
         Settings at which intervals of the loss are shown before and after.
     seed : int, optional
-        Of the new fit, or of each new fit of a stack; as before unless given.
+        Seed of the new fit, or of each new fit of a stack; as before unless given.
     progress, cores
         As for `bayeslaw.fit`.
     force : bool

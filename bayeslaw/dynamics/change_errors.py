@@ -24,9 +24,9 @@ class ChangeErrors:
     Attributes
     ----------
     rate, rate_spread : float
-        Of what coming changes of the rate do.
+        Median and spread of the share of what coming changes of the rate do.
     course, course_spread : float
-        Of what goes on at the present rate.
+        Median and spread of the share of what going on at the present rate does.
     """
 
     rate: float

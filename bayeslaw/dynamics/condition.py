@@ -53,7 +53,7 @@ class Conditioned:
     pit : array (k,)
         The probability that each new row would have a lower loss, as predicted when the row before it was known.
     power : float
-        Of the likelihood: 1, or less where the run's rows are so unlikely under the fit that too few draws would be left.
+        Power of the likelihood: 1, or less where the run's rows are so unlikely under the fit that too few draws would be left.
     pareto_k, good_k : float
         Shape of the largest weights' distribution, and above which shape they are unreliable; -inf without new rows.
     """
@@ -92,7 +92,7 @@ def condition(
     at : array (m,)
         Moments on the clock at which the effect is asked for.
     rng : Generator
-        Of the effect.
+        Generator of the effect.
     known : array (k,)
         Known variances of the rows, beside those of points.
     """

@@ -85,7 +85,7 @@ def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: fl
     held : float
         The spread there.
     prior : Prior
-        Of the spread.
+        Prior of the spread.
     typical : float, optional
         The typical value, where it is known.
 

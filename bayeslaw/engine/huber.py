@@ -62,7 +62,7 @@ class HuberLoss:
         delta : float
             Where a Huber loss turns from square to linear.
         weights : array (n,)
-            Of the rows.
+            Weights of the rows.
         """
         function = self.program.function(len(self.coordinates.law.parameters), delta=delta, weights=weights)
 

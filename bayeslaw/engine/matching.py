@@ -35,7 +35,7 @@ def matched(density: Density, ridge_map: RidgeMap, seed: int) -> RidgeMap:
     ----------
     density, ridge_map
     seed : int
-        Of the normal's draws.
+        Seed of the normal's draws.
     """
     rng = np.random.default_rng(seed)
     for i in range(BATCHES):
@@ -95,7 +95,7 @@ def update(z: Array, gradients: Array, weight: float) -> tuple[Array, Array]:
     z, gradients : arrays (S, k)
         Points, and gradients of the log density there.
     weight : float
-        Of the points against the standard normal.
+        Weight of the points against the standard normal.
 
     Notes
     -----

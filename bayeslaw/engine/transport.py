@@ -59,7 +59,7 @@ class RidgeMap:
     Attributes
     ----------
     centre, scale : arrays (k,) and (k, k)
-        Of the affine map; not used where there is a ridge path.
+        Centre and scale of the affine map; not used where there is a ridge path.
     order : int array (k,)
         The coordinate that each element of z belongs to, the ridge coordinate first; empty where there is no ridge path.
     knots : array (m,)

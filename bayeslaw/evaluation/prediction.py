@@ -62,7 +62,7 @@ class Prediction:
     content : mapping
         What the file has, as plain values; `prediction_schema()` describes it.
     name : str
-        Of its file; '' before it is written.
+        Name of its file; '' before it is written.
     sha256 : str
         Digest of the file before its last line.
     signed, verified : bool
@@ -127,7 +127,7 @@ class Prediction:
         Parameters
         ----------
         path : str or Path
-            Of the file to write (.json).
+            Path of the file to write (.json).
         key : str or Path, optional
             A file with a key of at least 16 bytes; the prediction is signed by HMAC-SHA256 with it.
         """

@@ -35,7 +35,7 @@ class PredictiveCheck:
     Attributes
     ----------
     name, unit, outcome : str, str, Outcome
-        Of the fit, and of what it predicts.
+        Name of the fit, and unit and kind of what it predicts.
     rows : DataFrame
         One row for each fitted loss, in the order of the table: row (its number there), run, loss, median and the ends of the
         equal-tailed intervals of a new run's loss (eti50_lb, eti50_ub, eti90_lb, eti90_ub); pit, the share of the predicted
@@ -95,7 +95,7 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
     ----------
     fit : Fit
     seed : int
-        Of the noise of new runs.
+        Seed of the noise of new runs.
 
     Raises
     ------

@@ -68,7 +68,7 @@ def inside(rows: pd.DataFrame, prob: float, outcome: Outcome = LOSS) -> pd.Serie
     Parameters
     ----------
     rows : DataFrame
-        Of `Backtest.rows`.
+        Rows of `Backtest.rows`.
     prob, outcome : float, Outcome
     """
     low, high = (rows[end] for end in interval_names("eti", prob))
@@ -84,7 +84,7 @@ def independent_runs(rows: pd.DataFrame) -> int:
     Parameters
     ----------
     rows : DataFrame
-        Of `Backtest.rows`, at least one.
+        Rows of `Backtest.rows`, at least one.
     """
     count = rows["run"].value_counts().to_numpy()
     return int(count.sum() ** 2 // (count**2).sum())

@@ -431,7 +431,7 @@ def headlines(scores: pd.DataFrame, unit: str, outcome: Outcome = LOSS) -> dict[
     scores : DataFrame
         One row of `score`, of a posterior.
     unit, outcome : str, Outcome
-        Of the losses, or of what the fit is to in place of them.
+        Unit and kind of the losses, or of what the fit predicts in place of them.
     """
     (row,) = scores.to_dict("records")
     inside, rows, of = round(row["cover_eti90"] * row["rows"]), row["rows"], f" {unit}" if unit else ""
@@ -470,7 +470,7 @@ def sample_note(scores: pd.DataFrame, name: str) -> str:
     scores : DataFrame
         One row of `score`.
     name : str
-        Of the table.
+        Name of the table.
     """
     (row,) = scores.to_dict("records")
     if left := row["seen_rows_left_out"]:

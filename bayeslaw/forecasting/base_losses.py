@@ -31,7 +31,7 @@ def with_known_base_losses(name: str, fitted: Sequence[Observations], frame: pd.
     Parameters
     ----------
     name : str
-        Of the law or stack, in errors.
+        Name of the law or stack, in errors.
     fitted : sequence of Observations
         What each law is fitted to.
     frame : DataFrame

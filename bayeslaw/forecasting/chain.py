@@ -47,13 +47,13 @@ class Chain:
     link : str
         The outcome of the first fit, a covariate of the second.
     first : Forecast
-        Of the first fit, at each different setting once.
+        Forecast of the first fit, at each different setting once.
     place : int array (n,)
         The row of `first` that each row of the chain is at.
     second : Forecast
-        Of the second fit at the median of the first, for checks and distances outside the runs.
+        Forecast of the second fit at the median of the first, for checks and distances outside the runs.
     expected, carried : Forecast
-        Of the second fit at draws of the first law's value, and of what a run logs by the first.
+        Forecasts of the second fit at draws of the first law's value, and of what a run logs by the first.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def chain(
         mapping as for `bayeslaw.grid`. Rows of one `run`, or without runs of one setting of the first fit, are tasks of
         one model: they are at the same draws of it, and share the effect of a run of the second fit.
     discrepancy : float or text, optional
-        Of the first fit's law, as in `bayeslaw.forecast`.
+        Discrepancy of the first fit's law, as in `bayeslaw.forecast`.
     as_ : {'known', 'new-run', 'new-checkpoint'}
         As in `bayeslaw.forecast`, for both fits.
     seed : int

@@ -517,7 +517,7 @@ def forecast_selections(
     Parameters
     ----------
     name : str
-        Of the law or the stack.
+        Name of the law or the stack.
     selections : sequence of (Fit, int array)
         Fits, and the indices of the draws to take from each.
     runs : Runs

@@ -69,7 +69,7 @@ def grid_of(
     Parameters
     ----------
     name : str
-        Of the law, for errors.
+        Name of the law, for errors.
     measured, levels, settings : mapping
         Covariates; columns by which parameters vary, with their values; and as in `grid`.
     observed : sequence of Observations

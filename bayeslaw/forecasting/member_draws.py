@@ -49,9 +49,9 @@ class MemberDraws:
     time : array (n,)
         Position of each row along its run, in lengths of a typical run; empty unless the fit's noise has an OU run effect.
     learnt : LearntEffects
-        Of runs and checkpoints of the fit.
+        Effects of runs and checkpoints of the fit.
     errors : DrawnErrors, optional
-        Of the law, if they are learnt.
+        Errors of the law, if they are learnt.
     known : array (n,), optional
         Known errors of log losses, which are added to the noise.
     distance : RunDistance, optional

@@ -102,7 +102,7 @@ class Settings:
     Attributes
     ----------
     thin : int
-        Of so many draws one is kept; `draws` are kept.
+        One draw in so many is kept; `draws` is how many are kept.
     """
 
     draws: int

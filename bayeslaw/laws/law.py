@@ -288,7 +288,7 @@ class Law:
         Parameters
         ----------
         draws : mapping of str to array (S,) or number
-            Of every parameter.
+            Draws of every parameter.
         covariates : mapping of str to array (n,) or number
             Settings, in the units of the card.
 
@@ -336,7 +336,7 @@ class Law:
         Parameters
         ----------
         draws : mapping of str to array (S,)
-            Of the parameters, those without `on` at least.
+            Draws of the parameters, those without `on` at least.
         at : mapping of str to float
             The reference point (`reference`).
         """
@@ -367,7 +367,7 @@ class Law:
         Parameters
         ----------
         values : mapping of name to value
-            Of all names in the formula; those that differ by a column have their typical value.
+            Values of all names in the formula; those that differ by a column have their typical value.
         of_levels : mapping of name to value
             The values of one or of all levels for names that differ by a column.
         at, functions

@@ -176,7 +176,7 @@ def with_shares(text: str, shares: Sequence[str] | str | None, reference: str | 
     text : str
     shares, reference : as in `bayeslaw.load_law`
     name : str
-        Of the card, for errors.
+        Name of the card, for errors.
     """
     card = parse_toml(text, name)
     if "mixture" not in card:

@@ -35,7 +35,7 @@ class PointNoise(Noise):
         Takes the errors (log loss minus the law's) as a PyTensor vector, the parameters by name and, if it has an argument
         `known`, the known variances of the points; returns the log density of each point.
     priors : dict of str to Prior
-        Of its parameters: the defaults of the function's arguments.
+        Priors of its parameters: the defaults of the function's arguments.
     """
 
     density: Callable[..., Any] = field(default=lambda error: -0.5 * error**2, compare=False)

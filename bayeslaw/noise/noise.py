@@ -162,8 +162,8 @@ class Noise:
     walk : Walk, optional
         With it, the law has an error that is learnt (`noise.walk`); point noise is normal.
     kind, scale, shifts : str, float, str
-        Of the outcome (`laws.outcome.Outcome`), on which the priors depend; and the covariate that run effects are added to, if
-        they are not added on the scale of the noise.
+        Kind and scale of the outcome (`laws.outcome.Outcome`), on which the priors depend; and the covariate that run effects are
+        added to, if they are not added on the scale of the noise.
     priors : dict of str to Prior
         Priors stated in place of those of `PRIORS`, by `kind`: one holds for all groups.
     """
@@ -451,7 +451,7 @@ class Noise:
         residual : array (S, n)
             Log loss minus the law's.
         observed : Observations
-            Of whole checkpoints, or their effects are known from some runs only.
+            Observations of whole checkpoints, or their effects are known from some runs only.
         draws : mapping
             Noise parameters, arrays (S,).
         rng : Generator

@@ -149,7 +149,7 @@ class Corner:
     Attributes
     ----------
     signs : array (axes,)
-        Of the logarithms of covariates in the combination that is large there, 0 for others.
+        Signs of the logarithms of covariates in the combination that is large there, 0 for others.
     most : float
         The largest value of the runs, in e-folds from that of their largest covariates.
     mean : float
@@ -245,10 +245,10 @@ class Walk:
     exact : bool
         Whether the law counts as exact inside the runs, since no error was learnt there; beyond them the walk goes on from 0.
     shares : mapping of covariate to float
-        Of the size beyond the runs along each axis: less than 1 where the law is one of several, whose differences are a part of
-        their errors.
+        Shares of the size beyond the runs along each axis: less than 1 where the law is one of several, whose differences are a
+        part of their errors.
     corners : tuple of Corner
-        Of the box around the runs. A law that counts as exact inside them has an error there too.
+        Corners of the box around the runs. A law that counts as exact inside them has an error there too.
     """
 
     law: Law = field(repr=False)
@@ -350,7 +350,7 @@ class Walk:
         Parameters
         ----------
         coefficients : array (S, k)
-            Of the combinations learnt from the runs, times the scale.
+            Coefficients of the combinations learnt from the runs, times the scale.
         scale : array (S,)
             `discrepancy`.
         entropy : sequence of int

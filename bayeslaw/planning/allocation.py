@@ -56,7 +56,7 @@ class Allocation:
         'closed form' or 'numeric', or both where laws of a stack differ.
     notes : tuple of str
     name, stage : str
-        Of the law and the stage.
+        Names of the law and of the stage.
     stages : tuple of LawDraws
         The laws as functions of N and D, for contours and curves.
     errors : tuple of DrawnErrors or None
@@ -68,7 +68,7 @@ class Allocation:
     runs : array (m, 2)
         N and D of the fitted rows, without base checkpoints.
     unit : str
-        Of the losses.
+        Unit of the losses.
 
     Examples
     --------
@@ -145,13 +145,13 @@ def allocate(
     compute : number, sequence or text
         FLOPs; '1e19:1e24:30' for 30 values evenly in the logarithm.
     stage : str, optional
-        Of a law that serves two stages: the 0/1 covariate that is 1, or 'scratch'.
+        Stage of a law that serves two stages: the 0/1 covariate that is 1, or 'scratch'.
     settings : mapping, optional
         Covariates other than N and D.
     discrepancy : {'learned', 'none'}
         'none' takes the law for exact.
     seed : int
-        Of the errors.
+        Seed of the errors.
     force : bool
         In spite of failed checks; rows are marked.
 

@@ -59,9 +59,9 @@ def check_choice(name: str, value: object, code: str) -> None:
     Parameters
     ----------
     name, value : str, object
-        Of the argument.
+        Name and value of the argument.
     code : str
-        Of the error.
+        Code of the error.
     """
     if value not in (known := CHOICES[name]):
         raise BayeslawError(f"{name} is {' or '.join(known)}, not {value!r}.{nearest(str(value), known)}", code=code)
@@ -73,7 +73,7 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
     Parameters
     ----------
     name : str
-        Of the law, for errors.
+        Name of the law, for errors.
     law, draws
         As in `LawDraws`.
     frame : DataFrame

@@ -75,7 +75,7 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     name, posterior
         As in `DomainLoss`.
     settings : mapping
-        Of the plan. One that is among them is taken.
+        Settings of the plan. A base loss that is among them is taken.
     given : text, float, mapping or None
         As in `base_losses`. A stated loss is taken, and else that of the model's checkpoint in the rows of the fit.
 
@@ -116,7 +116,7 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
         A loss in the unit of the domain's fit, '2.873' or, with its standard error, '2.873+-0.01'; 'measured' or 'law'; None
         takes rows with D = 0 of this model and, without any, a law that is finite at D = 0.
     seed : int
-        Of the errors of measured and stated losses.
+        Seed of the errors of measured and stated losses.
 
     Raises
     ------

@@ -212,7 +212,7 @@ def whole_life(
     Parameters
     ----------
     fit : Fit or Stack
-        Of a law of N and D.
+        Fit of a law of N and D.
     served : amount
         Tokens that the model will read and write for its users.
     compute, hours, cost : number, sequence or text, optional
@@ -238,7 +238,7 @@ def whole_life(
     discrepancy : {'learned', 'none'}
         Whether the law has the error that it was learnt to have beyond the runs.
     seed : int
-        Of uncertain amounts, errors of the law and noise of the next run.
+        Seed of uncertain amounts, errors of the law and noise of the next run.
 
     Raises
     ------

@@ -42,7 +42,7 @@ class Losses:
     shift : array (S,)
         Added to log losses: the law's error, which is the same at all places that are compared, and noise of the next run.
     errors : tuple of DrawnErrors or None
-        Of each law, None where it learnt none: errors beyond the runs that the shift has only by `erring_at`.
+        Errors of each law, None where it learnt none: errors beyond the runs that the shift has only by `erring_at`.
     """
 
     laws: tuple[LawDraws, ...]

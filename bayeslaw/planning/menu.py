@@ -52,9 +52,9 @@ class PlanMenu:
         constraints (for a loss, at its plan). The noise of a next run is the same for all of them and cancels. The shares add up
         to less than 1 where some draws have no plan at all.
     number : int or None
-        Of the best checkpoint; None where no plan is feasible.
+        Number of the best checkpoint; None where no plan is feasible.
     deterministic : int or None
-        Of the checkpoint that the deterministic (plug-in) plans would choose.
+        Number of the checkpoint that the deterministic (plug-in) plans would choose.
 
     Examples
     --------

@@ -61,8 +61,8 @@ class Mix:
     losses : DataFrame
         Losses of every domain at the recommended (or attainable) mixture and today's, with their interval and limit.
     gain : dict of str to float, or None
-        Of that mixture over today's: `mean`, `median`, interval and `prob`, the probability that it is above 0. The noise of a next
-        run is the same for both mixtures and cancels.
+        Gain of that mixture over today's: `mean`, `median`, interval and `prob`, the probability that it is above 0. The noise of a
+        next run is the same for both mixtures and cancels.
     draws : DataFrame
         Weighted losses (S, mixtures) by the table's `mixture`.
     weights, limits, at, today : mappings
@@ -165,8 +165,8 @@ def mix(
     Parameters
     ----------
     fits : Fit, Stack or mapping of domain to these
-        Of laws with a mixture (`[mixture]` in their cards). One fit whose parameters differ by a column has a domain for each value
-        of it; several fits are a mapping by domain.
+        Fits of laws with a mixture (`[mixture]` in their cards). One fit whose parameters differ by a column has a domain for each
+        value of it; several fits are a mapping by domain.
     weights : mapping of domain to float, optional
         0 or more; those of 0 and those left out don't count. Equal unless given. They are divided by their sum.
     at : mapping, optional
@@ -189,7 +189,7 @@ def mix(
         'learned' takes losses at sizes and tokens outside the runs from the posterior in which the law has an error, with that
         error.
     seed : int
-        Of the search, the noise of the next run, and the errors.
+        Seed of the search, the noise of the next run, and the errors.
     force : bool
         In spite of failed checks.
 

@@ -117,7 +117,7 @@ def plan(
     prices : mapping, optional
         Money for a 'flop', an 'hour', a 'served-flop', a 'served-hour', a 'new-token' and a 'replayed-token': amounts.
     device : mapping, optional
-        By which FLOPs are hours, as in `bayeslaw.planning.whole_life`.
+        What turns FLOPs into hours, as in `bayeslaw.planning.whole_life`.
     stages : text or sequence of Stage, optional
         Stages in which parts of the model are frozen, by which FLOPs are counted: '0.4:0.034,0.6:0.5' (share of the tokens,
         trainable share of the parameters). See `bayeslaw.core.flops`.
@@ -138,7 +138,7 @@ def plan(
         By default, 'learned', losses outside the runs in size or stage have the error of the law, as the forecasts that are called
         extrapolated; 'none' leaves it out. Or a relative sd that you state for the laws' errors at the plan, .01 or '1%'.
     seed : int
-        Of the noise of the next run and of errors of base losses.
+        Seed of the noise of the next run and of errors of base losses.
     force : bool
         Plan in spite of failed checks.
 

@@ -178,7 +178,7 @@ def read_budgets(prices: Prices, n: float, limits: Mapping[str, float | None]) -
     prices, n
         As in `PlanProblem`.
     limits : mapping of unit to float or None
-        Of the whole life, in `UNITS`.
+        Limits of the whole life, in `UNITS`.
     """
     budgets = {unit: positive(f"max-{unit}", limit) for unit, limit in limits.items() if limit is not None}
     for unit in budgets:

@@ -137,7 +137,7 @@ def recipe(
     learned : bool
         Whether losses have the laws' errors beyond the runs.
     seed, side, shared : int, int, float
-        Of the errors; the second recipe (side 1) shares so much of them with the first.
+        Seed of the errors, and how much of them the second recipe (side 1) shares with the first.
     """
     fits = with_errors(posterior.selections) if learned else posterior.selections
     laws = stages(fits, settings)

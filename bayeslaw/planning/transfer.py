@@ -118,7 +118,7 @@ def transfer(
     discrepancy : {'learned', 'none'}
         'none' takes the laws for exact.
     seed : int
-        Of the errors.
+        Seed of the errors.
     force : bool
         In spite of failed checks; rows are marked.
 

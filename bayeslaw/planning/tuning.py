@@ -66,7 +66,7 @@ class Tuning:
         The laws at their draws, for pictures.
     notes : tuple of str
     name, unit : str
-        Of the posterior, and of the losses.
+        Name of the posterior, and unit of the losses.
     failed : bool
         Whether checks of the fit failed.
 
@@ -175,7 +175,7 @@ def tuning(
     Parameters
     ----------
     fit : Fit, Stack or PointFit
-        Of laws whose cards have a table [tuning], such as `lr-batch`.
+        Fit of laws whose cards have a table [tuning], such as `lr-batch`.
     settings : mapping, optional
         The covariates that are not tuned, such as N and D, at which the best values are wanted; texts such as '1e9:1e11:5' as in
         `bayeslaw.grid`.

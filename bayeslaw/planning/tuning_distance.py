@@ -44,7 +44,7 @@ class Line:
     ----------
     probability : array (t,)
     mean : array (t, 1 + a)
-        Of the level, and of the slopes along the logarithms of the settings.
+        Mean of the level, and of the slopes along the logarithms of the settings.
     factor : array (t, 1 + a, 1 + a)
         Cholesky factors of their covariances.
     """

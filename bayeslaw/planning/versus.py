@@ -57,11 +57,11 @@ class Versus:
     Attributes
     ----------
     names : tuple of str
-        Of recipes A and B.
+        Names of recipes A and B.
     settings : DataFrame
         One row for each comparison: `compute` and, along it, the median N of each recipe, else N, D and other covariates.
     losses : array (2, S, n)
-        Of A and B, without noise of runs, by the laws with their errors; where `inside`, by the laws taken for exact.
+        Losses of A and B, without noise of runs, by the laws with their errors; where `inside`, by the laws taken for exact.
     noisy : array (2, S, n)
         Losses that the next runs would log; those of `losses` unless asked for.
     multiplier, inverse : arrays (S, n)
@@ -270,7 +270,7 @@ class Versus:
         budget, **options
             As in `bayeslaw.anchors`; the budget is spent on one recipe.
         row : int
-            Of the table. The difference is that of the laws alone, without their errors, of which no run of this size tells.
+            Row of the table. The difference is that of the laws alone, without their errors, of which no run of this size tells.
 
         Returns
         -------
@@ -329,7 +329,7 @@ def versus(
     settings, settings_a, settings_b : mapping, optional
         Covariates other than N and D, and values of columns by which parameters or noise differ: of both recipes, of A, of B.
     names : sequence of two str, optional
-        Of the recipes, for the texts.
+        Names of the recipes, for the texts.
     on : {'latent', 'run'}
         Whether `difference` and the probability are of the laws' expected losses, or of those that one next run of each logs.
         Multiplier, regret and crossing are always of expected losses.
@@ -339,7 +339,7 @@ def versus(
         By default, losses have the laws' errors, except at settings inside the runs of both. Multipliers have them everywhere,
         since a small error of a loss is worth much compute. 'none' takes the laws for exact.
     seed : int
-        Of the laws' errors and of the noise.
+        Seed of the laws' errors and of the noise.
     force : bool
         In spite of failed checks; rows are marked.
 

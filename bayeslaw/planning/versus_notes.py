@@ -35,7 +35,7 @@ def notes_of(
     Parameters
     ----------
     fits : tuple of Fit or Stack
-        Of recipes A and B; the same one where two levels of it are compared.
+        Fits of recipes A and B; the same one where two levels of it are compared.
     recipes : sequence of (Recipe, Recipe)
         A and B at each group of settings.
     followed : sequence

@@ -253,7 +253,7 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     Parameters
     ----------
     life : WholeLife
-        Of up to as many budgets or target losses as there are colours; further ones are counted.
+        Whole-life costs of up to as many budgets or target losses as there are colours; further ones are counted.
     ax, ci_prob : as in `plot_forecast`
 
     Examples

@@ -217,7 +217,7 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None, *, of: str = "", row: in
     row : int
         The setting, by its place.
     ci_prob : float
-        Of the bands.
+        Probability of the bands.
 
     Raises
     ------

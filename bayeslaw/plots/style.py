@@ -432,7 +432,7 @@ def save_panels(path: Path, panels: Sequence[Callable[[Axes], object]], height: 
     path, panels : Path and sequence of functions
         Each draws on the axes of its panel.
     height, width : float
-        Of a panel with its ticks and horizontal label, in inches.
+        Size of a panel with its ticks and horizontal label, in inches.
     """
     height = _checked_height(height, width)
 

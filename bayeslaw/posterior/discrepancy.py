@@ -38,7 +38,7 @@ class LearntDiscrepancy:
     ----------
     walk : Walk
     coefficients : array (S, k)
-        Of the combinations learnt from the runs.
+        Coefficients of the combinations learnt from the runs.
     scale : array (S,)
         The error an e-fold from the largest runs, relative.
     """

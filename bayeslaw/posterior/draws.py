@@ -139,7 +139,7 @@ def check_values(
     parameters : mapping of name to array (S,), optional
         The draws along the last axis of `values`: the error names the parameter that is farthest from its median there.
     name : str
-        Of the posterior that they come from, if that is not the law's.
+        Name of the posterior that they come from, if that is not the law's.
     """
     good, outcome = law.outcome.possible(values), law.outcome
     if good.all():

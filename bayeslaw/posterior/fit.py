@@ -186,7 +186,7 @@ class Fit(OfOneLaw, Verdicts):
             What `az.loo` leaves out: the log likelihood is that of whole runs, as in `bayeslaw.compare`, or of single rows, as
             `az.plot_loo_pit` needs. Densities are given all other runs, or rows, that share an effect.
         seed : int
-            Of draws from the prior and of losses.
+            Seed of draws from the prior and of losses.
 
         Returns
         -------

@@ -142,7 +142,7 @@ def outlier_check(
     fitted : int
         Number of fitted parameters of the law.
     slope : array (n,), optional
-        Of expected shares in the covariate that effects of runs are added to (`Outcome.run_shifts`), where they are.
+        Slope of expected shares in the covariate that effects of runs are added to (`Outcome.run_shifts`), where they are.
     """
     if isinstance(noise, PointNoise):
         return None

@@ -106,7 +106,7 @@ def explore(
     draws : int
         How many draws of each are in the page, evenly spaced among all; at most as many as every fit has.
     seed : int
-        Of the noise of new runs, as in `forecast`.
+        Seed of the noise of new runs, as in `forecast`.
     force : bool
         Make the page although checks of a fit failed, and say so in it.
     command : str

@@ -107,7 +107,7 @@ def constants(given: Mapping[str, Any], name: str, known: tuple[str, ...] = (*CO
     ----------
     given : mapping
     name : str
-        Of the mapping, for messages.
+        Name of the mapping, for messages.
     known : tuple of str
         The names that it may have.
     """
