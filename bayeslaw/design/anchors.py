@@ -332,7 +332,7 @@ def anchors(
         quantities, one for each of the fit's draws, such as the margins of a plan's constraints. Their variances are added, so
         give quantities in comparable units.
     budget : float
-        In the unit of the costs.
+        What all runs may cost, in the unit of the costs.
     cost, checkpoint_cost, stages
         Prices of runs and checkpoints; see `bayeslaw.design.read_candidates`.
     rounds : int

@@ -153,7 +153,7 @@ def allocate(
     seed : int
         Seed of the errors.
     force : bool
-        In spite of failed checks; rows are marked.
+        Whether to go on in spite of failed checks; rows are then marked.
 
     Raises
     ------

@@ -191,7 +191,7 @@ def mix(
     seed : int
         Seed of the search, the noise of the next run, and the errors.
     force : bool
-        In spite of failed checks.
+        Whether to go on in spite of failed checks.
 
     Raises
     ------

@@ -120,7 +120,7 @@ def transfer(
     seed : int
         Seed of the errors.
     force : bool
-        In spite of failed checks; rows are marked.
+        Whether to go on in spite of failed checks; rows are then marked.
 
     Raises
     ------

@@ -186,7 +186,7 @@ def tuning(
     seed : int
         Seed of the errors of losses beyond the runs, and of how far the best values of single grids lie from the law's.
     force : bool
-        In spite of failed checks; rows are marked.
+        Whether to go on in spite of failed checks; rows are then marked.
 
     Raises
     ------

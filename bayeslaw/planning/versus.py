@@ -341,7 +341,7 @@ def versus(
     seed : int
         Seed of the laws' errors and of the noise.
     force : bool
-        In spite of failed checks; rows are marked.
+        Whether to go on in spite of failed checks; rows are then marked.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayeslaw.core.text import counted, percent_hint, plural
+from bayeslaw.core.text import counted, percent_hint, plural, settings_text
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,9 @@ def test_plurals_follow_the_endings_of_nouns(noun: str, several: str) -> None:
 )
 def test_shares_in_percent_are_told_how_to_be_written(given: object, hint: str) -> None:
     assert percent_hint(given) == hint
+
+
+def test_settings_are_written_with_short_numbers() -> None:
+    settings = {"N": 1_234_567_890, "r": 0.25, "domain": "web"}
+    assert settings_text(settings) == "N = 1.23457e+09, r = 0.25, domain = web"
+    assert settings_text(settings, 3) == "N = 1.23e+09, r = 0.25, domain = web"
