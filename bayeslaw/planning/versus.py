@@ -459,20 +459,20 @@ def _pair(a: Posterior, b: Posterior | None, force: bool) -> tuple[Posterior, Po
 def _own_settings(
     a: Posterior,
     b: Posterior,
-    one: bool,
+    single: bool,
     levels: Sequence[str] | None,
     both: Mapping[str, Any],
     of_a: Mapping[str, Any],
     of_b: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of each recipe, those in common and its level among them; one fit needs two that differ."""
+    """Return the settings of each recipe, those in common and its level among them; a `single` fit needs two that differ."""
     own = ({**both, **of_a}, {**both, **of_b})
     if levels is not None:
         _check_two(levels, "Levels are two different values of a column", "not-two-levels")
         column = _column_of(a, levels)
         for settings, value in zip(own, levels, strict=True):
             settings[column] = value
-    if one and own[0] == own[1]:
+    if single and own[0] == own[1]:
         known = f" Its columns are {_levels_in_words(a)}." if a.levels else " Its law has no column by which parameters differ."
         raise BayeslawError(
             "One fit has nothing to compare: give a second fit, two of its levels (--levels web,code, levels=['web', 'code']) or "
