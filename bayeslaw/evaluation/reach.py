@@ -47,7 +47,13 @@ def by_reach(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def between(rows: pd.DataFrame, low: float, high: float) -> pd.DataFrame:
-    """Return the forecasts that reach farther than the lower end of a range, and no farther than its upper end."""
+    """Return the forecasts that reach farther than the lower end of a range, and no farther than its upper end.
+
+    Parameters
+    ----------
+    rows, low, high : DataFrame, float, float
+        Rows of `Backtest.rows`, and the ends in e-folds.
+    """
     return rows[(rows["reach"] > low) & (rows["reach"] <= high)]
 
 

@@ -28,7 +28,13 @@ EDGE = 1e-3  # of the box, within which a plan lies on its edge
 
 
 def infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: float) -> list[str]:
-    """Why no plan satisfies the constraints with the confidence asked for."""
+    """Why no plan satisfies the constraints with the confidence asked for.
+
+    Parameters
+    ----------
+    problem, most, confidence
+        The place where most draws satisfy every constraint is `most`, None where no draw does anywhere.
+    """
     if most is None:
         return ["no draw satisfies every constraint anywhere in the box"]
     high, budget, limit = problem.box.high, problem.box.budget(most.replay), ""
@@ -69,7 +75,13 @@ def edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
 
 
 def several_intervals_note(problem: PlanProblem, draws: Index, r: float) -> list[str]:
-    """Return a note of the draws in which constraints hold on several intervals of tokens at a replay share, if there are some."""
+    """Return a note of the draws in which constraints hold on several intervals of tokens at a replay share, if there are some.
+
+    Parameters
+    ----------
+    problem, draws, r : PlanProblem, int array (s,), float
+        The draws are those that were searched.
+    """
     x = problem.box.log_tokens()
     if not problem.constraints or x.size == 1 or problem.box.listed_x is not None:
         return []
@@ -79,8 +91,16 @@ def several_intervals_note(problem: PlanProblem, draws: Index, r: float) -> list
 
 
 def checked_loss(loss: DomainLoss, shown: PlanPoint, force: bool, *, stated: bool) -> tuple[list[str], list[str]]:
-    """Failures of the checks of a loss at the plan, refused unless forced, and warnings of its base loss and of covariates far
-    outside its runs; `stated` is whether a stated error of the law is counted there.
+    """Failures of the checks of a loss at the plan, and warnings of its base loss and of covariates far outside its runs.
+
+    Parameters
+    ----------
+    loss, shown : DomainLoss, PlanPoint
+        The plan, or the place that is shown where there is none.
+    force : bool
+        Whether failures are returned; else they are refused.
+    stated : bool
+        Whether an error of the law that the user stated is counted there.
     """
     if isinstance(loss.posterior, PointFit):
         return [], []
