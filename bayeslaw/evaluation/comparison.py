@@ -64,7 +64,7 @@ class Comparison:
     runs: pd.DataFrame
     notes: tuple[str, ...]
     stack: Stack
-    by: str
+    by: str = ""
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __repr__(self) -> str:
