@@ -3,8 +3,8 @@
     BAYESLAW_SHARED_DATA=… python benchmarks/one_checkpoint.py > benchmarks/results/one_checkpoint.md
 
 `replay-source` and `replay-target` are fitted at their defaults to the adaptations of every second checkpoint of each sweep, up to
-the shares CUTS of its tokens, and forecast the later rows. Adaptations of Pythia-70M to Python, a real model, stand beside them
-where the public table is present.
+the shares CUTS of its tokens, and forecast the later rows; `fine-tuning` to those with the least replay alone. Adaptations of
+Pythia-70M to Python, a real model, stand beside them where the public table is present.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ import bayeslaw
 
 CUTS = (0.25, 0.5)
 LEAST = 3  # replay shares of a checkpoint
+LEAST_ROWS = 5  # fitted
 
 HEAD = """# Adaptations of one checkpoint, beyond the logged tokens
 
 {banner}
 
 `replay-source` and `replay-target`, fitted to the adaptations of one checkpoint with three replay shares or more, up to a quarter
-or half of their tokens (1.4 and .7 e-folds), and forecasts of the later rows. Columns: checkpoints; fits whose checks passed; the
+or half of their tokens (1.4 and .7 e-folds), and forecasts of the later rows; `fine-tuning` fitted to the adaptation with the least
+replay alone, on the target. Columns: checkpoints; fits whose checks passed; the
 longest fit in processor seconds; mean error and bias of the median; 50% and 90% intervals with the law taken for exact (`run`)
 and as a forecast reports them (with the error that laws have beyond their runs), and the mean width of the latter. Forms and
-priors of both laws were chosen by point fits and samples of these tables, held-out rows included.
+priors of the replay laws were chosen by point fits and samples of these tables, held-out rows included, and so were the priors of
+`fine-tuning`, whose form is published.
 """
 
 
 class Case(NamedTuple):
-    """Adaptations of one checkpoint: a sweep, a domain, and rows with run, D, r and loss."""
+    """Adaptations of one checkpoint: a sweep, the law that is fitted, and rows with run, D, r and loss."""
 
     sweep: str
-    domain: str
+    law: str
     rows: pd.DataFrame
 
 
@@ -49,10 +52,18 @@ def cases() -> Iterator[Case]:
     for sweep, _, table in toys():
         for domain, own in table[table["D"] > 0].groupby("domain"):
             several = [rows for _, rows in own.groupby("checkpoint") if rows["r"].nunique() >= LEAST]
-            yield from (Case(sweep, str(domain), rows[["run", "D", "r", "loss"]]) for rows in several[::2])
+            for rows in several[::2]:
+                yield from of_laws(sweep, str(domain), rows[["run", "D", "r", "loss"]])
     if SHARED.is_dir():
         for domain, table in (("source", pile()), ("target", python())):
-            yield Case("Pythia-70M", domain, table[table["D"] > 0])
+            yield from of_laws("Pythia-70M", domain, table[table["D"] > 0])
+
+
+def of_laws(sweep: str, domain: str, rows: pd.DataFrame) -> Iterator[Case]:
+    """The law of several replay shares with all rows, and on the target that of one mixture with the least share."""
+    yield Case(sweep, f"replay-{domain}", rows)
+    if domain == "target":
+        yield Case(sweep, "fine-tuning", rows[rows["r"] == rows["r"].min()])
 
 
 def work(case: Case) -> list[dict[str, Any]]:
@@ -61,7 +72,9 @@ def work(case: Case) -> list[dict[str, Any]]:
     for cut in CUTS:
         early = case.rows["D"] <= cut * case.rows["D"].max()
         began = time.process_time()
-        fit = bayeslaw.fit(f"replay-{case.domain}", case.rows[early], progress=False, cores=1)
+        if early.sum() < LEAST_ROWS:
+            continue
+        fit = bayeslaw.fit(case.law, case.rows[early], progress=False, cores=1)
         seconds = time.process_time() - began
         held = case.rows[~early]
         forecast, loss = fit.forecast(held.drop(columns="loss"), force=True), held["loss"].to_numpy()
@@ -69,7 +82,7 @@ def work(case: Case) -> list[dict[str, Any]]:
         reported = scores(loss, forecast.with_errors.predictive) | {
             f"{k}, exact": v for k, v in scores(loss, exact.predictive).items()
         }
-        about = {"sweep": case.sweep, "domain": case.domain, "fitted up to": percent(cut)}
+        about = {"sweep": case.sweep, "law": case.law, "fitted up to": percent(cut)}
         found.append(about | reported | {"passed": fit.passed, "seconds": seconds})
     return found
 
@@ -79,20 +92,23 @@ def main() -> None:
         rows = pd.DataFrame([row for part in pool.map(work, list(cases())) for row in part])
     print(HEAD.format(banner=banner("one_checkpoint")))
     body = list[dict[str, Any]]()
-    for (domain, cut, sweep), part in rows.groupby(["domain", "fitted up to", "sweep"], sort=False):
+    for (law, cut, sweep), part in rows.groupby(["law", "fitted up to", "sweep"], sort=False):
         mean = part.mean(numeric_only=True)
         body.append({
-            "domain": domain, "fitted up to": cut, "sweep": sweep, "checkpoints": len(part), "passed": int(part["passed"].sum()),
+            "law": law, "fitted up to": cut, "sweep": sweep, "checkpoints": len(part), "passed": int(part["passed"].sum()),
             "longest": f"{part['seconds'].max():.1f} s", "error": percent(mean["error"], 2), "bias": percent(mean["bias"], 2),
             "in 50%, exact": percent(mean["50%, exact"]), "in 90%, exact": percent(mean["90%, exact"]),
             "in 50%": percent(mean["50%"]), "in 90%": percent(mean["90%"]), "width": percent(mean["width"], 1),
         })  # fmt: skip
-    print(markdown_table(sorted(body, key=lambda row: (row["domain"], row["fitted up to"]))))
-    source, target = (rows[rows["domain"] == domain].mean(numeric_only=True) for domain in ("source", "target"))
+    print(markdown_table(sorted(body, key=lambda row: (row["law"], row["fitted up to"]))))
+    mean = rows.groupby("law").mean(numeric_only=True)
+    shares = [
+        f"{percent(mean.loc[law, '90%'])} ({percent(mean.loc[law, '90%, exact'])} with the law taken for exact) by `{law}`"
+        for law in ("replay-source", "replay-target", "fine-tuning")
+    ]
     print(
-        f"\n{int(rows['passed'].sum())} of {len(rows)} fits passed. In the mean of all tables 90% intervals contain "
-        f"{percent(source['90%'])} (source) and {percent(target['90%'])} (target) of the later losses, "
-        f"{percent(source['90%, exact'])} and {percent(target['90%, exact'])} with the law taken for exact."
+        f"\n{int(rows['passed'].sum())} of {len(rows)} fits passed. In the mean of all tables 90% intervals contain of the later losses "
+        f"{', '.join(shares)}."
     )
 
 

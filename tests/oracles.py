@@ -246,6 +246,11 @@ def replay_source(p: Values, x: Values) -> Any:
     return p["E"] + gained + p["S"] * (1 - x["r"]) ** p["c"] * np.log1p(new / (p["h"] + p["k"] * replayed))
 
 
+def fine_tuning(p: Values, x: Values) -> Any:
+    """Lin et al. 2024: half of the gap is closed after h tokens."""
+    return p["E"] + p["G"] * p["h"] ** p["q"] / (p["h"] ** p["q"] + x["D"] ** p["q"])
+
+
 def combination(p: Values, x: Values) -> Any:
     """Wang et al. 2025, eq. 6."""
     return p["k"] * (p["q"] * x["L_source"] + (1 - p["q"]) * x["L_target"])
@@ -398,6 +403,7 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "cpt-dynamics-size": cpt_dynamics_size,
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
+    "fine-tuning": fine_tuning,
     "from-base-source": from_base_source,
     "injection": injection,
     "vocabulary": vocabulary,

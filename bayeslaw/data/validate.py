@@ -193,8 +193,9 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     if "ptpp" in missing and "N" in missing and "pretrain_tokens" in frame:
         suggestion = suggestion.replace("\nNothing looks like ptpp.", "") + "\nptpp is pretrain_tokens / N as soon as N is there."
     elif "ptpp" in missing and "r" in frame and not re.search("column ptpp=(?!COLUMN)|Did you mean", suggestion):
-        domain = law.one_domain or "target"
-        suggestion += f"\nIf all runs adapt one checkpoint, fit replay-{domain}, which needs no ptpp."
+        suggestion += f"\nIf all runs adapt one checkpoint, fit {_of_one_checkpoint(frame, law)}, which needs no ptpp."
+    elif missing == ["r"] and law.one_domain == "target" and not re.search("column r=(?!COLUMN)|Did you mean", suggestion):
+        suggestion += f"\nIf all runs adapt one checkpoint with one mixture, fit {_of_one_checkpoint(frame, law)}, which needs no r."
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
     for c in columns:
         if c in missing:
@@ -230,6 +231,12 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint:
         yield Fault(int(row), column, value, problem, f"the law has parameters for those only{hint}", code)
 
 
+def _of_one_checkpoint(frame: pd.DataFrame, law: Law) -> str:
+    """Name a law of one checkpoint, which knows neither size nor pre-training, for the table's replay shares."""
+    one_mixture = "r" not in frame or frame["r"].nunique() == 1
+    return "fine-tuning" if one_mixture and law.one_domain != "source" else f"replay-{law.one_domain or 'target'}"
+
+
 def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Iterable[Fault]:
     """Find a covariate with fewer different values than a fit of the law needs."""
     name, values = covariate.name, frame[covariate.name].dropna().unique()
@@ -237,7 +244,11 @@ def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Ite
         shown = ", ".join(f"{v:g}" for v in values)
         needed = f"{law.name} needs at least {covariate.at_least} different ones"
         problem = f"{name} has {counted(len(values), 'value')} ({shown}) and {needed}"
-        yield Fault(None, name, shown, problem, "log runs at another value, or fit a law without it", "too-few-values")
+        other = "a law without it"
+        one_size = "N" not in frame or frame["N"].nunique() == 1
+        if name in ("r", "ptpp") and one_size and (of_one := _of_one_checkpoint(frame, law)) != law.name:
+            other = f"{of_one}, a law of one checkpoint"
+        yield Fault(None, name, shown, problem, f"log runs at another value, or fit {other}", "too-few-values")
 
 
 def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose) -> list[Fault]:

@@ -146,6 +146,7 @@ def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
         "plateau-source": {"U", "S", "J"},
         "plateau-target": {"U"},
         "from-base-source": {"S"},
+        "fine-tuning": {"G"},
         "replay-target": {"F", "G"},
         "replay-source": {"F", "S"},
     }
