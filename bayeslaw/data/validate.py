@@ -195,7 +195,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     elif "ptpp" in missing and "r" in frame and not re.search("column ptpp=(?!COLUMN)|Did you mean", suggestion):
         suggestion += f"\nIf all runs adapt one checkpoint, fit {_of_one_checkpoint(frame, law)}, which needs no ptpp."
     elif missing == ["r"] and law.one_domain == "target" and not re.search("column r=(?!COLUMN)|Did you mean", suggestion):
-        suggestion += f"\nIf all runs adapt one checkpoint with one mixture, fit {_of_one_checkpoint(frame, law)}, which needs no r."
+        of_one = _of_one_checkpoint(frame, law)
+        suggestion += f"\nIf all runs adapt one checkpoint with one mixture, fit {of_one}, which needs no r."
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
     for c in columns:
         if c in missing:
@@ -233,7 +234,7 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint:
 
 def _of_one_checkpoint(frame: pd.DataFrame, law: Law) -> str:
     """Name a law of one checkpoint, which knows neither size nor pre-training, for the table's replay shares."""
-    one_mixture = "r" not in frame or frame["r"].nunique() == 1
+    one_mixture = "r" not in frame or len(frame["r"].unique()) == 1
     return "fine-tuning" if one_mixture and law.one_domain != "source" else f"replay-{law.one_domain or 'target'}"
 
 
@@ -245,7 +246,7 @@ def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Ite
         needed = f"{law.name} needs at least {covariate.at_least} different ones"
         problem = f"{name} has {counted(len(values), 'value')} ({shown}) and {needed}"
         other = "a law without it"
-        one_size = "N" not in frame or frame["N"].nunique() == 1
+        one_size = "N" not in frame or len(frame["N"].unique()) == 1
         if name in ("r", "ptpp") and one_size and (of_one := _of_one_checkpoint(frame, law)) != law.name:
             other = f"{of_one}, a law of one checkpoint"
         yield Fault(None, name, shown, problem, f"log runs at another value, or fit {other}", "too-few-values")
