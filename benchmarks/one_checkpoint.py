@@ -104,7 +104,7 @@ def main() -> None:
     shares = []
     for law, part in rows.groupby("law"):
         reported, exact = (percent(float(part[name].mean())) for name in ("90%", "90%, exact"))
-        shares.append(f"{reported} by `{law}` ({exact} with the law taken for exact)")
+        shares.append(f"{reported} by `{law!s}` ({exact} with the law taken for exact)")
     print(f"\n{int(rows['passed'].sum())} of {len(rows)} fits passed. 90% intervals contain, in the mean of all tables and of")
     print(f"the later losses, {', '.join(shares)}.")
 
