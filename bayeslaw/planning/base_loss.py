@@ -134,16 +134,16 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
     where = f" ({model})" if model else ""
     if text != "law" and (measured := _of_rows(domain, normal, where)) is not None:
         return measured
-    if text == "measured" or (text != "law" and not domain.finite_at_base):
-        why = f", and {domain.posterior.name} is infinite at D = 0" if not domain.finite_at_base else ""
+    if text == "measured" or (text != "law" and domain.why_no_base):
+        why = f", and {domain.posterior.name} {domain.why_no_base}" if domain.why_no_base else ""
         raise BayeslawError(
             f"The base loss of {domain.name} is not known: no row with D = 0 is of this model{where}{why}. "
             f"State it, with its standard error if that is known ({EXAMPLE}).{_models_with_base(domain)}",
             code="unknown-base-loss",
         )
-    if not domain.finite_at_base:
+    if domain.why_no_base:
         raise BayeslawError(
-            f"{domain.posterior.name} is infinite at D = 0, so the base loss of {domain.name} can't be the law's: state it "
+            f"{domain.posterior.name} {domain.why_no_base}, so the base loss of {domain.name} can't be the law's: state it "
             f"({EXAMPLE}).",
             code="infinite-base-loss",
         )

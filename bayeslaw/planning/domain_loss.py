@@ -54,16 +54,21 @@ class DomainLoss:
         return self.posterior.unit
 
     @property
-    def finite_at_base(self) -> bool:
-        """Whether the law is finite at D = 0."""
-        return all("D" in m.law.covariates and m.law.covariates["D"].support[0] == 0 for m in self.member_draws)
+    def why_no_base(self) -> str:
+        """Why the law can't give the base checkpoint's loss, such as "is infinite at D = 0"; empty where it can."""
+        for law in (member.law for member in self.member_draws):
+            if "D" not in law.covariates or law.covariates["D"].support[0] > 0:
+                return "is infinite at D = 0"
+            if "r" in law.covariates and "r" not in law.idle_at_base:
+                return "depends on r at D = 0, where nothing is replayed"
+        return ""
 
     def values(self, draws: Index, x: Array, r: float | Array, axes: int) -> Array:
         """Log losses, as a `bayeslaw.planning.search.Quantity`."""
         return self._log_losses(draws, np.exp(x), r, axes)
 
     def at_base(self, draws: Index) -> Array:
-        """Log losses (s,) of the base checkpoint by a law that is finite at D = 0."""
+        """Log losses (s,) of the base checkpoint by a law that can give them (`why_no_base`): the replay share does not matter."""
         logs = self._log_losses(draws, np.zeros(draws.size), 0.5, 0)
         return logs - self.shift[draws] + self.shift_base[draws]
 

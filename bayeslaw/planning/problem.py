@@ -138,7 +138,7 @@ class PlanProblem:
             )
         if self.minimise in ("target-loss", "source-loss"):
             return
-        if target.finite_at_base:
+        if not target.why_no_base:
             base, origin = target.at_base(draws), f"by {target.posterior.name} at D = 0"
         else:
             try:

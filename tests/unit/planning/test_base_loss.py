@@ -11,6 +11,7 @@ import pandas as pd
 import pytensor.tensor as pt
 import pytest
 
+from bayeslaw.laws.card import parse_card
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.planning.base_loss import BaseLoss, base_loss, base_losses, start_of
 from bayeslaw.planning.domain_loss import domain_loss
@@ -43,6 +44,28 @@ def base_of(fit: Fit, given: str = "measured", levels: dict[str, str] | None = N
 def sd(base: BaseLoss) -> float:
     """Standard deviation of a base loss's error."""
     return float(base.log.std())
+
+
+def test_a_law_whose_loss_at_the_start_depends_on_replay_has_no_base_loss() -> None:
+    card = """
+    name = "mixed-start"
+    title = "a law for a test"
+    source = "none"
+    loss = "E*(1 + c*r) + B/(1 + D/1e9)**0.3"
+    covariates = { D = { unit = "tokens", support = [0, 1e15] }, r = { unit = "share", support = [0, 1] } }
+    parameters.E = { meaning = "floor", prior = { dist = "LogNormal", mu = 0.0, sigma = 0.5 } }
+    parameters.c = { meaning = "rise by replay", prior = { dist = "LogNormal", mu = -2.0, sigma = 0.5 } }
+    parameters.B = { meaning = "gain", prior = { dist = "LogNormal", mu = 0.0, sigma = 0.5 } }
+    """
+    law = parse_card(card)
+    frame = pd.DataFrame({"D": [1e9, 2e9, 4e9], "r": [0.1, 0.2, 0.3], "loss": [2.0, 1.9, 1.8], "run": ["a", "b", "c"]})
+    fit = posterior(law, scattered({"E": 1.0, "c": 0.1, "B": 1.0}, 400, 1), frame=frame)
+    corners = pd.DataFrame([{"D": 1e9, "r": 0.3}, {"D": 1e10, "r": 0.3}])
+    loss = domain_loss("source", fit, {}, {}, corners)
+    for given in ("law", "measured"):
+        with fails("infinite-base-loss" if given == "law" else "unknown-base-loss", "mixed-start depends on r at D = 0"):
+            base_loss(loss, given, 0)
+    assert base_loss(loss, "2.0", 0).kind == "stated"
 
 
 def test_a_measured_base_loss_has_the_error_of_one_logged_loss() -> None:
