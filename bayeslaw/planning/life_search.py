@@ -217,19 +217,27 @@ class LifeSearch:
         """
         from scipy.optimize import brentq
 
-        def margins(places: Array) -> Array:
-            """By how much at least k draws stay under the loss, (m,)."""
-            logs = self._in_search.log(n, np.exp(places), 1)
-            return np.asarray(math.log(self.value) - np.partition(logs, k - 1, axis=0)[k - 1])
+        most = math.log(self.value)
+
+        def logs(places: Array) -> Array:
+            return self._in_search.log(n, np.exp(places), 1)
+
+        def reached(places: Array) -> NDArray[np.bool_]:
+            """Whether at least k draws stay under the loss, (m,); to count them takes a tenth of the time of ordering them."""
+            return np.asarray(np.count_nonzero(logs(places) <= most, axis=0) >= k)
+
+        def margin(place: float) -> float:
+            """By how much at least k draws stay under the loss."""
+            return max(float(most - np.partition(logs(np.array([place]))[:, 0], k - 1)[k - 1]), -HUGE)
 
         places = np.linspace(*self.losses.support[1], TOKENS)
-        reached = margins(places) >= 0
-        if reached[0] or not reached.any():
-            return float(places[0]) if reached[0] else math.inf
-        i = int(reached.argmax())
-        root = brentq(lambda place: max(float(margins(np.array([place]))[0]), -HUGE), places[i - 1], places[i], xtol=TIGHT[0])
+        enough_draws = reached(places)
+        if enough_draws[0] or not enough_draws.any():
+            return float(places[0]) if enough_draws[0] else math.inf
+        i = int(enough_draws.argmax())
+        root = brentq(margin, places[i - 1], places[i], xtol=TIGHT[0])
         ends = np.minimum(root + np.array([0.0, *TIGHT]), places[i])
-        return float(ends[(margins(ends) >= 0).argmax()])
+        return float(ends[reached(ends).argmax()])
 
     def _tokens_of_least_loss(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
         """The tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
