@@ -92,9 +92,8 @@ class Program:
         key = hashlib.sha256("\n".join([form, "numbers", *data.numbers, "arrays", *data.arrays]).encode()).hexdigest()
 
         def lower() -> Lowering:
-            import pytensor
+            from pytensor.configdefaults import config
 
-            config: Any = pytensor.config
             with config.change_flags(traceback__limit=0):  # a note of the lines of Python that wrote each term took a third of this
                 return derived()
 
