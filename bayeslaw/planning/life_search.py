@@ -207,11 +207,11 @@ class LifeSearch:
             return self._tokens_of_least_loss(n, needed)
         training, serving = self._means
         with np.errstate(over="ignore"):
-            tokens = np.exp([self._fewest_tokens(n, k) for k in needed])
+            tokens = np.exp(self._fewest_tokens(n, needed))
             return tokens, math.log(n) + np.log(training * tokens + serving)
 
-    def _fewest_tokens(self, n: float, k: int) -> float:
-        """Log of the fewest tokens with which k draws reach the loss; inf where none are enough.
+    def _fewest_tokens(self, n: float, needed: Sequence[int]) -> list[float]:
+        """Log of the fewest tokens with which so many draws reach the loss, for each number of draws; inf where none are enough.
 
         They are looked for on a grid, and by Brent's method below the first place where enough draws reach the loss.
         """
@@ -222,22 +222,27 @@ class LifeSearch:
         def logs(places: Array) -> Array:
             return self._in_search.log(n, np.exp(places), 1)
 
-        def reached(places: Array) -> NDArray[np.bool_]:
-            """Whether at least k draws stay under the loss, (m,); to count them takes a tenth of the time of ordering them."""
-            return np.asarray(np.count_nonzero(logs(places) <= most, axis=0) >= k)
+        def reaching(places: Array) -> Index:
+            """How many draws stay under the loss, (m,); to count them takes a tenth of the time of ordering them."""
+            return np.asarray(np.count_nonzero(logs(places) <= most, axis=0))
 
-        def margin(place: float) -> float:
-            """By how much at least k draws stay under the loss."""
-            return max(float(most - np.partition(logs(np.array([place]))[:, 0], k - 1)[k - 1]), -HUGE)
+        def fewest(k: int) -> float:
+            reached = on_grid >= k
+            if reached[0] or not reached.any():
+                return float(grid[0]) if reached[0] else math.inf
 
-        places = np.linspace(*self.losses.support[1], TOKENS)
-        enough_draws = reached(places)
-        if enough_draws[0] or not enough_draws.any():
-            return float(places[0]) if enough_draws[0] else math.inf
-        i = int(enough_draws.argmax())
-        root = brentq(margin, places[i - 1], places[i], xtol=TIGHT[0])
-        ends = np.minimum(root + np.array([0.0, *TIGHT]), places[i])
-        return float(ends[reached(ends).argmax()])
+            def margin(place: float) -> float:
+                """By how much at least k draws stay under the loss."""
+                return max(float(most - np.partition(logs(np.array([place]))[:, 0], k - 1)[k - 1]), -HUGE)
+
+            i = int(reached.argmax())
+            root = brentq(margin, grid[i - 1], grid[i], xtol=TIGHT[0])
+            ends = np.minimum(root + np.array([0.0, *TIGHT]), grid[i])
+            return float(ends[(reaching(ends) >= k).argmax()])
+
+        grid = np.linspace(*self.losses.support[1], TOKENS)
+        on_grid = reaching(grid)
+        return [fewest(k) for k in needed]
 
     def _tokens_of_least_loss(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
         """The tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
