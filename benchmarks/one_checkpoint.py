@@ -3,8 +3,8 @@
     BAYESLAW_SHARED_DATA=… python benchmarks/one_checkpoint.py > benchmarks/results/one_checkpoint.md
 
 `replay-source` and `replay-target` are fitted at their defaults to the adaptations of every second checkpoint of each sweep, up to
-the shares CUTS of its tokens, and forecast the later rows; `fine-tuning` to those with the least replay alone. Adaptations of
-Pythia-70M to Python, a real model, stand beside them where the public table is present.
+the shares CUTS of its tokens, and forecast the later rows; `forgetting` and `fine-tuning` to those with the least replay
+alone. Adaptations of Pythia-70M to Python, a real model, stand beside them where the public table is present.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tables import SHARED, banner, markdown_table, percent
 import bayeslaw
 
 CUTS = (0.25, 0.5)
+ONE_MIXTURE = {"source": "forgetting", "target": "fine-tuning"}
 LEAST = 3  # replay shares of a checkpoint
 LEAST_ROWS = 5  # fitted
 
@@ -30,12 +31,11 @@ HEAD = """# Adaptations of one checkpoint, beyond the logged tokens
 {banner}
 
 `replay-source` and `replay-target`, fitted to the adaptations of one checkpoint with three replay shares or more, up to a quarter
-or half of their tokens (1.4 and .7 e-folds), and forecasts of the later rows; `fine-tuning` fitted to the adaptation with the least
-replay alone, on the target. Columns: checkpoints; fits whose checks passed; the
-longest fit in processor seconds; mean error and bias of the median; 50% and 90% intervals with the law taken for exact (`run`)
+or half of their tokens (1.4 and .7 e-folds), and forecasts of the later rows; `forgetting` and `fine-tuning`, the laws of one
+mixture for source and target, fitted to the adaptation with the least replay alone. Columns: checkpoints; fits whose checks passed;
+the longest fit in processor seconds; mean error and bias of the median; 50% and 90% intervals with the law taken for exact (`run`)
 and as a forecast reports them (with the error that laws have beyond their runs), and the mean width of the latter. Forms and
-priors of the replay laws were chosen by point fits and samples of these tables, held-out rows included, and so were the priors of
-`fine-tuning`, whose form is published.
+priors were chosen by point fits and samples of these tables, held-out rows included; the form of `fine-tuning` is published.
 """
 
 
@@ -60,10 +60,9 @@ def cases() -> Iterator[Case]:
 
 
 def of_laws(sweep: str, domain: str, rows: pd.DataFrame) -> Iterator[Case]:
-    """The law of several replay shares with all rows, and on the target that of one mixture with the least share."""
+    """The law of several replay shares with all rows, and that of one mixture with the least share."""
     yield Case(sweep, f"replay-{domain}", rows)
-    if domain == "target":
-        yield Case(sweep, "fine-tuning", rows[rows["r"] == rows["r"].min()])
+    yield Case(sweep, ONE_MIXTURE[domain], rows[rows["r"] == rows["r"].min()])
 
 
 def work(case: Case) -> list[dict[str, Any]]:

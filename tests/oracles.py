@@ -251,6 +251,11 @@ def fine_tuning(p: Values, x: Values) -> Any:
     return p["E"] + p["G"] * p["h"] ** p["q"] / (p["h"] ** p["q"] + x["D"] ** p["q"])
 
 
+def forgetting(p: Values, x: Values) -> Any:
+    """What new tokens forget, and what the replay of the mixture gains."""
+    return p["E"] + p["S"] * np.log1p(x["D"] / p["h"]) - p["G"] * np.log1p(x["D"] / p["T"])
+
+
 def combination(p: Values, x: Values) -> Any:
     """Wang et al. 2025, eq. 6."""
     return p["k"] * (p["q"] * x["L_source"] + (1 - p["q"]) * x["L_target"])
@@ -404,6 +409,7 @@ LAWS: dict[str, Callable[[Values, Values], Any]] = {
     "cpt-joint": cpt_joint,
     "d-cpt": d_cpt,
     "fine-tuning": fine_tuning,
+    "forgetting": forgetting,
     "from-base-source": from_base_source,
     "injection": injection,
     "vocabulary": vocabulary,
@@ -466,6 +472,7 @@ OWN: dict[str, dict[str, float]] = {
     "multi-power": {"L0": 2.6, "A": 0.5, "alpha": 0.5, "B": 450.0, "C": 2.0, "beta": 0.6, "gamma": 0.6},
     "plateau-source": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "S": 0.06, "h": 1000.0, "k": 2.0},
     "plateau-target": {"U": 4.0, "A": 300.0, "alpha": 0.4, "B": 300.0, "beta": 0.35, "s": 0.05},
+    "forgetting": {"S": 0.2, "h": 4e8, "G": 0.08, "T": 2e10},
     "from-base-source": {"U": 6.0, "eta": 0.2, "S": 0.4, "nu": 0.13, "c": 1.0, "h": 1e4, "k": 2.0},
     "injection": {"A": 2.0, "alpha": 0.4, "B": 300.0, "beta": 0.3},
     "midtraining": {"G": 20.0, "gamma": 0.2},

@@ -34,6 +34,7 @@ TRANSFER = {"E": 1.05, "A": 60.0, "alpha": 0.23, "F": 3.0, "delta": 0.05, "eta":
 TRUTHS["transfer-target"] = TRANSFER | {"tau": 4e9, "kappa": 0.5, "G": 0.9, "c": 0.25, "h": 1e8, "q": 0.3}
 TRUTHS["replay-target"] = {"E": 1.0, "F": 0.3, "tau": 5e9, "kappa": 0.5, "G": 1.0, "c": 0.3, "h": 2e8, "q": 0.4}
 TRUTHS["replay-source"] = {"E": 1.5, "F": 0.3, "T": 5e9, "eta": 0.33, "S": 0.2, "c": 0.25, "h": 1e8, "k": 1.0}
+TRUTHS["forgetting"] = {"E": 1.8, "S": 0.2, "h": 4e8, "G": 0.08, "T": 2e10}
 TRUTHS["fine-tuning"] = {"E": 1.0, "G": 1.2, "h": 5e8, "q": 0.4}
 ANNEALING = {"L0": 2.6, "A": 0.5, "alpha": 0.5}
 SHIFT = {"C1": 0.5, "C2": 0.4, "B": 0.3, "E": 40.0, "beta": 0.4}

@@ -194,7 +194,7 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
         suggestion = suggestion.replace("\nNothing looks like ptpp.", "") + "\nptpp is pretrain_tokens / N as soon as N is there."
     elif "ptpp" in missing and "r" in frame and not re.search("column ptpp=(?!COLUMN)|Did you mean", suggestion):
         suggestion += f"\nIf all runs adapt one checkpoint, fit {_of_one_checkpoint(frame, law)}, which needs no ptpp."
-    elif missing == ["r"] and law.one_domain == "target" and not re.search("column r=(?!COLUMN)|Did you mean", suggestion):
+    elif missing == ["r"] and law.one_domain and not re.search("column r=(?!COLUMN)|Did you mean", suggestion):
         of_one = _of_one_checkpoint(frame, law)
         suggestion += f"\nIf all runs adapt one checkpoint with one mixture, fit {of_one}, which needs no r."
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
@@ -234,8 +234,9 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint:
 
 def _of_one_checkpoint(frame: pd.DataFrame, law: Law) -> str:
     """Name a law of one checkpoint, which knows neither size nor pre-training, for the table's replay shares."""
-    one_mixture = "r" not in frame or len(frame["r"].unique()) == 1
-    return "fine-tuning" if one_mixture and law.one_domain != "source" else f"replay-{law.one_domain or 'target'}"
+    if "r" in frame and len(frame["r"].unique()) > 1:
+        return f"replay-{law.one_domain or 'target'}"
+    return "forgetting" if law.one_domain == "source" else "fine-tuning"
 
 
 def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Iterable[Fault]:

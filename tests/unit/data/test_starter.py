@@ -293,14 +293,14 @@ def test_runs_of_one_checkpoint_need_no_ptpp() -> None:
         (fault,) = [fault for fault in check(read_runs(table), load_law(law)) if fault.code == "missing-column"]
         assert f"fit {advised}, which needs no ptpp" in fault.suggestion
     one_mixture = table.assign(replay_pct=5)
-    (fault,) = [f for f in check(read_runs(one_mixture), load_law("plateau-target")) if f.code == "missing-column"]
-    assert "fit fine-tuning, which needs no ptpp" in fault.suggestion
-    (fault,) = [f for f in check(read_runs(one_mixture.drop(columns="replay_pct")), load_law("replay-target")) if f.column == "r"]
-    assert "fit fine-tuning, which needs no r" in fault.suggestion
-    (fault,) = check(read_runs(one_mixture), load_law("replay-target"))
-    assert fault.suggestion == "log runs at another value, or fit fine-tuning, a law of one checkpoint"
-    (fault,) = check(read_runs(one_mixture), load_law("replay-source"))
-    assert fault.suggestion == "log runs at another value, or fit a law without it"
+    for domain, advised in (("target", "fine-tuning"), ("source", "forgetting")):
+        replay = load_law(f"replay-{domain}")
+        (fault,) = [f for f in check(read_runs(one_mixture), load_law(f"plateau-{domain}")) if f.code == "missing-column"]
+        assert f"fit {advised}, which needs no ptpp" in fault.suggestion
+        (fault,) = check(read_runs(one_mixture.drop(columns="replay_pct")), replay)
+        assert f"fit {advised}, which needs no r" in fault.suggestion
+        (fault,) = check(read_runs(one_mixture), replay)
+        assert fault.suggestion == f"log runs at another value, or fit {advised}, a law of one checkpoint"
     tokens = table.rename(columns={"N": "size_m"}).assign(pretrain_tokens=1e10)
     suggestion = next(f.suggestion for f in check(read_runs(tokens), load_law("plateau-target")) if f.column == "ptpp")
     assert "ptpp is pretrain_tokens / N" in suggestion

@@ -147,6 +147,7 @@ def test_floors_and_amplitudes_are_recognised(law: Law) -> None:
         "plateau-target": {"U"},
         "from-base-source": {"S"},
         "fine-tuning": {"G"},
+        "forgetting": {"S", "G"},
         "replay-target": {"F", "G"},
         "replay-source": {"F", "S"},
     }
