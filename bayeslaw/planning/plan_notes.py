@@ -48,6 +48,15 @@ def infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: f
     ]
 
 
+def mixture_note(problem: PlanProblem) -> list[str]:
+    """Return a note that the plan keeps the mixture of the runs, where no law has a replay share."""
+    laws = [member.law for loss in problem.losses for member in loss.member_draws]
+    if any("r" in law.covariates for law in laws):
+        return []
+    names = " and ".join(dict.fromkeys(law.name for law in laws))
+    return [f"the plan keeps the mixture of the runs: a replay share is unknown to {names}, and r = 0 stands for any"]
+
+
 def edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
     """Warnings of a plan on the edge of the box, or beyond the logged tokens."""
     box, x, notes = problem.box, math.log(shown.tokens), []

@@ -375,6 +375,10 @@ def box_of(
     supports = [law.covariates["D"].support for law in laws] if listed is None else []
     low, high = max([low * unit, *(s[0] for s in supports)]), min([high * unit, *(s[1] for s in supports)])
     if not any("r" in law.covariates for law in laws):
+        if replay is not None:
+            names = " and ".join(dict.fromkeys(law.name for law in laws))
+            message = f"A replay share is unknown to {names}, which keep the mixture of their runs: leave out --replay (replay=)."
+            raise BayeslawError(message, code="no-replay")
         first, last, shares = 0.0, 0.0, None
     most_allowed = max(budget(float(r)) for r in (shares if shares is not None else (first, last)))
     if most_allowed < math.log(low):

@@ -18,6 +18,7 @@ from bayeslaw.plots.decisions import plot_plan
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.fixed import typical_fit
 from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of, law_named, posterior, scattered
 from tests.values import present
 
@@ -394,3 +395,14 @@ def test_a_plan_speaks_in_the_unit_of_the_losses(source: Fit, target: Fit) -> No
     assert [line for line in least.lines() if line.startswith("plan: ") and " bits/byte; " in line]
     with fails("impossible-base-loss", "21.6 bits/byte"):
         solve(*fits, base_loss=25.0)
+
+
+def test_laws_of_one_mixture_keep_it() -> None:
+    fits = {name: typical_fit(name, size=SIZE) for name in ("forgetting", "fine-tuning")}
+    limits: dict[str, Any] = {"max_forgetting": "300%", "max_loss": 2.6, "on": "latent", "base_loss": 2.0}
+    chosen = plan(fits["forgetting"], fits["fine-tuning"], {}, **limits)
+    assert "the plan keeps the mixture of the runs: a replay share is unknown to forgetting and fine-tuning" in " ".join(
+        chosen.notes
+    )
+    with fails("no-replay", "forgetting and fine-tuning", "--replay"):
+        plan(fits["forgetting"], fits["fine-tuning"], {}, replay="0.1:0.5", **limits)
