@@ -34,7 +34,14 @@ from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
 from bayeslaw.planning.confidence import LEVELS, confidences, enough, halves, in_words, share_with_error
 from bayeslaw.planning.life_costs import UNITS, Amount
 from bayeslaw.planning.next_run import with_next_run
-from bayeslaw.planning.plan_notes import checked_loss, edge_notes, infeasible_notes, mixture_note, several_intervals_note
+from bayeslaw.planning.plan_notes import (
+    checked_loss,
+    edge_notes,
+    frontier_note,
+    infeasible_notes,
+    mixture_note,
+    several_intervals_note,
+)
 from bayeslaw.planning.prices import Prices, WholeLifeCost, read_budgets
 from bayeslaw.planning.problem import (
     PlanProblem,
@@ -405,7 +412,11 @@ class _Solver:
         attainable = self.scored(problem.search.most_probable(self.draws), math.nan) if best is None else None
         shown = best or attainable
         notes = [*(base.text for base in problem.base_losses.values()), *mixture_note(problem)]
-        notes += infeasible_notes(problem, attainable, confidence) if best is None else []
+        notes += (
+            infeasible_notes(problem, attainable, confidence)
+            if best is None
+            else frontier_note(problem, [level for level, point in points_at.items() if point is None])
+        )
         failed = not all(loss.posterior.passed for loss in problem.losses)
         if shown is not None:
             notes += edge_notes(problem, shown)

@@ -24,6 +24,7 @@ from bayeslaw.posterior.fit import Fit
 if TYPE_CHECKING:
     from bayeslaw.planning.plan import PlanPoint
 
+OTHERS = "others are searched by --tokens 1e9:1e12 or --atpp 1:200 (tokens='1e9:1e12', atpp='1:200')"
 EDGE = 1e-3  # of the box, within which a plan lies on its edge
 
 
@@ -36,14 +37,14 @@ def infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: f
         The place where most draws satisfy every constraint is `most`, None where no draw does anywhere.
     """
     if most is None:
-        return ["no draw satisfies every constraint anywhere in the box"]
+        return [f"no draw satisfies every constraint with {_searched(problem)} tokens, which were searched: {OTHERS}"]
     high, budget, limit = problem.box.high, problem.box.budget(most.replay), ""
     if math.log(most.tokens) + EDGE >= min(high, budget):
         limit = f"; it lies at the {'budget' if budget < high else 'upper limit of tokens'}"
     each = ", ".join(f"{name} {share:.0%}" for name, share in most.by_constraint.items())
     return [
-        f"no plan in the box satisfies every constraint with probability {confidence:g}: at most {most.searched:.3f} of the "
-        f"searched draws do, at {most.place}; {most.probability} of the held-out ones",
+        f"no plan of {_searched(problem)} tokens satisfies every constraint with probability {confidence:g}: at most "
+        f"{most.searched:.3f} of the searched draws do, at {most.place}; {most.probability} of the held-out ones",
         f"active constraint: {most.active} (probability of satisfying each constraint there: {each}){limit}",
     ]
 
@@ -55,6 +56,19 @@ def mixture_note(problem: PlanProblem) -> list[str]:
         return []
     names = " and ".join(dict.fromkeys(law.name for law in laws))
     return [f"the plan keeps the mixture of the runs: a replay share is unknown to {names}, and r = 0 stands for any"]
+
+
+def frontier_note(problem: PlanProblem, without: Sequence[float]) -> list[str]:
+    """Return a note of the tokens that were searched where some confidences of the frontier have no plan."""
+    at = ", ".join(f"{confidence:g}" for confidence in without)
+    return [f"there is no plan of {_searched(problem)} tokens at confidence {at}: {OTHERS}"] if without else []
+
+
+def _searched(problem: PlanProblem) -> str:
+    """The fewest and the most tokens that were searched."""
+    x = problem.box.log_tokens()
+    low, high = math.exp(x[0]), math.exp(min(x[-1], max(x[0], *(problem.box.budget(r) for r in problem.box.replay))))
+    return f"{low:.3g}" if high <= low else f"{low:.3g} to {high:.3g}"
 
 
 def edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:

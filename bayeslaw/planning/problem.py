@@ -25,7 +25,9 @@ from bayeslaw.planning.search import Box, Constraint, Search, behind, values_at
 from bayeslaw.posterior.fit import Fit, require_fits
 
 OBJECTIVES = ("tokens", "flops", "hours", "cost", "replay", "target-loss", "source-loss")
-CHOSEN = ("D", "r", "atpp")  # by a plan
+CHOSEN = {  # by a plan, and how each is limited
+    "D": "--tokens 1e9:1e11, tokens='1e9:1e11'", "r": "--replay 0.25, replay=0.25", "atpp": "--atpp 1:20, atpp='1:20'",
+}  # fmt: skip
 EXAMPLE_LEVELS = "{'domain': 'web'}"  # of columns by which parameters vary
 LEAST_DRAWS = 2_000
 HALF = 0.5  # of the base loss: a larger rise in its unit is taken for a percentage without its sign
@@ -273,10 +275,7 @@ def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior])
     model = dict[str, float]()
     for name, value in settings.items():
         if name in CHOSEN:
-            raise BayeslawError(
-                f"{name} is chosen by the plan; limit it instead (--atpp 1:20 or --replay 0.25, atpp='1:20' or replay=0.25).",
-                code="setting-chosen-by-plan",
-            )
+            raise BayeslawError(f"{name} is chosen by the plan; limit it instead ({CHOSEN[name]}).", code="setting-chosen-by-plan")
         if name not in known | {"N"}:
             raise BayeslawError(
                 f"No law here has a covariate {name!r}; they have {', '.join(sorted(known))}.{nearest(name, known)}",
@@ -375,10 +374,11 @@ def box_of(
     supports = [law.covariates["D"].support for law in laws] if listed is None else []
     low, high = max([low * unit, *(s[0] for s in supports)]), min([high * unit, *(s[1] for s in supports)])
     if not any("r" in law.covariates for law in laws):
-        if replay is not None:
-            names = " and ".join(dict.fromkeys(law.name for law in laws))
-            message = f"A replay share is unknown to {names}, which keep the mixture of their runs: leave out --replay (replay=)."
-            raise BayeslawError(message, code="no-replay")
+        if last > 0 and replay is not None:
+            raise BayeslawError(
+                f"{laws[0].name} has no replay share r, so limits of it would do nothing: leave them out (--replay, replay=).",
+                code="law-without-replay",
+            )
         first, last, shares = 0.0, 0.0, None
     most_allowed = max(budget(float(r)) for r in (shares if shares is not None else (first, last)))
     if most_allowed < math.log(low):

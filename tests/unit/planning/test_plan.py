@@ -404,5 +404,5 @@ def test_laws_of_one_mixture_keep_it() -> None:
     assert "the plan keeps the mixture of the runs: a replay share is unknown to forgetting and fine-tuning" in " ".join(
         chosen.notes
     )
-    with fails("no-replay", "forgetting and fine-tuning", "--replay"):
+    with fails("law-without-replay", "forgetting", "--replay"):
         plan(fits["forgetting"], fits["fine-tuning"], {}, replay="0.1:0.5", **limits)

@@ -85,7 +85,8 @@ def test_a_problem_that_can_not_be_used_is_refused(
         ({"N": 0, "ptpp": 279}, "setting-not-positive", ["N", "0"]),
         ({"N": 8.1, "ptpp": 279}, "out-of-support", ["N 8.1", "ptpp-floor (source)"]),
         ({"N": 8.1e9}, "missing-setting", ["ptpp"]),
-        ({"N": 8.1e9, "ptpp": 279, "D": 1e9}, "setting-chosen-by-plan", ["D"]),
+        ({"N": 8.1e9, "ptpp": 279, "D": 1e9}, "setting-chosen-by-plan", ["D", "--tokens 1e9:1e11", "tokens='1e9:1e11'"]),
+        ({"N": 8.1e9, "ptpp": 279, "r": 0.1}, "setting-chosen-by-plan", ["r", "--replay 0.25", "replay=0.25"]),
         ({"N": 8.1e9, "pttp": 279}, "unknown-setting", ["'pttp'", "'ptpp'"]),
         ({"N": 8.1e9, "ptpp": "15:279"}, "setting-not-a-number", ["'15:279'"]),
         ({"N": 8.1e9, "ptpp": "10%"}, "setting-not-a-number", ["Write 0.1 for 10%."]),
@@ -280,6 +281,29 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
 def one_checkpoint() -> list[Fit]:
     laws = ("replay-source", "replay-target")
     return [learning(posterior(law, scattered(oracles.typical(law_named(law)), SIZE, 5, 0.004))) for law in laws]
+
+
+def of_one_mixture() -> Fit:
+    return learning(posterior("fine-tuning", scattered(oracles.typical(law_named("fine-tuning")), SIZE, 5, 0.02)))
+
+
+def test_limits_of_replay_are_refused_for_laws_without_it() -> None:
+    fit = of_one_mixture()
+    with fails("law-without-replay", "fine-tuning", "--replay", "replay="):
+        plan(None, fit, {}, on="latent", max_loss=2.0, replay=0.25)
+
+
+def test_a_frontier_without_a_plan_at_some_confidence_states_the_tokens_that_were_searched() -> None:
+    fit = of_one_mixture()
+    tokens = fit.observed.covariates["D"].min(), fit.observed.covariates["D"].max()
+    losses = np.sort(forecast(fit, {"D": tokens[1]}).draws["latent"].to_numpy().ravel())
+    asked: dict[str, Any] = {"on": "latent", "max_loss": float(np.quantile(losses, 0.7)), "tokens": tokens, "levels": (0.5, 0.9)}
+    kept = plan(None, fit, {}, confidence=0.5, **asked)
+    assert best_of(kept).tokens <= tokens[1] * (1 + 1e-9)
+    (note,) = [note for note in kept.notes if note.startswith("there is no plan of ")]
+    assert f"{tokens[0]:.3g} to {tokens[1]:.3g} tokens at confidence 0.9: others are searched by --tokens" in note
+    none = plan(None, fit, {}, confidence=0.9, **asked)
+    assert f"no plan of {tokens[0]:.3g} to {tokens[1]:.3g} tokens satisfies every constraint" in "\n".join(none.notes)
 
 
 def test_a_plan_beyond_the_logged_tokens_has_the_error_of_a_law_along_them() -> None:
