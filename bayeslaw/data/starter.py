@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.text import SUFFIXES, listed
+from bayeslaw.core.text import SUFFIXES, listed, number
 from bayeslaw.core.units import PERPLEXITY
 from bayeslaw.data.columns import MOST_NAMES, TEXT, did_you_mean, has_meaning, our_name
 
@@ -98,6 +98,8 @@ def _candidates(frame: pd.DataFrame, ours: str, free: Mapping[str, list[str]]) -
                 continue
             if ours in TEXT["curves"]:
                 candidates[column] = column
+            elif _with_suffix(frame[column]).notna().any() and _numbers(frame[column]).size:
+                candidates[column] = column  # its cells have their units
             elif (values := _numbers(frame[column])).size:
                 candidates[column] = f"{column}:{_unit(ours, words, values)}".removesuffix(":")
         if candidates:
@@ -228,9 +230,21 @@ def _fits(words: list[str], none: str, way: tuple[str, ...]) -> bool:
 
 def _numbers(cells: pd.Series) -> Array:
     """Return the finite numbers of a column, none if most of its cells hold no numbers."""
-    values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64)
+    values = pd.to_numeric(cells, errors="coerce").fillna(_with_suffix(cells)).to_numpy(dtype=np.float64)
     finite = values[np.isfinite(values)]
     return finite if finite.size > 0.5 * cells.notna().sum() else finite[:0]
+
+
+def _with_suffix(cells: pd.Series) -> pd.Series:
+    """Return the numbers of the cells that are written such as 410M, and nan for others."""
+
+    def read(cell: object) -> float:
+        try:
+            return number(cell) if isinstance(cell, str) and cell.strip()[-1:].lower() in SUFFIXES else math.nan
+        except ValueError:
+            return math.nan
+
+    return pd.Series([read(cell) for cell in cells], cells.index, dtype=np.float64)
 
 
 def _unit(ours: str, words: list[str], values: Array) -> str:

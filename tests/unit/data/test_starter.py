@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -183,6 +184,9 @@ def test_a_column_of_true_and_false_in_memory() -> None:
         ({"nParams": [124, 410]}, "N", "nParams:M"),
         ({"nParams": [0.4, 6.9]}, "N", "nParams:B"),
         ({"nParams": [1e8, 4e8]}, "N", "nParams"),
+        ({"config.model_size": ["70M", "1.5B"]}, "N", "config.model_size"),
+        ({"params_M": ["70M", "160m", None]}, "N", "params_M"),
+        ({"model_size": ["small", "medium", "1.5B"]}, "N", None),
         ({"params_file": ["a.npz", "b.npz"]}, "N", None),
         ({"tokens_per_param": [20, 40]}, "N", None),
         ({"trained.tokens.billions": [2, 4]}, "D", "trained.tokens.billions:B"),
@@ -203,7 +207,7 @@ def test_a_column_of_true_and_false_in_memory() -> None:
         ({"batch_size": [512]}, "batch", None),
     ],
 )
-def test_columns_are_guessed_by_words_and_numbers(columns: dict[str, list[float]], ours: str, guess: str | None) -> None:
+def test_columns_are_guessed_by_words_and_numbers(columns: dict[str, list[Any]], ours: str, guess: str | None) -> None:
     assert guesses(pd.DataFrame(columns), [ours]).get(ours) == guess
 
 
