@@ -46,8 +46,8 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome
         largest = sensitivity["prior_sensitivity"].max()
         text = (
             f"the priors have a say in the latent {outcome.name} at {len(decided)} of {len(sensitivity)} settings{some} "
-            f"({row_ranges(decided.index)}): doubling their weight moves it by up to some {MOVED * largest / SENSITIVE:.1f} sd, "
-            f"less than {MOVED:g} wanted (sensitivity {largest:.3g})"
+            f"({row_ranges(decided.index)}): doubling their weight moves it by up to some {MOVED * largest / SENSITIVE:.1f} sd "
+            f"(sensitivity {largest:.3g}, less than {SENSITIVE:g} wanted)"
         )
     advice = "Buy runs nearer to these settings, or make sure of the priors"
     return Check("priors", not len(decided), text, "model", sensitivity, advice)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import arviz_stats as az
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
@@ -11,7 +12,7 @@ from scipy import stats
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.sensitivity import SENSITIVE, log_priors, power_scaling
+from bayeslaw.posterior.sensitivity import CONFLICT, SENSITIVE, forecast_sensitivity_check, log_priors, power_scaling
 from tests import oracles
 from tests.fixed import typical_fit
 
@@ -77,6 +78,13 @@ def test_the_threshold_is_a_shift_of_three_tenths_of_an_sd(rng: np.random.Genera
     table = power_scaling({"theta": theta, "still": still}, 0.3 / np.log(2) * theta, 1e-9 * theta, -0.5 * theta**2)
     assert table["prior_sensitivity"]["theta"] == pytest.approx(SENSITIVE, rel=0.3)
     assert table["prior_sensitivity"]["still"] < 0.02
+
+
+def test_a_forecast_that_priors_barely_decide_is_not_said_to_move_by_less_than_it_moves() -> None:
+    """At 0.0512 it moves by 0.307 sd, which is printed as 0.3 like the threshold, so the threshold is that of the sensitivity."""
+    table = pd.DataFrame({"prior_sensitivity": [0.0512], "says": [CONFLICT]}, index=[1])
+    check = forecast_sensitivity_check(table, 1, load_law("chinchilla").outcome)
+    assert "moves it by up to some 0.3 sd (sensitivity 0.0512, less than 0.05 wanted)" in check.text
 
 
 @pytest.mark.slow
