@@ -95,7 +95,7 @@ def _add_fit(answer: Answer, fit: Fit) -> None:
 
     rows, runs, base = int(fit.observed.response.size), int(fit.observed.runs), len(fit.observed.base)
     aside = f", {counted(base, 'row' if from_scratch(fit.law) else 'base-checkpoint row')} (D = 0) kept out" if base else ""
-    answer.say(f"{fit.law.name} fitted to {rows} rows of {runs} runs{aside}; {fit.noise.text}.")
+    answer.say(f"{fit.law.name} fitted to {counted(rows, 'row')} of {counted(runs, 'run')}{aside}; {fit.noise.text}.")
     if fit.law.outcome.is_loss and fit.observed.unit != NATS:
         answer.say(f"  losses and forecasts are in {fit.observed.unit}; the cards' priors are stated for {NATS}")
     answer.say(*(f"  {check}" for check in fit.checks))
@@ -172,6 +172,7 @@ def show(
 
 def _add_origin(answer: Answer, fitted: Fit | Stack, file: str) -> None:
     """Say of what rows a fit or stack is, and of a single fit by which command it was made."""
+    from bayeslaw.core.text import counted
     from bayeslaw.reporting.facts import commands
 
     if isinstance(fitted, bayeslaw.Stack):
@@ -180,7 +181,7 @@ def _add_origin(answer: Answer, fitted: Fit | Stack, file: str) -> None:
         answer.show("fits", fitted.table)
         answer.say("")
         return
-    size = f"{fitted.observed.response.size} rows of {fitted.observed.runs} runs"
+    size = f"{counted(fitted.observed.response.size, 'row')} of {counted(fitted.observed.runs, 'run')}"
     answer.say(f"{fitted.name}: {fitted.law.title}", f"fitted to {fitted.origin}, {size}; {fitted.noise.text}")
     command = commands(fitted, file)
     answer.verbatim(f"made by {command}\n")

@@ -95,6 +95,7 @@ def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns
 
 def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:
     """Return the measured outcomes of a table that a fit has not seen, and say how many it has."""
+    from bayeslaw.core.text import counted
     from bayeslaw.core.units import check_unit
     from bayeslaw.evaluation.scores import held_rows
 
@@ -111,10 +112,12 @@ def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer)
         problem = f"All rows of {runs.name} are in the fit: give --measured losses that it has not seen, or leave it out"
         raise BayeslawError(f"{problem}; the picture shows fitted losses too.", code=error.code) from None
     answer.say(*(f"note: {note}" for note in held.notes))
-    if held.seen:
-        answer.say(f"note: {held.seen} rows of {runs.name} are in the fit: they are not drawn as measured since")
-    if held.base:
-        answer.say(f"note: {held.base} base checkpoints (D = 0) of {runs.name} are not drawn")
+    kinds = ((held.seen, "row", "in the fit"), (held.base, "base checkpoint", "(D = 0)"))
+    for number, kind, which in kinds:
+        if number:
+            answer.say(
+                f"note: {counted(number, kind)} of {runs.name} {which} {'is' if number == 1 else 'are'} not drawn as measured"
+            )
     return held.runs.frame
 
 
@@ -194,9 +197,11 @@ def score(
 
 def conditions(row: Mapping[Hashable, Any]) -> str:
     """Say by which spread and checks a row of scores is, and how many rows are not scored."""
+    from bayeslaw.core.text import counted
+
     left = row["base_rows_left_out"]
     checks = f"({row['spread']}; checks {row['checks']}, model {row['model']})"
-    return checks + (f"; {left} rows at D = 0 left out" if left else "")
+    return checks + (f"; {counted(left, 'row')} at D = 0 left out" if left else "")
 
 
 def add_scores(answer: Answer, table: pd.DataFrame, outcome: Outcome, unit: str, *, all_: bool) -> None:

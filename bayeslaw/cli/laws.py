@@ -186,7 +186,7 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     base = int(base_rows(kept.frame, card).sum())
     what = counted(base, "row" if from_scratch(card) else "base-checkpoint row")
     aside = f"; {what} (D = 0) {'is' if base == 1 else 'are'} kept out of the fit" if base else ""
-    answer.say(f"{table.name}: {len(kept)} rows are sound for {card.name}{aside}.")
+    answer.say(f"{table.name}: {counted(len(kept), 'row')} {'is' if len(kept) == 1 else 'are'} sound for {card.name}{aside}.")
     answer.say(*(f"note: {note}" for note in notes))
     if mixed:
         answer.say(f"To fit it: {mixed}.")

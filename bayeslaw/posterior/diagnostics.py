@@ -231,7 +231,7 @@ def sampler_checks(draws: Mapping[str, Array], stats: xr.Dataset, energy: Array)
     chains, count = next(iter(draws.values())).shape
     checks = _mixing_checks(diagnostics(draws), chains, count, "", "")
     diverging = int(stats["diverging"].sum())
-    text = f"{diverging} divergent transitions of {chains * count}, at most {DIVERGENT:.1%} wanted"
+    text = f"{diverging} divergent transition{'s' * (diverging != 1)} of {chains * count}, at most {DIVERGENT:.1%} wanted"
     numbers = pd.DataFrame({"divergent": [diverging], "draws": [chains * count]})
     advice = (
         "More draws alone don't help: tune longer (a tuning of 2,000 draws, say), take smaller steps (target_accept=0.998 in "

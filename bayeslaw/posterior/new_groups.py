@@ -67,8 +67,9 @@ def new_groups_check(fit: Fit) -> Check | None:
     names: dict[bool, dict[str, None]] = {True: {}, False: {}}
     for parameter in (p for p in fit.law.parameters.values() if p.within is not None):
         names[parameter.around is not None][parameter.of] = None
-    how = {True: "around typical values with the spread of the groups", False: "from their priors, since they are not pooled"}
-    drawn = " and ".join(f"{', '.join(names[pooled])} are drawn {how[pooled]}" for pooled in (True, False) if names[pooled])
+    how = {True: "around typical values with the spread of the groups", False: "from the prior, without pooling"}
+    some = {pooled: f"{', '.join(of)} {'is' if len(of) == 1 else 'are'}" for pooled, of in names.items() if of}
+    drawn = " and ".join(f"{which} drawn {how[pooled]}" for pooled, which in sorted(some.items(), reverse=True))
     text = f"{', '.join(groups)}: no fitted row is of it, so {drawn}"
     return Check("new-groups", False, text, "note", pd.DataFrame({"group": groups}))
 

@@ -267,7 +267,7 @@ def test_measured_losses_are_drawn_but_for_those_of_the_fit(
     done = command("forecast", "fit.nc", *at, "--plot", "fan.png", "--measured", "mixed.csv")
     assert done.status == 0, done
     assert drawn[0]["loss"].tolist() == new["loss"].tolist()
-    assert "note: 3 rows of mixed.csv are in the fit" in done.out
+    assert "note: 3 rows of mixed.csv in the fit are not drawn as measured\n" in done.out
     rejected(command("forecast", "fit.nc", *at, "--measured", "held.csv"), "measured-without-plot", "--plot")
     done = command("forecast", "fit.nc", *at, "--plot", "p.png", "--measured", "runs.csv")
     rejected(done, "nothing-held-out", "runs.csv", "--measured")

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from bayeslaw.cli.forecasts import conditions
 from bayeslaw.laws.law import Covariate
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.posterior.diagnostics import (
@@ -52,6 +53,13 @@ def test_good_draws_pass(draws: dict[str, Array], rng: np.random.Generator) -> N
     assert verdicts(checks) == dict.fromkeys(["r_hat", "ess_bulk", "ess_tail", "divergences", "e_bfmi"], True)
     assert all(check.required and str(check).startswith("passed: ") for check in checks)
     assert checks[3].text == "0 divergent transitions of 4000, at most 0.1% wanted"
+
+
+def test_one_is_not_many(draws: dict[str, Array], rng: np.random.Generator) -> None:
+    assert sampler_checks(draws, *stats(rng, diverging=1))[3].text.startswith("1 divergent transition of 4000,")
+    row = {"base_rows_left_out": 1, "spread": "run", "checks": "passed", "model": "no concerns"}
+    assert conditions(row).endswith("; 1 row at D = 0 left out")
+    assert conditions(row | {"base_rows_left_out": 2}).endswith("; 2 rows at D = 0 left out")
 
 
 def test_chains_apart_fail(draws: dict[str, Array], rng: np.random.Generator) -> None:

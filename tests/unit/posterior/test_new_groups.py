@@ -54,7 +54,7 @@ def test_values_that_are_not_pooled_are_drawn_from_their_prior(tmp_path: Path) -
     drawn = {name: np.full(SIZE, value) for name, value in values.items()}
     fit = with_new_groups(posterior(str(card), drawn, frame=two_domains(), by={"beta": "domain"}), _DOMAIN, seed=3)
     note = present(new_groups_check(fit))
-    assert "beta are drawn from their priors" in note.text
+    assert "so beta is drawn from the prior, without pooling" in note.text
     assert "typical" not in note.text
     assert stats.kstest(fit.draws["beta_math"], fit.law.parameters["beta_math"].prior.scipy.cdf).pvalue > 0.001
 
@@ -83,3 +83,11 @@ def test_forecasts_of_new_groups_are_asked_for_and_say_so(pooled: Fit) -> None:
 def test_names_that_can_not_be_told_apart_are_refused(pooled: Fit) -> None:
     with fails("similar-groups"):
         with_new_groups(pooled, pd.DataFrame({"domain": ["code [py]"]}), 0)
+
+
+def test_a_note_of_new_groups_counts_its_parameters(pooled: Fit) -> None:
+    both = present(new_groups_check(with_new_groups(pooled, _DOMAIN, seed=3)))
+    assert (
+        both.text
+        == "domain = math: no fitted row is of it, so E, alpha are drawn around typical values with the spread of the groups"
+    )
