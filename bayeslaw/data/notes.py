@@ -33,6 +33,10 @@ APART = (
     "Bring them to one by `bayeslaw convert`, choose those of one tokenizer (--where, runs.where), or let parameters vary by it "
     "(--by E=COLUMN, by={'E': 'COLUMN'})"
 )
+ONE_CURVE = (
+    "Fit a law that knows them (`bayeslaw laws`), choose rows that don't differ in them (--where, runs.where), or let parameters vary "
+    "by the column (--by E=COLUMN, by={'E': 'COLUMN'})"
+)
 NO_TOKENS = "Give the tokens of the run if it had some"
 WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
 FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of something else
@@ -79,6 +83,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("run_names", shared_names_note(frame, law), "Give each run its own name, if these are several", "model"),
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
         domain_note(runs, law),
+        TableNote("unknown_covariates", unknown_covariates_note(frame, law), ONE_CURVE, "model"),
         TableNote("units", two_units_note(frame, law), ONE_UNIT, "model"),
         TableNote("tokenizers", tokenizers_note(frame, law), APART, "model"),
         TableNote("no_tokens", no_tokens_note(frame, law), NO_TOKENS, "note"),
@@ -291,6 +296,21 @@ def other_domain_note(runs: Runs, law: Law) -> str:
         if law.one_domain and len(named) == 1 and named[0] != law.one_domain:
             return f"the losses are of {where}, and {law.name} describes losses of the {law.one_domain}"
     return ""
+
+
+def unknown_covariates_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say which of size, replay and pre-training vary in a table and are unknown to a law of losses over tokens; '' if none do."""
+    if not law.outcome.is_loss or "D" not in law.covariates:
+        return ""
+    known = {*law.covariates, *law.levels, *(("ptpp",) if "base_loss" in law.covariates else ())}
+    rows, several = frame[frame["D"] > 0], list[str]()
+    for name in ("N", "r", "ptpp"):
+        if name in known or name not in rows or not holds_numbers(rows[name]):
+            continue
+        values = rows[name].dropna().unique()
+        if len(values) > 1:
+            several.append(f"{len(values)} values of {name} ({values.min():.3g} to {values.max():.3g})")
+    return f"the rows have {' and '.join(several)}, which {law.name} does not know: one curve stands for all" if several else ""
 
 
 def two_units_note(frame: pd.DataFrame, law: Law) -> str:

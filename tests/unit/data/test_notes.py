@@ -21,10 +21,12 @@ from bayeslaw.data.notes import (
     table_notes,
     tokenizers_note,
     two_units_note,
+    unknown_covariates_note,
 )
 from bayeslaw.data.table import read_runs
 from bayeslaw.data.validate import check
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.pooling import with_by, with_levels
 from tests import oracles
 
 LAW = load_law("transfer-target")
@@ -53,6 +55,23 @@ def test_tokens_of_some_rows_in_another_unit_are_noted(unit: float, name: str) -
     assert note.startswith(f"D is {4e8 / unit:g} at row 17, {1 / unit:.2g} tokens per parameter where the median of all rows is")
     assert note.endswith(f"as if it were in {name}; rows 18, 20–21, 23–24 are like it")
     assert few_tokens_note(TABLE, LAW) == few_tokens_note(TABLE.drop(columns="N"), LAW) == ""
+
+
+def test_what_varies_and_is_unknown_to_a_law_is_a_concern() -> None:
+    """A ladder of sizes by a law of one checkpoint may leave no trend of residuals, where sizes and tokens grow together."""
+    one = load_law("fine-tuning")
+    assert unknown_covariates_note(TABLE, one) == (
+        "the rows have 2 values of N (1e+08 to 4e+08) and 2 values of r (0 to 0.3) and 2 values of ptpp (20 to 60), which fine-tuning "
+        "does not know: one curve stands for all"
+    )
+    of_one = TABLE[(TABLE["N"] == 1e8) & (TABLE["ptpp"] == 20) & ((TABLE["r"] == 0) | (TABLE["D"] == 0))]
+    assert unknown_covariates_note(of_one, one) == unknown_covariates_note(of_one.assign(r="none"), one) == ""
+    assert unknown_covariates_note(TABLE, LAW) == unknown_covariates_note(TABLE, load_law("task-sigmoid")) == ""
+    assert unknown_covariates_note(TABLE, load_law("injection")) == ""  # it knows the base loss
+    by_size = with_levels(with_by(one, {"E": "N"}), {"N": ("1e8", "4e8")})
+    assert unknown_covariates_note(TABLE, by_size).startswith("the rows have 2 values of r")
+    names = [(note.name, note.subject) for note in table_notes(read_runs(TABLE[TABLE["D"] > 0]), one)]
+    assert ("unknown_covariates", "model") in names
 
 
 def test_tokens_of_adaptations_in_millions_are_refused() -> None:
