@@ -34,8 +34,8 @@ APART = (
     "(--by E=COLUMN, by={'E': 'COLUMN'})"
 )
 ONE_CURVE = (
-    "Fit a law that knows them (`bayeslaw laws`), choose rows that don't differ in them (--where, runs.where), or let parameters vary "
-    "by the column (--by E=COLUMN, by={'E': 'COLUMN'})"
+    "Fit a law that knows them (`bayeslaw laws`), choose rows that don't differ in them (--where, runs.where), or let parameters "
+    "vary by the column (--by E=COLUMN, by={'E': 'COLUMN'})"
 )
 NO_TOKENS = "Give the tokens of the run if it had some"
 WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"

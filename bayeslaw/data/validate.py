@@ -27,6 +27,7 @@ from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
 Purpose = Literal["fit", "score", "forecast"]
+EXAMPLES = {"example", "examples", "sample", "samples", "pair", "pairs", "item", "items"}  # words of a column that counts them
 LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
 LEAST_ADAPTED, LEAST_ADAPTING = 1e-4, 1e5  # tokens per parameter, and tokens, of the longest adaptation of a table
@@ -34,6 +35,7 @@ LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all 
 # Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
 PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
 UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
+OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_examples (columns={{'{name}': 'n_examples'}})"
 UNIT_OF_SETTING = ", or its unit with it: --set {name}=7B (in Python {{'{name}': '7B'}})"
 VARY = "let parameters vary by it (--by E=domain, by={'E': 'domain'})"
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
@@ -90,7 +92,8 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
         unknown = covariate.name == "r" and "D" in law.covariates and "D" not in frame
         adapted = frame.dropna(subset=["r"]) if unknown else rows
         if not (percentages and covariate.name in law.shares):
-            faults += _check_covariate(adapted, covariate, purpose)
+            found = _check_covariate(adapted, covariate, purpose)
+            faults += [fault for fault in found if fault.code != "tokens-too-few" or not counts_examples(runs)]
         if purpose == "fit" and not only_base:
             faults += _check_variation(rows, covariate, law)
     if purpose != "score" and not any(f.column in ("N", "D") for f in faults):
@@ -258,7 +261,8 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
     low, high = covariate.support
     if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
         problem = f"{name} is at most {values.max():g} in all rows{_in_units(values, *TOKENS)}"
-        return [Fault(None, name, "", problem, "give the number of tokens" + UNIT_OF_ALL.format(name="D"), "tokens-too-few")]
+        way = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL + OF_EXAMPLES).format(name="D")
+        return [Fault(None, name, "", problem, f"give the number of tokens{way}", "tokens-too-few")]
     if values.between(low, high).all():  # most columns are sound, and what words faults takes milliseconds
         return []
     if name == BASE_LOSS:
@@ -431,6 +435,11 @@ def read_from(runs: Runs, name: str) -> str:
     """Return the column of the file from which ours of this name was read."""
     read = next((text for text in runs.conversions if text.startswith(f"{name} = ")), "")
     return read.removeprefix(f"{name} = ").partition(" x ")[0] or name
+
+
+def counts_examples(runs: Runs) -> bool:
+    """Whether D was read from a column that counts examples by its name, of which there may be few."""
+    return not {*re.findall("[a-z]+", read_from(runs, "D").lower())}.isdisjoint(EXAMPLES)
 
 
 def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> list[Fault]:

@@ -34,7 +34,7 @@ from bayeslaw.core.text import counted, short_lines
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import check_loss_unit
-from bayeslaw.data.validate import base_rows, check
+from bayeslaw.data.validate import LEAST_TOKENS, base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
@@ -43,7 +43,6 @@ from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.outside import beyond_together, outside, outside_together
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
-from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.walk import directions, product_name
 from bayeslaw.posterior.diagnostics import (
@@ -532,7 +531,7 @@ def forecast_selections(
     learned : bool
         Whether the forecast has the errors of laws that fits have learnt.
     """
-    if faults := list(dict.fromkeys(fault for member, _ in selections for fault in _faults(runs, member.law))):
+    if faults := list(dict.fromkeys(fault for member, _ in selections for fault in _faults(runs, member))):
         raise TableError(faults, runs.name)
     members, beyond, distances = list[MemberDraws](), list[MemberDraws](), dict[str, Array]()
     is_outside = np.zeros(len(runs.frame), dtype=bool)
@@ -572,8 +571,11 @@ def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, .
     return (int(fit.info["seed"]), seed, *((Stream.MEMBER + number,) if count > 1 else ()))
 
 
-def _faults(runs: Runs, law: Law) -> list[Fault]:
-    """Return the faults of settings for a law."""
+def _faults(runs: Runs, fit: Fit) -> list[Fault]:
+    """Return the faults of settings for the law of a fit, whose own D may count so few examples as tokens can't be."""
+    law, fitted = fit.law, fit.observed.covariates
+    few = "D" in fitted and fitted["D"].min() < LEAST_TOKENS
     at_base = ("D", "0", f"D = 0 is the base checkpoint, which {law.name} does not describe", "ask for D > 0", "infinite-at-base")
     at_checkpoints = runs.frame.index[base_rows(runs.frame, law)]
-    return check(runs, law, purpose="forecast") + [Fault(int(row), *at_base) for row in at_checkpoints]
+    faults = [fault for fault in check(runs, law, purpose="forecast") if fault.code != "tokens-too-few" or not few]
+    return faults + [Fault(int(row), *at_base) for row in at_checkpoints]

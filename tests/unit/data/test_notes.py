@@ -61,8 +61,8 @@ def test_what_varies_and_is_unknown_to_a_law_is_a_concern() -> None:
     """A ladder of sizes by a law of one checkpoint may leave no trend of residuals, where sizes and tokens grow together."""
     one = load_law("fine-tuning")
     assert unknown_covariates_note(TABLE, one) == (
-        "the rows have 2 values of N (1e+08 to 4e+08) and 2 values of r (0 to 0.3) and 2 values of ptpp (20 to 60), which fine-tuning "
-        "does not know: one curve stands for all"
+        "the rows have 2 values of N (1e+08 to 4e+08) and 2 values of r (0 to 0.3) and 2 values of ptpp (20 to 60), which "
+        "fine-tuning does not know: one curve stands for all"
     )
     of_one = TABLE[(TABLE["N"] == 1e8) & (TABLE["ptpp"] == 20) & ((TABLE["r"] == 0) | (TABLE["D"] == 0))]
     assert unknown_covariates_note(of_one, one) == unknown_covariates_note(of_one.assign(r="none"), one) == ""

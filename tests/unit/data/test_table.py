@@ -515,6 +515,17 @@ def test_tokens_in_billions_are_found_where_a_law_describes_few_tokens() -> None
     assert "--column D=COLUMN:M or :B (columns={'D': 'COLUMN:M'})" in fault.suggestion
 
 
+def test_few_examples_are_no_tokens_in_another_unit() -> None:
+    """Of a law that may count examples, as fine-tuning may: 320 are many."""
+    law, table = load_law("fine-tuning"), pd.DataFrame({"count": [20, 80, 320], "loss": [2.1, 1.9, 1.8]})
+    (fault,) = check(read_runs(table.rename(columns={"count": "D"})), law)
+    assert fault.code == "tokens-too-few"
+    assert "a column of examples keeps its name, such as --column D=n_examples (columns={'D': 'n_examples'})" in fault.suggestion
+    assert check(read_runs(table.rename(columns={"count": "n_examples"}), columns={"D": "n_examples"}), law) == []
+    (fault,) = check(read_runs(pd.DataFrame({"D": [20]})), law, purpose="forecast")
+    assert "--set D=7B" in fault.suggestion
+
+
 @pytest.mark.parametrize(("most", "units"), [(5.6e10, "millions or in billions"), (5.6e11, "millions")])
 def test_tokens_too_few_for_every_model_are_in_another_unit(most: float, units: str) -> None:
     law = load_law("chinchilla")

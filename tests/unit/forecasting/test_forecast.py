@@ -25,6 +25,7 @@ from tests import oracles
 from tests.errors import fails, faults
 from tests.fixed import line_fit, stand_in_fit
 from tests.oracles import LAWS, Array
+from tests.posteriors import posterior
 
 AT = pd.DataFrame({"N": [1e7, 1e9, 1e11], "D": [1e8, 2e10, 1e12]})
 
@@ -422,3 +423,17 @@ def test_what_is_extrapolated_is_a_run_under_the_posterior_with_an_error() -> No
     np.testing.assert_allclose(result.draws["extrapolated"], result.with_errors.draws["run"], rtol=1e-12)
     spread = np.log(result.draws[["run", "extrapolated"]].to_array().to_numpy()).std(axis=1)
     assert spread[1, 1] > 1.2 * spread[0, 1]
+
+
+def test_settings_of_a_fit_to_few_examples_are_no_tokens_in_another_unit() -> None:
+    law = load_law("fine-tuning")
+    values = {"E": 1.1, "G": 0.9, "h": 900.0, "q": 0.5}
+    for least, few in ((200.0, True), (2e7, False)):
+        frame = pd.DataFrame({"run": "a", "D": least * 2.0 ** np.arange(8), "loss": 2.0 - 0.1 * np.arange(8)})
+        fit = posterior("fine-tuning", {name: np.full(200, value) for name, value in values.items()}, frame=frame)
+        assert fit.law.name == law.name
+        if few:
+            assert np.isfinite(forecast(fit, {"D": 500}).summary()["latent_median"]).all()
+        else:
+            with faults(("tokens-too-few", None, "D")):
+                forecast(fit, {"D": 500})
