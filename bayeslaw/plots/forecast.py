@@ -130,7 +130,10 @@ def plot_forecast(
         _draw_curve(ax, curves, number)
     note_hidden(ax, curves.count, "setting")
     grounds = _grounds_outside(forecast, x)
-    fit_scale(ax, np.concatenate([curves.table[x].to_numpy(dtype=np.float64), *map(np.asarray, grounds)]))
+    points = [losses[x].to_numpy(dtype=np.float64)] if losses is not None else []
+    if fitted and curves.table[x].nunique() == 1:
+        points += [np.ravel(m.fit.observed.covariates[x]) for m in forecast.members if x in m.fit.observed.covariates]
+    fit_scale(ax, np.concatenate([curves.table[x].to_numpy(dtype=np.float64), *grounds, *(p[p > 0] for p in points)]))
     _shade_outside(ax, grounds)
     notes = _draw_fitted(ax, curves) if fitted else []
     if "N" in curves.along and x != "N":

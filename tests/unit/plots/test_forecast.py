@@ -99,6 +99,17 @@ def test_the_axis_is_logarithmic_where_runs_and_settings_span_a_decade(sound_fit
         assert ax.get_xscale() == scale
 
 
+def test_one_setting_and_measured_losses_have_the_axis_of_the_losses_around_them(sound_fit: Fit, ax: Axes) -> None:
+    """On a linear axis the losses of the runs would be a column at the left end of the picture."""
+    largest = float(sound_fit.observed.covariates["D"].max())
+    one, two = (forecast(sound_fit, {"N": 1e9, "D": [t * largest for t in times]}) for times in ([3.0], [3.0, 4.0]))
+    measured = pd.DataFrame({"N": 1e9, "D": [0.0, 0.01 * largest, 3 * largest], "loss": [9.0, 3.0, 2.5]})
+    for shown, fitted, losses, scale in ((one, True, None, "log"), (one, False, None, "linear"), (two, False, measured, "log")):
+        ax.clear()
+        plot_forecast(shown, ax, x="D", fitted=fitted, measured=losses)
+        assert ax.get_xscale() == scale
+
+
 def test_the_labels_of_all_ticks_are_of_one_size(fan: Forecast, ax: Axes) -> None:
     plot_forecast(fan, ax)
     ax.set_xlim(4e9, 6e10)  # a decade, of which minor ticks have labels too
