@@ -24,6 +24,7 @@ from bayeslaw.posterior.fit import Fit
 if TYPE_CHECKING:
     from bayeslaw.planning.plan import PlanPoint
 
+LIMITS = "--tokens or --atpp, tokens= or atpp="
 OTHERS = "others are searched by --tokens 1e9:1e12 or --atpp 1:200 (tokens='1e9:1e12', atpp='1:200')"
 EDGE = 1e-3  # of the box, within which a plan lies on its edge
 
@@ -78,7 +79,7 @@ def edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
     width = EDGE * (box.high - box.low)
     if box.high > box.low:
         if x >= top - max(width, 1e-9):
-            upper = f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more"
+            upper = f"the plan lies on the upper edge of the box ({shown.tokens:.3g} tokens): allow more ({LIMITS})"
             notes.append("the plan uses the whole budget" if top < box.high else upper)
         elif x <= box.low + width:
             fewest = f"the plan lies on the lower edge of the box ({shown.tokens:.3g} tokens): "
@@ -86,7 +87,8 @@ def edge_notes(problem: PlanProblem, shown: PlanPoint) -> list[str]:
                 "no constraint needs more: give a largest target loss (--max-loss, max_loss=), or minimise it within a budget "
                 "(--minimise target-loss --max-tokens, minimise='target-loss', max_tokens=)"
             )
-            notes.append(fewest + ("allow fewer" if math.isfinite(problem.max_loss) or problem.objective is not None else aim))
+            asked = math.isfinite(problem.max_loss) or problem.objective is not None
+            notes.append(fewest + (f"allow fewer ({LIMITS})" if asked else aim))
     low, high = box.replay
     if high > low and min(shown.replay - low, high - shown.replay) <= EDGE * (high - low):
         notes.append(f"the plan lies on the edge of the replay shares allowed (r = {shown.replay:.3g} of {low:g} to {high:g})")

@@ -131,7 +131,7 @@ def plot_forecast(
     note_hidden(ax, curves.count, "setting")
     grounds = _grounds_outside(forecast, x)
     points = [losses[x].to_numpy(dtype=np.float64)] if losses is not None else []
-    if fitted and curves.table[x].nunique() == 1:
+    if fitted and curves.table[x].min() == curves.table[x].max():
         points += [np.ravel(m.fit.observed.covariates[x]) for m in forecast.members if x in m.fit.observed.covariates]
     fit_scale(ax, np.concatenate([curves.table[x].to_numpy(dtype=np.float64), *grounds, *(p[p > 0] for p in points)]))
     _shade_outside(ax, grounds)

@@ -267,11 +267,13 @@ def test_a_plan_warns_of_edges_and_of_tokens_beyond_the_logs(source: Fit, target
     ample = notes((source, target), atpp="60:100", replay="0.6:0.9")
     assert "edge of the replay shares" in ample
     assert "lower edge of the box" in ample
+    assert "allow fewer (--tokens or --atpp, tokens= or atpp=)" in ample
     short = oracles.table(law_named("ptpp-gate-floor")).assign(D=lambda t: t["N"] * 2)
     brief = posterior("ptpp-gate-floor", scattered(TARGET, SIZE, 2, 0.006), frame=short)
     floor = posterior("ptpp-floor", scattered(SOURCE, SIZE, 1, 0.006), frame=short)
     beyond = notes((floor, brief), atpp="10:20")
     assert "upper edge of the box" in beyond
+    assert "allow more (--tokens or --atpp, tokens= or atpp=)" in beyond
     assert "beyond the 2 that were logged" in beyond
     assert "FAR outside: N by" in beyond
     aimless = notes((source, target), max_loss=None, replay=0.9, atpp="1:20")

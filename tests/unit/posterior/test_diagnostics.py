@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import arviz_stats as az
 import numpy as np
 import pandas as pd
@@ -57,7 +60,7 @@ def test_good_draws_pass(draws: dict[str, Array], rng: np.random.Generator) -> N
 
 def test_one_is_not_many(draws: dict[str, Array], rng: np.random.Generator) -> None:
     assert sampler_checks(draws, *stats(rng, diverging=1))[3].text.startswith("1 divergent transition of 4000,")
-    row = {"base_rows_left_out": 1, "spread": "run", "checks": "passed", "model": "no concerns"}
+    row: dict[Hashable, Any] = {"base_rows_left_out": 1, "spread": "run", "checks": "passed", "model": "no concerns"}
     assert conditions(row).endswith("; 1 row at D = 0 left out")
     assert conditions(row | {"base_rows_left_out": 2}).endswith("; 2 rows at D = 0 left out")
 
