@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, shortened
-from bayeslaw.core.text import number, percent_hint
+from bayeslaw.core.text import listed, number, percent_hint
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.data.observations import Observations
@@ -114,7 +114,11 @@ def grid_of(
         way = f"{BASE_LOSS}=2.31 among the settings of one checkpoint, or a table of settings with a column {BASE_LOSS}"
         frame = with_known_base_losses(name, observed, frame, way)
     if missing := [column for column in wanted if column not in frame and column not in facts]:
-        raise BayeslawError(f"{name} needs {', '.join(wanted)}; give {', '.join(missing)} too.", code="missing-covariate")
+        of_columns = "".join(f" {column} is one of {listed(levels[column])}." for column in missing if column in levels)
+        first = missing[0]
+        way = f"--set {first}={levels[first][0] if first in levels else 'VALUE'}"
+        message = f"{name} needs {', '.join(wanted)}; give {', '.join(missing)} too, by {way} (in Python among the settings)."
+        raise BayeslawError(message + of_columns, code="missing-covariate")
     return frame
 
 

@@ -9,6 +9,7 @@ import pytest
 from bayeslaw.design.candidates import grid_of_runs
 from bayeslaw.forecasting.grid import MOST_SETTINGS, grid
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.pooling import with_by, with_levels
 from tests.errors import fails
 from tests.fixed import apart_fit, typical_fit
 
@@ -113,3 +114,10 @@ def test_one_base_loss_is_not_that_of_several_checkpoints() -> None:
     assert len(grid(fit, {"N": 1e8, "ptpp": 62, **at})) == 2
     with fails("several-base-losses", "4 checkpoints", "a column base_loss"):
         grid(fit, {"N": "1e8,2e8", "ptpp": "62,124", **at})
+
+
+def test_a_missing_column_of_groups_is_asked_for_by_its_values() -> None:
+    levels = {"domain": ("cardio", "onco")}
+    law = with_levels(with_by(load_law("fine-tuning"), {"E": "domain"}), levels)
+    with fails("missing-covariate", "give domain too, by --set domain=cardio (in Python", "domain is one of cardio, onco."):
+        grid(law, {"D": "20B"})
