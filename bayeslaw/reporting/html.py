@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from bayeslaw.core.html import cells, shown
+from bayeslaw.core.text import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -23,7 +24,7 @@ def environment() -> Environment:
     templates = Environment(
         loader=PackageLoader("bayeslaw.reporting"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    templates.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS)}
+    templates.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS), "counted": counted}
     return templates
 
 

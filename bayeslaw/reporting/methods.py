@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayeslaw.core.text import compact
+from bayeslaw.core.text import compact, counted
 from bayeslaw.laws.formula import latex_text
 
 MOST_RANGES = 4  # number of covariates whose ranges are in the text; the table has all
@@ -34,10 +34,12 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
     law, fitting, data = facts["law"], facts["made"], facts["data"]
     ranges = [dict(zip(data["ranges"]["columns"], row, strict=True)) for row in data["ranges"]["rows"]]
     spans = [f"{r['covariate']} from {compact(r['smallest'])} to {compact(r['largest'])}" for r in ranges[:MOST_RANGES]]
-    base = f"; {data['base_rows']} {data['outcomes']} at D = 0 were kept out" if data["base_rows"] else ""
+    base_rows = counted(data["base_rows"], data["outcome"])
+    base = f"; {base_rows} at D = 0 {'was' if data['base_rows'] == 1 else 'were'} kept out" if data["base_rows"] else ""
     head = f"We fitted the law {law['name']} ({law['source']})"
     errors = f" and the stated standard errors of {data['with_errors']} {data['outcomes']}" if data["with_errors"] else ""
-    rows = f"to {data['rows']} {data['outcomes']} of {data['runs']} runs ({', '.join(spans)}{base}), with {facts['noise']}{errors}."
+    fitted = f"{data['rows']} {data['outcomes']} of {counted(data['runs'], 'run')}"
+    rows = f"to {fitted} ({', '.join(spans)}{base}), with {facts['noise']}{errors}."
     settings, versions = fitting["settings"], fitting["versions"]
     sampled = (
         f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "

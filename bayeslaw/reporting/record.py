@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bayeslaw.core.html import table
+from bayeslaw.core.text import counted
 from bayeslaw.evaluation.on_record import Calibration, Record
 from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.plots.backtest import plot_record
@@ -75,7 +76,7 @@ def _facts(record: Record, pictures: dict[str, Picture]) -> Facts:
 def _pictures(calibration: Calibration) -> dict[str, Picture]:
     """Return the pictures of one kind of outcome."""
     outcome, runs = calibration.outcome, calibration.rows["run"].nunique()
-    plural, of = outcome.plural, f"{len(calibration.rows)} settled forecasts of {runs} runs"
+    plural, of = outcome.plural, f"{counted(len(calibration.rows), 'settled forecast')} of {counted(runs, 'run')}"
 
     def calibrated(figure: Figure) -> None:
         above, below = figure.subplots(2, 1)

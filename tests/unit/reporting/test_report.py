@@ -22,13 +22,14 @@ from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.explore import explore
 from bayeslaw.reporting.facts import commands, fit_facts, left_out, scores_table
 from bayeslaw.reporting.latex import files as latex_files
 from bayeslaw.reporting.methods import methods
 from bayeslaw.reporting.report import Report, measured_transforms, report
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import fixed_fit, line_fit, measured
+from tests.fixed import fixed_fit, line_fit, measured, stand_in_fit
 from tests.pages import HOSTILE, PICKS, Page
 
 LEVELS = pd.DataFrame(
@@ -227,6 +228,17 @@ def test_the_methods_text_has_the_numbers_of_the_fit(made: Report, sound_fit: Fi
         assert part in text
     assert r"$L = E + \frac{A}{N^{\alpha}} + \frac{B}{D^{\beta}}$" in latex
     assert r"90\% equal-tailed" in latex
+
+
+def test_one_run_and_one_row_are_not_spoken_of_as_several() -> None:
+    """Most who adapt one checkpoint have one run, and put this sentence into a paper."""
+    runs = pd.DataFrame({"run": "a", "D": [0.0, *2e7 * 2.0 ** np.arange(8)], "loss": 2.0 - 0.05 * np.arange(9)})
+    fit = stand_in_fit("fine-tuning", runs)
+    text = methods(fit_facts(fit, "fit", None, None, 0.9, True, ""), "90% interval", False)["text"]
+    assert "to 8 losses of 1 run (" in text
+    assert "; 1 loss at D = 0 was kept out)" in text
+    assert "8 of 1 run, in nats/token; 1 row at D = 0 kept out" in report(fit, force=True).html
+    assert "Fitted to 8 losses of 1 run (" in explore(fit, force=True).html
 
 
 def test_the_methods_text_names_stated_errors_of_losses(sound_fit: Fit) -> None:
