@@ -617,3 +617,11 @@ def test_the_command_writes_the_page(command: Command, browser: Browser, sound_f
     with opened(browser, tmp_path / "page.html", drawn=True) as page:
         data = json.loads(page.inner_text("#data") or page.evaluate("document.getElementById('data').textContent"))
         assert (data["draws"], data["fits"][0]["label"]) == (100, "small models")
+
+
+def test_a_law_of_one_covariate_has_no_slice_and_no_words_about_its_colours(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "one.html"
+    explore(given_fit(load_law("fine-tuning")), draws=DRAWS).save(file)
+    with opened(browser, file) as page:
+        assert page.is_visible("#plan")
+        assert not any(page.is_visible(part) for part in ("#slice", "#region", "#colours"))

@@ -394,7 +394,7 @@ function refresh(but = null) {
 controls();
 $("allocation").hidden = !ALLOCATED.length;
 $("slice").hidden = AXES.length < 2;
-$("region").hidden = AXES.length < 2;
+$("region").hidden = $("colours").hidden = AXES.length < 2;
 document.querySelectorAll(".of-noise").forEach((one) => {
   one.hidden = FITS.every((fit) => fit.kind === "count");
 });
