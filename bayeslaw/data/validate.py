@@ -22,7 +22,7 @@ from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice, losses_elsewhere
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import laws_with, load_law
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -92,8 +92,8 @@ def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purp
         unknown = covariate.name == "r" and "D" in law.covariates and "D" not in frame
         adapted = frame.dropna(subset=["r"]) if unknown else rows
         if not (percentages and covariate.name in law.shares):
-            found = _check_covariate(adapted, covariate, purpose)
-            faults += [fault for fault in found if fault.code != "tokens-too-few" or not counts_examples(runs)]
+            of_covariate = _check_covariate(adapted, covariate, purpose)
+            faults += [fault for fault in of_covariate if fault.code != "tokens-too-few" or not counts_examples(runs)]
         if purpose == "fit" and not only_base:
             faults += _check_variation(rows, covariate, law)
     if purpose != "score" and not any(f.column in ("N", "D") for f in faults):
@@ -236,10 +236,9 @@ def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint:
 
 
 def _of_one_checkpoint(frame: pd.DataFrame, law: Law) -> str:
-    """Name a law of one checkpoint, which knows neither size nor pre-training, for the table's replay shares."""
-    if "r" in frame and len(frame["r"].unique()) > 1:
-        return f"replay-{law.one_domain or 'target'}"
-    return "forgetting" if law.one_domain == "source" else "fine-tuning"
+    """Name the law of the same domain that knows neither size nor pre-training, and replay only if it varies in the table."""
+    several = "r" in frame and len(frame["r"].dropna().unique()) > 1  # base checkpoints have no share
+    return " or ".join(laws_with(("D", "r") if several else ("D",), law.one_domain or "target"))
 
 
 def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Iterable[Fault]:

@@ -574,7 +574,7 @@ def member_entropy(fit: Fit, seed: int, number: int, count: int) -> tuple[int, .
 def _faults(runs: Runs, fit: Fit) -> list[Fault]:
     """Return the faults of settings for the law of a fit, whose own D may count so few examples as tokens can't be."""
     law, fitted = fit.law, fit.observed.covariates
-    few = "D" in fitted and fitted["D"].min() < LEAST_TOKENS
+    few = "D" in fitted and ((fitted["D"] > 0) & (fitted["D"] < LEAST_TOKENS)).any()
     at_base = ("D", "0", f"D = 0 is the base checkpoint, which {law.name} does not describe", "ask for D > 0", "infinite-at-base")
     at_checkpoints = runs.frame.index[base_rows(runs.frame, law)]
     faults = [fault for fault in check(runs, law, purpose="forecast") if fault.code != "tokens-too-few" or not few]

@@ -71,6 +71,18 @@ def law_names() -> list[str]:
     return sorted(p.stem for p in card_folder().glob("*.toml"))
 
 
+def laws_with(covariates: Collection[str], domain: str) -> list[str]:
+    """Return the names of the laws of bayeslaw for losses of a domain that have these covariates and no others.
+
+    Parameters
+    ----------
+    covariates, domain : collection of str, str
+    """
+    texts = {name: (card_folder() / f"{name}.toml").read_text(encoding="utf-8") for name in law_names()}
+    cards = {name: parse_toml(text, name) for name, text in texts.items()}
+    return [n for n, card in cards.items() if card.get("domain") == domain and {*card.get("covariates", ())} == {*covariates}]
+
+
 def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = None, reference: str | None = None) -> Law:
     """Load a law that comes with bayeslaw by its name, or your own card by its path; a faulty card raises CardError.
 

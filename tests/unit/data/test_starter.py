@@ -297,6 +297,8 @@ def test_runs_of_one_checkpoint_need_no_ptpp() -> None:
         (fault,) = [fault for fault in check(read_runs(table), load_law(law)) if fault.code == "missing-column"]
         assert f"fit {advised}, which needs no ptpp" in fault.suggestion
     one_mixture = table.assign(replay_pct=5)
+    base = pd.DataFrame({"N": 7e9, "D": [0.0], "replay_pct": [np.nan], "loss": [2.3]})  # its empty share is not another one
+    one_mixture = pd.concat([base, one_mixture], ignore_index=True)
     for domain, advised in (("target", "fine-tuning"), ("source", "forgetting")):
         replay = load_law(f"replay-{domain}")
         (fault,) = [f for f in check(read_runs(one_mixture), load_law(f"plateau-{domain}")) if f.code == "missing-column"]

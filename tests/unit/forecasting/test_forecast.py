@@ -437,3 +437,9 @@ def test_settings_of_a_fit_to_few_examples_are_no_tokens_in_another_unit() -> No
         else:
             with faults(("tokens-too-few", None, "D")):
                 forecast(fit, {"D": 500})
+    law = load_law("replay-target")  # the D = 0 of base checkpoints is no count of examples
+    rows = oracles.table(law)
+    base = pd.DataFrame({"run": ["base"], "D": 0.0, "r": np.nan, "loss": 3.0})
+    draws = {name: np.full(200, value) for name, value in oracles.typical(law).items()}
+    with faults(("tokens-too-few", None, "D")):
+        forecast(posterior(law, draws, frame=pd.concat([base, rows])), {"D": 500, "r": 0.2})
