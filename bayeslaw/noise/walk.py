@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS
 from bayeslaw.schedules.areas import NO_AREA
@@ -57,7 +57,7 @@ MOST = 0.01  # an e-fold: larger errors count as this where the mean error in co
 KNOTS, SPACING = 6, 1.0  # most intervals between knots inside the runs, and the least e-folds of one
 OUTWARD = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # e-folds beyond the runs, above and below, at which there are knots
 COMPONENTS = 12  # most coefficients learnt from the runs: more explain less than 1% of the walk
-BLOCK = 4_000_000  # numbers of an array of draws, rows and features at once
+BLOCK = 200_000  # numbers of an array of draws, rows and features at once: as many as a core's own cache holds
 ROW_NOISE = 0.25  # variance of a row's noise, in that of the walk an e-fold away, assumed where `BEYOND` is conditioned on the runs
 SIZES = ("N", "D", "ptpp")  # covariates that are large or small together
 UNIQUE = "U"  # tokens without repetitions, of which a run sees D
@@ -399,20 +399,20 @@ def coefficients(
     assert walk is not None
     features, drawn = walk.components(observed.covariates), []
     variance, run = (noise.scales(draws, name)[noise.groups_of(observed)].T for name in ("sigma_point", "sigma_run"))
-    omega = draws.get("sigma_checkpoint", np.zeros(len(residual)))
-    first = np.flatnonzero(np.diff(observed.checkpoint, prepend=-1))
+    omega, first = draws.get("sigma_checkpoint"), np.flatnonzero(np.diff(observed.checkpoint, prepend=-1))
     size = max(1, BLOCK // features.size)
     for at in range(0, len(residual), size):
         some = slice(at, at + size)
-        known = observed.known
-        precision = 1 / ((variance[some][:, observed.run] ** 2 + known) * walk.multiple)
+        precision = 1 / ((variance[some][:, observed.run] ** 2 + observed.known) * walk.multiple)
         both = np.concatenate([np.broadcast_to(features, (len(precision), *features.shape)), residual[some][..., None]], axis=2)
         weighted = precision[..., None] * both
-        of_run, weight = (np.add.reduceat(v, observed.starts[:-1], axis=1) for v in (weighted, precision[..., None]))
+        of_run, weight = (_sums(v, observed.starts[:-1]) for v in (weighted, precision[..., None]))
         shrunk = 1 + run[some][..., None] ** 2 * weight
-        of_checkpoint, mass = (np.add.reduceat(v / shrunk, first, axis=1) for v in (of_run, weight))
-        share = omega[some][:, None, None] ** 2 / (1 + omega[some][:, None, None] ** 2 * mass)
-        taken = run[some][..., None] ** 2 / shrunk * of_run + (share * of_checkpoint)[:, observed.checkpoint] / shrunk
+        taken = run[some][..., None] ** 2 / shrunk * of_run
+        if omega is not None:
+            of_checkpoint, mass = (_sums(v / shrunk, first) for v in (of_run, weight))
+            share = omega[some][:, None, None] ** 2 / (1 + omega[some][:, None, None] ** 2 * mass)
+            taken += (share * of_checkpoint)[:, observed.checkpoint] / shrunk
         whole = features.T @ (weighted - precision[..., None] * taken[:, observed.run])  # F' R^-1 of features and residual
         s = draws["discrepancy"][some][:, None]
         factor = np.linalg.cholesky(np.eye(features.shape[1]) + s[..., None] ** 2 * whole[..., :-1])
@@ -420,3 +420,8 @@ def coefficients(
         half = np.linalg.solve(factor, (s * whole[..., -1])[..., None])[..., 0]
         drawn.append(s * np.linalg.solve(np.moveaxis(factor, 1, 2), (half + normal)[..., None])[..., 0])
     return np.concatenate(drawn)
+
+
+def _sums(values: Array, first: Index) -> Array:
+    """Return sums of values (S, n, k) over groups of neighbouring rows, of which the first ones are given."""
+    return values if first.size == values.shape[1] else np.add.reduceat(values, first, axis=1)
