@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +91,9 @@ def forecast(
 def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns: dict[str, str]) -> Runs:
     """Return the settings of a table, or those that `--set` names; `check_settings` has seen that one of them is given."""
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
-    return bayeslaw.read_runs(bayeslaw.grid(fit, values) if at is None else at, columns=columns)
+    if at is None:
+        return replace(bayeslaw.read_runs(bayeslaw.grid(fit, values), columns=columns), name="the settings of --set")
+    return bayeslaw.read_runs(at, columns=columns)
 
 
 def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:

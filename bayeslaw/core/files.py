@@ -10,6 +10,8 @@ from tempfile import TemporaryFile
 
 from bayeslaw.core.errors import BayeslawError
 
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")  # of files that hold a table of runs
+
 
 def as_path(given: object, what: str) -> Path:
     """Return a path that was given for `what`, such as 'A fit', or refuse what is no path."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.files import TABLE_ENDINGS
 
-ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 WORKBOOKS = (".xlsx", ".xls", ".ods")
 AS_CSV = "Save the sheet as CSV, or read it by pandas.read_excel and give the frame to bayeslaw.read_runs."
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
@@ -18,9 +18,9 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
 def read_file(path: Path) -> pd.DataFrame:
     """Read a table of runs by the ending of its name; a file that holds none is refused with its reason."""
     suffix = path.suffix.lower()
-    if suffix not in ENDINGS:
+    if suffix not in TABLE_ENDINGS:
         problem = f"not in {path.suffix}" if path.suffix else "and this has no ending"
-        message = f"{path.name or path}: the name of a table of runs ends in {', '.join(ENDINGS)}, {problem}."
+        message = f"{path.name or path}: the name of a table of runs ends in {', '.join(TABLE_ENDINGS)}, {problem}."
         if suffix in WORKBOOKS:
             message += f" {AS_CSV}"
         else:

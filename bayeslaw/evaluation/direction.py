@@ -35,8 +35,8 @@ def direction(runs: Runs, by: str) -> pd.Series:
     frame, known = runs.frame, [str(c) for c in runs.frame]
     product = by == "compute" and "flops" not in frame
     needed = ["N", "D"] if product else ["flops"] if by == "compute" else [by]
-    others = ", ".join(name for name in DIRECTIONS if name != by)
-    advice = f"add {'N and D, or flops' if product else by}, or go along another of {others} (--by, by=)"
+    others = " or ".join(name for name in DIRECTIONS[1:] if name != by and name in frame)
+    advice = f"add {'N and D, or flops' if product else by}" + (f", or go along {others} (--by, by=)" if others else "")
     faults = []
     for name in needed:
         if name not in frame:

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
+from bayeslaw.core.files import TABLE_ENDINGS
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, names_behind, symbol_fault
 from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, faults_of_on
@@ -42,7 +43,6 @@ TOP = (
     "let", "mixture", "covariates", "parameters", "tuning", "published",
 )  # fmt: skip
 TABLES = ("outcome", "let", "covariates", "parameters", "tuning", "published")
-TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")  # of files with runs, which are no cards
 DOMAINS = ("source", "target")  # of adaptations
 NOISES = ("normal-drift",)  # that a card may name
 CORNER_ERROR = 10  # times the learnt error at most, up or down

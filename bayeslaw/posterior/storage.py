@@ -20,11 +20,11 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
-from bayeslaw.core.files import check_target, write_whole
+from bayeslaw.core.files import TABLE_ENDINGS, check_target, write_whole
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source, data_sha256
-from bayeslaw.laws.card import TABLE_ENDINGS, parse_card
+from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.laws.prior import Prior
