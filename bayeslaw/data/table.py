@@ -483,7 +483,10 @@ def _numbers(cells: pd.Series) -> pd.Series:
         except (ValueError, TypeError):
             return np.nan
 
-    return pd.Series([number(cell) for cell in cells], index=cells.index, dtype=np.float64)
+    given = cells.tolist()
+    of_text = {text: number(text) for text in {cell for cell in given if type(cell) is str}}  # many rows repeat them
+    values = [of_text[cell] if type(cell) is str else number(cell) for cell in given]
+    return pd.Series(values, index=cells.index, dtype=np.float64)
 
 
 def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd.DataFrame, list[Fault]]:
@@ -499,10 +502,9 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
         values = _numbers(cells)
         if column in known and not holds_numbers(cells):  # True is a number to Python, but no loss
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
-        if column in AMOUNTS and not holds_numbers(cells):
-            digits, factors = zip(*(amount(str(column), cell) for cell in cells), strict=True) if len(cells) else ((), ())
-            written = _numbers(pd.Series(digits, index=cells.index, dtype=object)) * np.array(factors, dtype=np.float64)
-            values = values.fillna(written)
+        if column in AMOUNTS and (left := cells[values.isna()]).size:
+            digits, factors = zip(*(amount(str(column), cell) for cell in left), strict=True)
+            values.loc[left.index] = _numbers(pd.Series(digits, index=left.index, dtype=object)) * np.array(factors, dtype=np.float64)
         if not np.isnan(values.to_numpy()).any():
             columns[column] = values
             continue
@@ -533,13 +535,14 @@ def _way(column: str, value: str) -> str:
 
 def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:
     """Return names of runs, domains or checkpoints without the blanks around them, None for cells that stand for no value."""
-    column, (codes, texts) = str(cells.name), pd.factorize(np.array([label_text(cell) for cell in cells], dtype=object))
+    given = [cell if type(cell) is str else label_text(cell) for cell in cells]
+    column, (codes, texts) = str(cells.name), pd.factorize(np.array(given, dtype=object))
     names = [str(text).strip() for text in texts]
     labels = np.array([*(None if name.lower() in EMPTY else name for name in names), None], dtype=object)[codes]
     labels[cells.isna()] = None
     torn = {name: f"{column} {shortened(repr(name))} goes over several lines" for name in names if "\n" in name or "\r" in name}
     suggestion, code = "rows may have been swallowed by a quote that isn't closed", "name-over-several-lines"
-    rows = [(int(row), label) for row, label in zip(cells.index, labels, strict=True) if label in torn]
+    rows = [(int(row), label) for row, label in zip(cells.index, labels, strict=True) if label in torn] if torn else []
     faults = [Fault(row, column, label, torn[label], suggestion, code) for row, label in rows]
     return pd.Series(labels, index=cells.index, dtype=object), faults
 
