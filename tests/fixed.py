@@ -20,7 +20,7 @@ import bayeslaw
 from bayeslaw.data.observations import Observations, clock_column
 from bayeslaw.data.table import Runs, Source, read_runs
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import Sample, Settings
+from bayeslaw.inference.sample import Sample, SamplerSettings
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -182,7 +182,7 @@ STAND_IN = {
 """Parameters of the noise and of `line` around which `stand_in` draws."""
 
 
-def stand_in(density: Density, settings: Settings) -> Sample:
+def stand_in(density: Density, settings: SamplerSettings) -> Sample:
     """Draws in place of the sampler's: normal in log parameters around typical values, as precise as the losses allow.
 
     The covariance is that of the linearised law under point noise, with a standard deviation of 5% where the losses leave it open.

@@ -23,12 +23,12 @@ import numpy as np
 import xarray as xr
 
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import Sample, Settings
+from bayeslaw.inference.sample import Sample, SamplerSettings
 
 WITHOUT_EFFECT = {"progress", "cores"}
 
 
-def key(density: Density, settings: Settings) -> str:
+def key(density: Density, settings: SamplerSettings) -> str:
     """A digest of all that draws depend on: the density as it is computed, its data, how draws are made of it, and the settings."""
     program, observed = density.program, density.observed
     numbers = dict(program.numbers) | {k: v for k, v in vars(settings).items() if k not in WITHOUT_EFFECT}
@@ -68,7 +68,7 @@ def keeping(folder: Path, workers: bool = False) -> Iterator[None]:
     module, batch = import_module("bayeslaw.inference.sample"), import_module("bayeslaw.inference.batch")
     sample: Callable[..., Sample] = module.sample
 
-    def kept_or_sampled(density: Density, settings: Settings) -> Sample:
+    def kept_or_sampled(density: Density, settings: SamplerSettings) -> Sample:
         path = folder / f"{key(density, settings)}.npz"
         if path.exists():
             return read(path)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, TableError, nearest
 from bayeslaw.data.columns import our_name
-from bayeslaw.data.table import Runs, as_in_file, read_runs
+from bayeslaw.data.table import Runs, Table, as_in_file, read_runs
 
 LEAST = 2  # domains
 
 
-def to_long(
-    table: Runs | pd.DataFrame | str | Path, losses: Mapping[str, str] | Sequence[str], *, by: str = "domain"
-) -> pd.DataFrame:
+def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str = "domain") -> pd.DataFrame:
     """Return a table with a row for each run and domain, from one with a column of losses for each domain.
 
     Runs are named anew, run and domain together, because the effect of a run differs by domain: a mixture that helps one hurts
@@ -63,7 +60,7 @@ def to_long(
     return long_table.reset_index(drop=True)
 
 
-def _read(table: Runs | pd.DataFrame | str | Path, losses: list[str]) -> tuple[pd.DataFrame, str, set[str]]:
+def _read(table: Table, losses: list[str]) -> tuple[pd.DataFrame, str, set[str]]:
     """Return a table with its columns of losses called `_own`, its name, and the names of its other columns before they were read.
 
     They are taken out before the others are read, since several of them may have names that stand for a loss.

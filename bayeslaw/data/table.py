@@ -37,6 +37,7 @@ AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
 EMPTY = {"", "nan", "na", "null", "none"}  # cells that stand for no value
 
 Duplicates = Literal["refuse", "drop", "keep"]
+type Table = Runs | pd.DataFrame | str | Path  # as users give it
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Runs:
 
 
 def read_runs(
-    source: Runs | str | Path | pd.DataFrame,
+    source: Table,
     condition: str | None = None,
     *,
     columns: Mapping[str, str] | None = None,
@@ -504,7 +505,9 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
         if column in AMOUNTS and (left := cells[values.isna()]).size:
             digits, factors = zip(*(amount(str(column), cell) for cell in left), strict=True)
-            values.loc[left.index] = _numbers(pd.Series(digits, index=left.index, dtype=object)) * np.array(factors, dtype=np.float64)
+            values.loc[left.index] = _numbers(pd.Series(digits, index=left.index, dtype=object)) * np.array(
+                factors, dtype=np.float64
+            )
         if not np.isnan(values.to_numpy()).any():
             columns[column] = values
             continue

@@ -20,7 +20,7 @@ from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.columns import TEXT, columns_there, resolve
 from bayeslaw.data.starter import advice, losses_elsewhere
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.card import laws_with, load_law
 from bayeslaw.laws.law import Covariate, Law
@@ -45,7 +45,7 @@ MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 AREAS = ("S1", "S2", "lr_peak")  # with which names of columns begin that come from learning-rate schedules
 
 
-def check(runs: Runs | pd.DataFrame | str | Path, law: Law | str | Path, *, purpose: Purpose = "fit") -> list[Fault]:
+def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> list[Fault]:
     """List every fault of a table for a law: first missing columns and too little variation for a fit, then cells by row.
 
     Parameters

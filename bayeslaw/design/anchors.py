@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array
@@ -21,13 +20,14 @@ from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import counted, listed, short_lines
 from bayeslaw.core.threads import one_blas_thread
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Table
 from bayeslaw.design.candidates import FLOPS, Candidates, read_candidates
 from bayeslaw.design.information import build
 from bayeslaw.design.search import ROUNDING, Market, choose
 from bayeslaw.design.targets import Targets, parameters_of, targets_of
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import forecast_selections
+from bayeslaw.forecasting.grid import Settings
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.posterior.diagnostics import SEED_SPREAD, checks_label, spread_order
 from bayeslaw.posterior.fit import require_fits
@@ -301,8 +301,8 @@ WITHOUT_NOISE = (
 
 def anchors(
     fits: Posterior | Sequence[Posterior],
-    candidates: Runs | pd.DataFrame | str | Path,
-    targets: Runs | pd.DataFrame | str | Path | Mapping[str, ArrayLike],
+    candidates: Table,
+    targets: Settings,
     *,
     budget: float,
     cost: str = FLOPS,

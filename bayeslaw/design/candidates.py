@@ -16,7 +16,7 @@ from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import counted, exact, listed
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.observations import Nesting, Observations, run_codes
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows, check, check_error
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.grid import Setting, grid
@@ -114,7 +114,7 @@ class Candidates:
 
 def read_candidates(
     fitted: Sequence[tuple[Law, Observations]],
-    source: Runs | pd.DataFrame | str | Path,
+    source: Table,
     cost: str = FLOPS,
     checkpoint_cost: str | None = None,
     stages: Stages | None = None,

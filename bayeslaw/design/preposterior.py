@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,15 +17,13 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations, planned
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.design.anchors import Anchors
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import require_losses
 from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.fit import Fit, require_draws, require_single_fit
-
-type Table = Runs | pd.DataFrame | str | Path
 
 # In linear-Gaussian cases with known answers (3 to 10 parameters, 2,000 draws) expected variances were 1% too small with a median
 # of 50 effective draws and 12% with 10. Pareto smoothing improved neither.

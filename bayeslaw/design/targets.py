@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +17,7 @@ from bayeslaw.data.columns import resolve
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.forecasting.grid import Setting, joint_grid
+from bayeslaw.forecasting.grid import Settings, joint_grid
 from bayeslaw.forecasting.stack import Posterior, laws_of
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
@@ -40,7 +38,7 @@ class Targets:
 
 def targets_of(
     members: Sequence[Posterior],
-    targets: Runs | pd.DataFrame | str | Path | Mapping[str, ArrayLike],
+    targets: Settings,
     discrepancy: float | str | None,
     ci_prob: float,
     seed: int,
@@ -64,7 +62,7 @@ def targets_of(
         and any(name in known or resolve(name) for name in targets)
         and any(isinstance(v, str) or np.size(v) != members[0].size for v in targets.values())  # else they are draws
     ):
-        targets = joint_grid(laws, cast("Mapping[str, Setting]", targets))
+        targets = joint_grid(laws, targets)
     if isinstance(targets, Mapping):
         if not force and (failed := [m for m in members if not m.passed]):
             raise distrusted(f"Sampling of {failed[0].name}", failed[0].checks)

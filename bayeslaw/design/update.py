@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -33,7 +32,7 @@ from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.notes import domain_note
 from bayeslaw.data.observations import run_codes
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.forecast import Forecast, forecast
@@ -89,9 +88,9 @@ class Update[P: Posterior]:
 
 def update[P: Posterior](
     fit: P,
-    new_runs: Runs | pd.DataFrame | str | Path,
+    new_runs: Table,
     *,
-    targets: Runs | pd.DataFrame | str | Path | None = None,
+    targets: Table | None = None,
     seed: int | None = None,
     progress: bool = True,
     cores: int | None = None,

@@ -27,7 +27,7 @@ from bayeslaw.core.text import counted, exact, significant
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.notes import WHOLE_RUN, flops_note
 from bayeslaw.data.observations import Observations, run_codes
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows, check, from_scratch, mixed_domains, without_repeats
 from bayeslaw.evaluation.direction import IN_WORDS, LEAST_VALUES, SAME, direction, group_ends
 from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, between, bin_name, by_reach, inside, scores_of, transforms_by_reach
@@ -138,7 +138,7 @@ class Backtest:
 
 
 def backtest(
-    runs: Runs | pd.DataFrame | str | Path,
+    runs: Table,
     law: Law | str | Path | Sequence[Law | str | Path],
     *,
     by: str = "compute",

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +28,7 @@ from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.evaluation.direction import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
 from bayeslaw.evaluation.scores import mean_distance
 from bayeslaw.forecasting.forecast import Forecast
-from bayeslaw.forecasting.grid import joint_grid
+from bayeslaw.forecasting.grid import Settings, joint_grid
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -40,8 +38,6 @@ PRIOR = 1.0
 OFFSET, WIDTH = 0.3, 0.7  # of `nearness`: a row half or twice as far beyond its cut as a far target counts about .6
 KEPT = 200  # quantiles of each forecast that are kept
 ROUNDING = 1e-9  # e-folds by which logarithms of equal values may differ
-
-type Settings = Runs | pd.DataFrame | str | Path | Mapping[str, Any]
 
 
 # --- targets ---------------------------------------------------------------------------------------------------------

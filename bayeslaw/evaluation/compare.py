@@ -22,15 +22,16 @@ from bayeslaw.core.text import exact
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
 from bayeslaw.evaluation.backtest import check_options
 from bayeslaw.evaluation.beyond import compare_beyond
-from bayeslaw.evaluation.choice import Settings, TargetDirection, direction_of_targets, targets_of
+from bayeslaw.evaluation.choice import TargetDirection, direction_of_targets, targets_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
 from bayeslaw.forecasting.forecast import forecast_selections
+from bayeslaw.forecasting.grid import Settings
 from bayeslaw.forecasting.stack import Stack, require_one_outcome, stacking
 from bayeslaw.inference.point import MOST_RESAMPLES, MOST_STARTS, PointFit, point_fit
 from bayeslaw.laws.card import load_laws
@@ -63,7 +64,7 @@ class _Fold(NamedTuple):
 
 
 def compare(
-    runs: Runs | pd.DataFrame | str | Path,
+    runs: Table,
     laws: Iterable[Law | str | Path] | Law | str | Path,
     *,
     noise: Iterable[str] | str = ("auto",),

@@ -31,7 +31,7 @@ from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.direction import DIRECTIONS, direction
 from bayeslaw.evaluation.sealed import Unsealed, read_key, seal, unseal, write_sealed
 from bayeslaw.forecasting.forecast import Forecast, forecast
-from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.grid import Settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.laws.outcome import KINDS, Outcome
@@ -140,7 +140,7 @@ class Prediction:
 
 def register(
     fit: Posterior,
-    at: pd.DataFrame | Runs | str | Path | Mapping[str, str | float | Sequence[float]],
+    at: Settings,
     *,
     discrepancy: float | str | None = None,
     as_: Reading | Literal["new-group"] = "known",

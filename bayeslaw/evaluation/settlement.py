@@ -23,7 +23,7 @@ from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
 from bayeslaw.data.observations import SAME, rounding, run_codes, same_scale
-from bayeslaw.data.table import Runs, data_sha256, read_runs
+from bayeslaw.data.table import Runs, Table, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
@@ -97,7 +97,7 @@ class Settled:
 
 def settle(
     prediction: Prediction | str | Path,
-    runs: Runs | pd.DataFrame | str | Path,
+    runs: Table,
     *,
     tolerance: float = SAME,
     in_sample: bool = False,

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,7 @@ from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average, setting_codes
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
-from bayeslaw.forecasting.grid import Setting, grid_of
+from bayeslaw.forecasting.grid import Settings, grid_of
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.posterior.diagnostics import Check, checks_label, distrusted, failures, model_label
@@ -143,7 +142,7 @@ class Chain:
 def chain(
     first: Posterior,
     second: Posterior,
-    at: pd.DataFrame | Runs | str | Path | Mapping[str, Setting],
+    at: Settings,
     *,
     discrepancy: float | str | None = None,
     as_: Reading = "known",
@@ -228,7 +227,7 @@ def _link(first: Posterior, second: Posterior) -> str:
     return link
 
 
-def _settings(first: Posterior, second: Posterior, at: pd.DataFrame | Runs | str | Path | Mapping[str, Setting]) -> Runs:
+def _settings(first: Posterior, second: Posterior, at: Settings) -> Runs:
     """Return the settings as a table, with facts of the second fit's tasks, and without what the first forecasts."""
     link = first.outcome.name
     if isinstance(at, Mapping):

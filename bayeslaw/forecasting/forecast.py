@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +38,7 @@ from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
-from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.grid import Settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.outside import beyond_together, outside, outside_together
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
@@ -434,7 +433,7 @@ class Forecast:
 
 def forecast(
     fit: Posterior,
-    at: pd.DataFrame | Runs | str | Path | Mapping[str, str | float | Sequence[float]],
+    at: Settings,
     *,
     discrepancy: float | str | None = None,
     as_: Reading | Literal["new-group"] = "known",

@@ -12,19 +12,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, shortened
 from bayeslaw.core.text import listed, number, percent_hint
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import Table
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.posterior.fit import require_fits
 
-Setting = str | float | Sequence[float]
+type Setting = str | float | Sequence[float] | NDArray[Any]  # the values of a covariate
+type Settings = Table | Mapping[str, Setting]  # as users give them; of a mapping all combinations are meant
 MOST_SETTINGS = 100_000  # of a grid: two minutes with 4,000 draws
 
 
@@ -159,11 +162,11 @@ def _scaled(name: str, value: Setting, factor: float) -> Setting:
         raise _no_number(name, value) from None
 
 
-def _texts(value: str | float | Sequence[Any]) -> list[Any]:
+def _texts(value: Setting) -> list[Any]:
     return value.split(",") if isinstance(value, str) else list(np.atleast_1d(np.asarray(value, dtype=object)))
 
 
-def _values(measured: Mapping[str, Covariate], name: str, value: str | float | Sequence[float]) -> list[float]:
+def _values(measured: Mapping[str, Covariate], name: str, value: Setting) -> list[float]:
     try:
         if isinstance(value, bool):
             raise ValueError

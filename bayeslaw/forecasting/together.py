@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Table, read_runs
 from bayeslaw.forecasting.stack import Stack, read_weights, require_one_outcome
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import DOMAINS, load_laws
@@ -20,7 +19,7 @@ from bayeslaw.posterior.fit import Fit
 
 def fit_stack(
     laws: Sequence[Law | str | Path],
-    runs: Runs | pd.DataFrame | str | Path,
+    runs: Table,
     *,
     weights: Sequence[float] | None = None,
     **options: Any,

@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
-import pandas as pd
-
 from bayeslaw.core.errors import BayeslawError, StoppedError, as_mapping, nearest
 from bayeslaw.core.executors import Executor, Result, opened
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Table, read_runs
 from bayeslaw.inference.fit import fit
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -39,7 +37,7 @@ class Task:
     """
 
     law: Law | str | Path
-    runs: Runs | pd.DataFrame | str | Path
+    runs: Table
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

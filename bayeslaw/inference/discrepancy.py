@@ -19,7 +19,7 @@ from bayeslaw.core.errors import StoppedError
 from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import Settings, sample_soundly
+from bayeslaw.inference.sample import SamplerSettings, sample_soundly
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise, kind
@@ -86,7 +86,7 @@ class WithDiscrepancy:
 
 
 def learn_discrepancy(
-    law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], settings: Settings
+    law: Law, observed: Observations, noise: Noise, plain: Mapping[str, Array], settings: SamplerSettings
 ) -> WithDiscrepancy | str:
     """Sample the posterior of a law with an error, or return why it could not be sampled.
 
@@ -96,7 +96,7 @@ def learn_discrepancy(
         Of a fit for which `why_not` has no reason.
     plain : mapping of parameter to array (chains, draws)
         The posterior without an error of the law.
-    settings : Settings
+    settings : SamplerSettings
         Those of the first posterior.
     """
     walk = Walk.of(law, observed.covariates)

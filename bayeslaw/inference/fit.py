@@ -22,13 +22,13 @@ from bayeslaw.data.columns import RUNS, our_name
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.notes import TableNote, table_notes
 from bayeslaw.data.observations import Observations, clock_column
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.tokenizers import loss_unit, token_length
 from bayeslaw.data.validate import one_domain
 from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
-from bayeslaw.inference.sample import Acceptance, Sample, Settings, sample_soundly
+from bayeslaw.inference.sample import Acceptance, Sample, SamplerSettings, sample_soundly
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -50,7 +50,7 @@ PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
 
 def fit(
     law: Law | str | Path,
-    runs: Runs | pd.DataFrame | str | Path,
+    runs: Table,
     *,
     noise: str | Callable[..., Any] = "auto",
     noise_by: str | None = None,
@@ -139,7 +139,7 @@ def fit(
     chosen = chosen.with_priors(of_noise)
     info = _info(law, runs, observed, chosen, seed)
     compressed = compress(law, observed, bins) if chosen.compressible else None
-    how = Settings(draws, tune, chains, seed, Acceptance.of(target_accept), progress, cores)
+    how = SamplerSettings(draws, tune, chains, seed, Acceptance.of(target_accept), progress, cores)
     result, checks = sample_soundly(Density.of(law, observed, chosen, compressed), how)
     checks += [*_checks(law, observed, chosen, result.draws, runs.frame, seed), *_checks_of(table_notes(runs, law))]
     if compressed is not None and bins is None:
@@ -168,7 +168,7 @@ def fit(
 
 
 def _learn(
-    tree: xr.DataTree, law: Law, observed: Observations, noise: Noise, plain: Sample, how: Settings
+    tree: xr.DataTree, law: Law, observed: Observations, noise: Noise, plain: Sample, how: SamplerSettings
 ) -> tuple[str, list[Check]]:
     """Add the posterior in which the law has an error to the tree of one in which it has none, sampled with the settings `how`.
 

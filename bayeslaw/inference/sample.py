@@ -96,7 +96,7 @@ class Acceptance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class SamplerSettings:
     """How a density is sampled: arguments of `bayeslaw.fit`, with the rates of acceptance.
 
     Attributes
@@ -127,7 +127,7 @@ class SamplerRun(NamedTuple):
     maxdepth: int = 10
 
 
-def sample_soundly(density: Density, settings: Settings, *, divergent: float = 0.0) -> tuple[Sample, list[Check]]:
+def sample_soundly(density: Density, settings: SamplerSettings, *, divergent: float = 0.0) -> tuple[Sample, list[Check]]:
     """Sample a density, and again if checks of the sampling failed, with more tuning.
 
     The second time steps are smaller if some of the first diverged, and chains longer and thinned if any other check failed. If
@@ -179,7 +179,7 @@ def _checks(drawn: Sample) -> list[Check]:
     return sampler_checks({name: values for name, values in drawn.draws.items() if values.ndim == 2}, drawn.stats, drawn.energy)
 
 
-def sample(density: Density, settings: Settings) -> Sample:
+def sample(density: Density, settings: SamplerSettings) -> Sample:
     """Sample a density with NUTS, starting from normal draws of its ridge map.
 
     The draws of a first run at a low acceptance rate refine the map, or replace it where it is far from the density; 40% of the
@@ -192,7 +192,7 @@ def sample(density: Density, settings: Settings) -> Sample:
 
     Parameters
     ----------
-    density, settings : Density, Settings
+    density, settings : Density, SamplerSettings
 
     Raises
     ------

@@ -15,7 +15,7 @@ import numpy as np
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.observations import Observations, clock_column
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Table, read_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.formula import pytensor_functions
 from bayeslaw.laws.law import Law
@@ -27,7 +27,6 @@ from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import Noise
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pymc as pm
 
 
@@ -79,7 +78,7 @@ def pools(law: Law) -> list[Pool]:
 
 def pymc_model(
     law: Law | str | Path,
-    runs: Runs | Observations | pd.DataFrame | str | Path,
+    runs: Table | Observations,
     noise: str | Noise = "auto",
     noise_by: str | None = None,
 ) -> pm.Model:
@@ -121,7 +120,7 @@ def pymc_model(
 
 
 def _arguments(
-    law: Law | str | Path, runs: Runs | Observations | pd.DataFrame | str | Path, noise: str | Noise, noise_by: str | None
+    law: Law | str | Path, runs: Table | Observations, noise: str | Noise, noise_by: str | None
 ) -> tuple[Law, Observations, Noise]:
     """Read the arguments of `pymc_model`, of which a table of runs may need a law with levels of its own."""
     law = load_law(law)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Real
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, whole_numbe
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import compact, counted, settings_text, short_lines, write_as_share
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Table, read_runs
 from bayeslaw.data.validate import SUM
 from bayeslaw.forecasting.outside import beyond_together, outside
 from bayeslaw.forecasting.stack import Posterior, fits_of, paired, require_losses, with_error
@@ -153,7 +152,7 @@ def mix(
     confidence: float = 0.9,
     today: Mapping[str, float] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
-    among: Runs | pd.DataFrame | str | Path | None = None,
+    among: Table | None = None,
     on: Literal["latent", "run"] = "latent",
     tail: float | None = None,
     discrepancy: Literal["learned", "none"] = "learned",
@@ -410,7 +409,7 @@ def _within(fitted: Mapping[str, Array], box: tuple[Array, Array]) -> dict[str, 
     return {label: x for label, x in fitted.items() if (x >= box[0] - SAME).all() and (x <= box[1] + SAME).all()}
 
 
-def _given(among: Runs | pd.DataFrame | str | Path, shares: tuple[str, ...]) -> dict[str, Array]:
+def _given(among: Table, shares: tuple[str, ...]) -> dict[str, Array]:
     """The different mixtures of a table in its order, labelled by the numbers of their first rows."""
     runs = read_runs(among)
     if missing := [s for s in shares if s not in runs.frame]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from bayeslaw.core.errors import BayeslawError, shortened, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.text import settings_text, short_lines
 from bayeslaw.data.base_loss import BASE_LOSS
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Table
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.stack import Posterior
@@ -315,7 +314,7 @@ class Plan:
             plug_in = f"{point.text(self.problem)}; constraints hold with probability {point.probability}"
         return [*lines, f"deterministic (plug-in) plan, by {self.deterministic_by}: {plug_in}"]
 
-    def anchors(self, candidates: Runs | pd.DataFrame | str | Path, *, budget: float, **options: Any) -> Anchors:
+    def anchors(self, candidates: Table, *, budget: float, **options: Any) -> Anchors:
         """The runs to buy that lower the variance of the constraints' margins most.
 
         Parameters

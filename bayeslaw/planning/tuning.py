@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from bayeslaw.core.errors import BayeslawError, TableError, as_mapping, whole_nu
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import Purpose, check, complete
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, require_losses, with_errors
@@ -164,7 +163,7 @@ class Tuning:
 def tuning(
     fit: Posterior | PointFit,
     settings: Mapping[str, Any] | None = None,
-    runs: Runs | pd.DataFrame | str | Path | None = None,
+    runs: Table | None = None,
     *,
     discrepancy: str = "learned",
     seed: int = 0,

@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,8 +33,9 @@ from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
 from bayeslaw.core.text import compact, counted, short_lines
-from bayeslaw.data.table import Runs
+from bayeslaw.data.table import Table
 from bayeslaw.design.anchors import Anchors, anchors
+from bayeslaw.forecasting.grid import Settings
 from bayeslaw.forecasting.stack import Posterior, laws_of
 from bayeslaw.planning.arguments import MOST, check_choice, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
@@ -256,9 +256,7 @@ class Versus:
             f"({100 * ci_prob:g}% equal-tailed interval {start} to {end}); {rest}."
         )
 
-    def anchors(
-        self, candidates: Runs | pd.DataFrame | str | Path, *, budget: float, row: int = -1, **options: Any
-    ) -> dict[str, Anchors]:
+    def anchors(self, candidates: Table, *, budget: float, row: int = -1, **options: Any) -> dict[str, Anchors]:
         """Return the runs of each recipe that would lower the variance of the difference at a row most.
 
         Parameters
@@ -295,7 +293,7 @@ class Versus:
 def versus(
     a: Posterior,
     b: Posterior | None = None,
-    at: pd.DataFrame | Runs | str | Path | Mapping[str, Any] | None = None,
+    at: Settings | None = None,
     *,
     compute: str | float | Sequence[float] | None = None,
     tokens_per_parameter: float | None = None,

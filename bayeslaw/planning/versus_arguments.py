@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import read_runs
 from bayeslaw.data.tokenizers import differ
-from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.grid import Settings, grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import as_number, check_passed, read_once
@@ -155,7 +154,7 @@ def names_of(names: Sequence[str] | None, levels: Sequence[str] | None, first: P
     return (str(given[0]), str(given[1]))
 
 
-def rows_of(at: pd.DataFrame | Runs | str | Path | Mapping[str, Any], fit: Posterior, own: Mapping[str, Any]) -> pd.DataFrame:
+def rows_of(at: Settings, fit: Posterior, own: Mapping[str, Any]) -> pd.DataFrame:
     """Return N, D and other covariates, one row for each setting.
 
     Parameters

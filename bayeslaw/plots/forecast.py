@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import counted, exact
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
@@ -79,7 +78,7 @@ def plot_forecast(
     ax: Axes | None = None,
     *,
     ci_prob: float = 0.9,
-    measured: Runs | pd.DataFrame | str | Path | None = None,
+    measured: Table | None = None,
     x: str | None = None,
     unit: str = "",
     fitted: bool = True,
@@ -193,7 +192,7 @@ class _Curves:
         return cls(forecast, x, along, others, varying, table, drawn, len(curves))
 
 
-def _measured_rows(curves: _Curves, measured: Runs | pd.DataFrame | str | Path) -> pd.DataFrame:
+def _measured_rows(curves: _Curves, measured: Table) -> pd.DataFrame:
     """Return measured outcomes with the columns that their place among the curves takes."""
     measured = measured if isinstance(measured, (Runs, pd.DataFrame)) else read_runs(measured)
     rows, forecast = measured.frame if isinstance(measured, Runs) else measured, curves.forecast

@@ -17,12 +17,12 @@ from bayeslaw.core.files import as_path, check_target, make_folder, write_text, 
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import counted, once, short_lines
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
-from bayeslaw.forecasting.grid import Setting, joint_grid
+from bayeslaw.forecasting.grid import Settings, joint_grid
 from bayeslaw.forecasting.stack import Posterior, Stack, by_label, errors_in_words, fits_of
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
@@ -102,8 +102,8 @@ def report(
     fits: Mapping[str, Posterior] | Posterior,
     *,
     files: Mapping[str, str] | None = None,
-    at: Runs | pd.DataFrame | str | Path | Mapping[str, Setting] | None = None,
-    measured: Runs | pd.DataFrame | str | Path | None = None,
+    at: Settings | None = None,
+    measured: Table | None = None,
     stacks: Mapping[str, Stack] | None = None,
     scores: Mapping[str, pd.DataFrame] | None = None,
     picks: pd.DataFrame | None = None,

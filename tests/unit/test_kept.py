@@ -13,7 +13,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.sample import Sample, Settings
+from bayeslaw.inference.sample import Sample, SamplerSettings
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.fixed import stand_in
@@ -28,7 +28,7 @@ def sampled(tmp_path: Path) -> Any:
     """Fit with kept draws of `stand_in`: a function that returns the fit and how often it sampled."""
     calls: list[int] = []
 
-    def sample(density: Density, settings: Settings) -> Sample:
+    def sample(density: Density, settings: SamplerSettings) -> Sample:
         calls.append(settings.seed)
         return stand_in(density, settings)
 

@@ -17,7 +17,7 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.inference import discrepancy
 from bayeslaw.inference.discrepancy import learn_discrepancy, why_not
-from bayeslaw.inference.sample import Acceptance, Sample, Settings
+from bayeslaw.inference.sample import Acceptance, Sample, SamplerSettings
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.outcome import LOSS
 from bayeslaw.noise.noise import Noise
@@ -51,7 +51,7 @@ def test_an_error_whose_chains_disagree_is_not_learnt(monkeypatch: pytest.Monkey
     apart = np.random.default_rng(1).standard_normal(shape) + 3 * np.arange(4)[:, None]
     made = Sample({"E": apart, "discrepancy": np.full(shape, 0.01)}, xr.Dataset(), apart, None, interrupted=False)
     monkeypatch.setattr(discrepancy, "sample_soundly", lambda *_, **__: (made, []))
-    settings = Settings(draws=1000, tune=500, chains=4, seed=1, acceptance=Acceptance())
+    settings = SamplerSettings(draws=1000, tune=500, chains=4, seed=1, acceptance=Acceptance())
     reason = learn_discrepancy(LAW, SEEN, Noise.choose("normal", SEEN), {"E": np.ones(shape)}, settings)
     assert isinstance(reason, str)
     assert reason.startswith("the chains that sampled a law with an error disagree (R-hat ")
@@ -69,7 +69,7 @@ def test_errors_learnt_from_other_losses_are_independent_though_seeds_are_equal(
         draws = {name: value * np.exp(0.01 * rng.standard_normal((4, 250))) for name, value in typical.items()}
         made = Sample(draws, xr.Dataset(), rng.standard_normal((4, 250)), None, interrupted=False)
         monkeypatch.setattr(discrepancy, "sample_soundly", lambda *_, **__: (made, []))
-        with_it = learn_discrepancy(LAW, observed, noise, draws, Settings(250, 500, 4, 0, Acceptance()))
+        with_it = learn_discrepancy(LAW, observed, noise, draws, SamplerSettings(250, 500, 4, 0, Acceptance()))
         assert not isinstance(with_it, str)
         return with_it.coefficients.reshape(1000, -1)
 

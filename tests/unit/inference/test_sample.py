@@ -17,7 +17,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import find_ridge_map
 from bayeslaw.inference import sample as sampling
 from bayeslaw.inference.fit import fit
-from bayeslaw.inference.sample import Acceptance, SamplerRun, Settings
+from bayeslaw.inference.sample import Acceptance, SamplerRun, SamplerSettings
 from bayeslaw.inference.sample import sample as sample_with_given_chains
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
@@ -154,16 +154,16 @@ def sampled_by_hand(
     monkeypatch.setattr(sampling, "run_chains", run_chains)
     observed = oracles.observed(LAW, TABLE)
     density = Density.of(LAW, observed, Noise.choose("normal", observed))
-    made = sample_with_given_chains(density, Settings(draws=40, tune=100, chains=2, seed=1, acceptance=acceptance, cores=1))
+    made = sample_with_given_chains(density, SamplerSettings(draws=40, tune=100, chains=2, seed=1, acceptance=acceptance, cores=1))
     return made, runs
 
 
 @pytest.mark.parametrize("fault", ["divergences", "slow"])
 def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     """The second sample counts; draws are thinned only where the first mixed too slowly."""
-    asked: list[Settings] = []
+    asked: list[SamplerSettings] = []
 
-    def fake(density: object, settings: Settings) -> sampling.Sample:
+    def fake(density: object, settings: SamplerSettings) -> sampling.Sample:
         asked.append(settings)
         rng, dims, shape = np.random.default_rng(len(asked)), ("chain", "draw"), (settings.chains, settings.draws)
         z, bad = rng.standard_normal(shape), len(asked) == 1
@@ -173,7 +173,7 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
         return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
 
     monkeypatch.setattr(sampling, "sample", fake)
-    settings = Settings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance(0.9, 0.98))
+    settings = SamplerSettings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance(0.9, 0.98))
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
     made, checks = sampling.sample_soundly(density, settings)
     assert [call.tune for call in asked] == [500, 2000]
@@ -198,9 +198,9 @@ def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
     monkeypatch: pytest.MonkeyPatch, faults: tuple[str, ...], times: int
 ) -> None:
     """Its steps are smaller than those of the second, and chains as long."""
-    asked: list[Settings] = []
+    asked: list[SamplerSettings] = []
 
-    def fake(density: object, settings: Settings) -> sampling.Sample:
+    def fake(density: object, settings: SamplerSettings) -> sampling.Sample:
         fault = (*faults, "")[len(asked)]
         asked.append(settings)
         z, dims = np.random.default_rng(1).standard_normal((4, 1000)), ("chain", "draw")
@@ -211,7 +211,7 @@ def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
 
     monkeypatch.setattr(sampling, "sample", fake)
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
-    settings = Settings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance(0.9, 0.98))
+    settings = SamplerSettings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance(0.9, 0.98))
     _, checks = sampling.sample_soundly(density, settings)
     assert len(asked) == times
     text = checks[-1].text
@@ -228,9 +228,9 @@ def test_a_third_sample_is_drawn_where_nothing_but_divergences_is_left(
 
 
 def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Settings] = []
+    asked: list[SamplerSettings] = []
 
-    def fake(density: object, settings: Settings) -> sampling.Sample:
+    def fake(density: object, settings: SamplerSettings) -> sampling.Sample:
         asked.append(settings)
         z, dims = np.random.default_rng(1).standard_normal((4, 1000)), ("chain", "draw")
         flags = np.zeros(z.shape, dtype=bool)
@@ -242,7 +242,7 @@ def test_divergences_that_are_tolerated_are_no_reason_to_sample_again(monkeypatc
     density: Any = SimpleNamespace(observed=SimpleNamespace(response=np.zeros(50)))
     for divergent, times in ((0.0, 3), (0.004, 3), (0.01, 1)):
         asked.clear()
-        settings = Settings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance())
+        settings = SamplerSettings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance())
         _, checks = sampling.sample_soundly(density, settings, divergent=divergent)
         assert len(asked) == times
         assert "divergences" in {check.name for check in checks if not check.passed}
