@@ -29,8 +29,7 @@ class DomainLoss:
     """Log loss of one domain under the plan, draw by draw.
 
     `shift` (S,) is added to log losses, `shift_base` to the log of the base loss: effects and noise of the next run, and
-    errors of the law, stated or learnt; zeros for the law's expected loss. `errors` are those of laws that err along D, beyond
-    the most tokens of their runs.
+    errors of the law, stated or learnt; zeros for the law's expected loss. `errors` are those of laws that err along D.
     """
 
     name: str  # 'source', 'target', or as the user calls the domain
@@ -79,6 +78,12 @@ class DomainLoss:
             for member, here, _ in JoinedDraws(self.member_draws).parts()
         )
         return replace(self, member_draws=tuple(started))
+
+    def by_laws_alone(self) -> DomainLoss:
+        """The same loss by the laws taken for exact, without effects and noise of the next run: draws pair with the posterior's."""
+        fits, zero = self.posterior.selections, np.zeros(self.size)
+        alone = (replace(law, draws=fit.draws_of(chosen)) for (fit, chosen), law in zip(fits, self.member_draws, strict=True))
+        return replace(self, member_draws=tuple(alone), shift=zero, shift_base=zero, errors=())
 
     def _log_losses(self, draws: Index, tokens: ArrayLike, r: ArrayLike, axes: int) -> Array:
         loss = JoinedDraws(self.member_draws).outcome({"D": tokens, "r": r}, draws, axes)

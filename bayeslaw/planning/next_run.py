@@ -47,7 +47,8 @@ def with_next_run(
     run : bool
         Whether the effects and noise of the next run are added.
     learned : bool
-        Whether losses outside the runs have the error of the law that the fit has learnt, or that laws have on other ladders.
+        Whether losses outside the runs have the error of the law that the fit has learnt, or that laws have on other ladders. A
+        law whose error was learnt has it inside the runs too, since it was fitted together with its error.
     """
     order = list(dict.fromkeys(id(loss.posterior) for loss in losses))
     shifted = []
@@ -55,21 +56,25 @@ def with_next_run(
         place, shared = order.index(id(loss.posterior)), dict[str, None]()
         assert not isinstance(loss.posterior, PointFit)  # which plans refuse
         shifts, errors, erring, selections = list[Array](), list[ErrorsOver | None](), False, loss.posterior.selections
+        members = list[LawDraws]()
         for i, ((fit, chosen), member) in enumerate(zip(selections, loss.member_draws, strict=True)):
             # A fit of a stack may be selected in several parts, whose draws have noise of their own.
             own, shift = (int(fit.info["seed"]), seed, Stream.PLANNED, place + i * len(order)), np.zeros((2, member.size))
+            away = with_error(fit, selections) if learned else None
+            used = fit if away is None else away  # an error belongs to the draws of the law with which it was learnt
             if run:
-                added, text = _next_run(fit, chosen, loss.settings, own, number)
+                added, text = _next_run(used, chosen, loss.settings, own, number)
                 shift += added
                 shared[text] = None
             if discrepancy:
                 shift += discrepancy * _discrepancy(member, (*own, number))
-            fixed, along = _learnt_error(fit, chosen, selections, member, (*own, number)) if learned else (0.0, None)
+            members.append(replace(member, draws=used.draws_of(chosen)))
+            fixed, along = (0.0, None) if away is None else _learnt_error(away, chosen, member, (*own, number))
             erring |= along is not None or bool(np.any(fixed))
             errors.append(along)
             shifts.append(shift + fixed)
         both = np.concatenate(shifts, axis=1)
-        loss = replace(loss, shift=both[0], shift_base=both[1], errors=tuple(errors))
+        loss = replace(loss, member_draws=tuple(members), shift=both[0], shift_base=both[1], errors=tuple(errors))
         shifted.append(replace(loss, shared="".join(shared), extrapolated=erring))
     return shifted
 
@@ -155,14 +160,10 @@ def _mean_errors(fit: Fit) -> tuple[Array, Array]:
     return (means.T - draws["run_excess"] if fit.noise.skew else means.T), own
 
 
-def _learnt_error(
-    fit: Fit, chosen: Index, selections: Sequence[tuple[Fit, Index]], member: LawDraws, entropy: tuple[int, ...]
-) -> tuple[Array | float, ErrorsOver | None]:
-    """The error that the law has outside its runs: (S,) at the plan, or along the tokens, where it changes with them."""
-    away = with_error(fit, selections)
-    if away is None or away.discrepancy is None:
-        return 0.0, None
-    drawn = away.discrepancy.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR))
+def _learnt_error(fit: Fit, chosen: Index, member: LawDraws, entropy: tuple[int, ...]) -> tuple[Array | float, ErrorsOver | None]:
+    """The error of a law fitted with one: (S,) at the plan, or along the tokens, where it changes with them."""
+    assert fit.discrepancy is not None
+    drawn = fit.discrepancy.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR))
     if "D" in directions(fit.law):
         return 0.0, drawn.over("D", member.constants)
     return np.asarray(drawn.at({name: np.array([value]) for name, value in member.constants.items()})[0]), None

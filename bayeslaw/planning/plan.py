@@ -549,10 +549,9 @@ def _margins(problem: PlanProblem, shown: PlanPoint | None) -> dict[str, Array]:
     """The margins of a plan; errors of measured and stated base losses stay in."""
     if shown is None:
         return {}
-    by_source, zero = dict(problem.base_losses), np.zeros(problem.size)
+    by_source, every, x = dict(problem.base_losses), np.arange(problem.size), math.log(shown.tokens)
     for source in problem.sources:
         if (base := by_source.get(source.name)) is not None and base.kind == "law":
-            by_source[source.name] = replace(base, log=base.log - source.shift_base)
-    by_law = problem.with_losses([replace(loss, shift=zero, shift_base=zero, errors=()) for loss in problem.losses], by_source)
-    every, x = np.arange(problem.size), math.log(shown.tokens)
+            by_source[source.name] = replace(base, log=source.by_laws_alone().at_base(every))
+    by_law = problem.with_losses([loss.by_laws_alone() for loss in problem.losses], by_source)
     return {constraint.name: values_at(constraint, every, x, shown.replay) for constraint in by_law.loss_constraints}

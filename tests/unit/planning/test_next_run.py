@@ -13,6 +13,7 @@ from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.next_run import with_next_run
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.fixed import stand_in_fit
 from tests.oracles import Array
 from tests.posteriors import law_named, learning, posterior, scattered
 from tests.twins import without_noise
@@ -144,3 +145,22 @@ def test_losses_inside_the_runs_and_of_fits_that_learnt_nothing_have_none() -> N
         (loss,) = with_next_run([domain_loss("source", posterior_, model, {}, CORNERS)], 0, None, run=False, learned=learned)
         assert not loss.extrapolated
         assert not loss.shift.any()
+
+
+@pytest.mark.slow
+def test_an_error_is_added_to_the_law_with_which_it_was_learnt() -> None:
+    """Else what the error took from the law counts twice: losses at the plan are those of the forecast with the law's error."""
+    d = np.geomspace(1e6, 4e8, 24)
+    losses = (1.2 + 0.9 / (1 + (d / 3e7) ** 0.5)) * (1 + 0.02 * np.sin(np.log(d)))
+    fit = stand_in_fit("fine-tuning", pd.DataFrame({"run": "a", "D": d, "loss": losses}), draws=1000)
+    assert fit.info["discrepancy"]["learned"]
+    plain = domain_loss("target", fit, {}, {}, pd.DataFrame({"D": [1e6, 4e8], "r": [0.0, 0.0]}))
+    (loss,) = with_next_run([plain], 0, None, run=False, learned=True)
+    at = pd.DataFrame({"D": [1e7, 1e8]})
+    forecast = np.log(fit.forecast(at, force=True).with_errors.expected(slice(None)))
+    for row, tokens in enumerate(at["D"]):
+        values = loss.values(np.arange(loss.size), np.log(tokens), 0.0, 0)
+        assert values.std() == pytest.approx(forecast[row].std(), rel=0.2)
+        assert values.mean() == pytest.approx(forecast[row].mean(), abs=0.3 * forecast[row].std())
+    here = np.arange(loss.size), np.log(1e8), 0.0, 0
+    np.testing.assert_array_equal(loss.by_laws_alone().values(*here), plain.values(*here))
