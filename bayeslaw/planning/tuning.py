@@ -228,7 +228,8 @@ def tuning(
     seen = {c: [o[c] for o in observed if c in o] for c in axes}
     ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
     few = _few_values(table, {c: v for c, v in seen.items() if c not in tuned})
-    apart = [str(d) for d in distances if d is not None and len(table)]
+    erring = [own for own, _ in members if isinstance(own, Fit) and own.asked_for_errors and discrepancy != "none"]
+    apart = [str(d) for d in distances if d is not None] or [TuningDistance.without(own) for own in erring[:1]]
     return Tuning(
         settings=table.drop(columns=list(tuned)),
         optimum=optimum,
@@ -237,7 +238,7 @@ def tuning(
         best={n: _joined(draws, [best[n] for best, _ in of_runs]) for n in tuned},
         excess=excess,
         laws=draws,
-        notes=(*_notes(table, optimum, excess, ranges, given), *few, *apart),
+        notes=(*_notes(table, optimum, excess, ranges, given), *few, *(filter(None, apart) if len(table) else ())),
         name=fit.name,
         unit=fit.unit,
         failed=not fit.passed,

@@ -1,7 +1,8 @@
 """How far the best values of tuned covariates at one setting lie from those of the law.
 
-Fitted rows that agree in all covariates but the tuned ones are a grid, such as the runs of one N and D at several learning rates
-and batch sizes. The best values of a grid are found as the shifts d by which the law fits its losses best, at a level of its own,
+Fitted rows that agree within 1% in all covariates but the tuned ones are a grid, such as the runs of one N and D at several
+learning rates and batch sizes, whose D are whole numbers of batches. The best values of a grid are found as the shifts d by which
+the law fits its losses best, at a level of its own,
 
     log loss = level + log law(x exp(-d)) + noise   at tuned covariates x,
 
@@ -17,7 +18,7 @@ values of the law make up for that, and those of the grids, each with its own le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,7 @@ from bayeslaw.noise.walk import logarithms
 from bayeslaw.posterior.fit import Fit
 
 FEWEST_ROWS, FEWEST_GRIDS = 3, 3  # rows that a grid has more than unknowns, and grids
+SAME = 0.01  # relative difference within which settings count as those of one grid
 WIDEST = 2.0  # sd of the prior of a shift, in e-folds: more than runs of one grid are apart
 EXACT = 1e-9  # variance of a grid's residuals, in that of the noise, as which smaller ones count
 ITERATIONS, STEP = 5, 0.01  # Gauss-Newton steps, and e-folds over which slopes are taken
@@ -103,8 +105,7 @@ class TuningDistance:
             return None
         law, observed, tuned = fit.law, fit.observed, tuple(fit.law.tuning)
         median = {name: np.array([np.median(values)]) for name, values in fit.draws.items() if values.ndim == 1}
-        others = np.stack([observed.covariates[name] for name in law.covariates if name not in tuned], axis=1)
-        _, code = np.unique(others, axis=0, return_inverse=True)
+        code = _grid_codes([observed.covariates[name] for name in law.covariates if name not in tuned])
         shifts, errors, at = list[Array](), list[Array](), list[Array]()
         for grid in (np.flatnonzero(code == number) for number in range(int(code.max()) + 1)):
             if grid.size < 1 + len(tuned) + FEWEST_ROWS:
@@ -125,6 +126,15 @@ class TuningDistance:
         design = _design(np.array(at), middle)
         lines = {name: Line.through(np.array(shifts)[:, i], np.array(errors)[:, i], design) for i, name in enumerate(tuned)}
         return cls(lines, middle, len(shifts))
+
+    @staticmethod
+    def without(fit: Fit) -> str:
+        """Say why a law's best values have no distance from those of its grids; '' where the noise is the reason."""
+        least = 1 + len(fit.law.tuning) + FEWEST_ROWS
+        few = f"fewer than {FEWEST_GRIDS} fitted grids have {least} rows that differ in {' and '.join(fit.law.tuning)} alone"
+        return (
+            "" if isinstance(fit.noise, PointNoise) else f"{few}: how far best values lie off the law's is not in their intervals"
+        )
 
     def __str__(self) -> str:
         factors = ", ".join(f"{np.exp(line.scatter):.2g} in {name}" for name, line in self.lines.items())
@@ -152,6 +162,18 @@ def _covariance(fit: Fit, rows: Index) -> Array:
     if noise.checkpoint_effect:
         whole += np.mean(fit.draws["sigma_checkpoint"] ** 2) * (checkpoint[:, None] == checkpoint)
     return np.asarray(whole)
+
+
+def _grid_codes(settings: Sequence[Array]) -> Index:
+    """Return numbers (n,) of the grids of rows with these settings (n,): within `SAME` of the smallest value of their grid."""
+    codes = []
+    for values in settings:
+        smallest = list[float]()
+        for value in map(float, np.unique(values)):
+            if not smallest or value - smallest[-1] > SAME * abs(smallest[-1]):
+                smallest.append(value)
+        codes.append(np.searchsorted(smallest, values, side="right"))
+    return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _shift(response: Array, law_at: Callable[[Array], Array], precision: Array, count: int) -> tuple[Array, Array]:

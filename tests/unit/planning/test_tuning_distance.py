@@ -99,7 +99,18 @@ def test_line_is_that_of_normal_shifts_with_their_covariance() -> None:
 
 
 def test_few_grids_tell_nothing(shifts: np.ndarray) -> None:
-    assert TuningDistance.of(fitted(grids(shifts[: FEWEST_GRIDS - 1]))) is None
+    few = fitted(grids(shifts[: FEWEST_GRIDS - 1]))
+    assert TuningDistance.of(few) is None
+    assert any("fewer than 3 fitted grids have 6 rows" in note for note in tuning(few, {"N": 1e9, "D": 2e10}).notes)
+    assert not any("fitted grids" in note for note in tuning(few, {"N": 1e9, "D": 2e10}, discrepancy="none").notes)
+
+
+def test_rows_of_a_grid_may_have_tokens_that_differ_by_a_batch(shifts: np.ndarray) -> None:
+    table = grids(shifts)
+    logged = table.assign(D=table["D"] * np.random.default_rng(1).uniform(1, 1.005, len(table)))
+    of_table, of_logged = (present(TuningDistance.of(fitted(rows))) for rows in (table, logged))
+    assert of_logged.grids == of_table.grids == len(shifts)
+    assert of_logged.lines["lr"].scatter == pytest.approx(of_table.lines["lr"].scatter, rel=0.1)
 
 
 def test_best_values_at_settings_lie_around_the_laws(shifts: np.ndarray) -> None:
