@@ -21,11 +21,18 @@ from bayeslaw.posterior.fit import Fit
 OUTSIDE = 1e-4
 
 
-def outside(fit: Fit, covariates: Mapping[str, Array]) -> pd.DataFrame:
-    """Return how far settings lie outside the runs of a fit, a column for each covariate; 0 within, and by rounding (`OUTSIDE`)."""
-    table = {}
+def outside(fit: Fit, covariates: Mapping[str, Array], runs: Mapping[str, Array] | None = None) -> pd.DataFrame:
+    """Return how far settings lie outside the runs of a fit, a column for each covariate; 0 within, and by rounding (`OUTSIDE`).
+
+    Parameters
+    ----------
+    fit : Fit
+    covariates, runs : mapping of covariate to array (n,) and (m,)
+        Settings, and fitted rows that count as the runs: by default all.
+    """
+    table, runs = {}, fit.observed.covariates if runs is None else runs
     for name in fit.law.axes:
-        covariate, values, seen = fit.law.covariates[name], covariates[name], fit.observed.covariates[name]
+        covariate, values, seen = fit.law.covariates[name], covariates[name], runs[name]
         low, high = ends_of_runs(fit.law, name, seen)
         rounding = OUTSIDE
         if covariate.logarithmic:
@@ -58,20 +65,24 @@ def ends_of_runs(law: Law, name: str, seen: Array) -> tuple[float, float]:
     return low, math.log(max(seen.max(), least(law, name)) if low == -math.inf else seen.max())
 
 
-def beyond_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, NDArray[np.bool_]]:
+def beyond_together(
+    fit: Fit, covariates: Mapping[str, Array], runs: Mapping[str, Array] | None = None
+) -> dict[str, NDArray[np.bool_]]:
     """Return which settings (n,) lie outside the runs in several covariates together, for each of `powers`.
 
     They lie outside though each covariate may lie inside: no run has been as large in both, or has had so many or so few tokens
-    per parameter.
+    per parameter. Arguments are those of `outside`.
     """
-    return {name: distance > 0 for name, (distance, _) in outside_together(fit, covariates).items()}
+    return {name: distance > 0 for name, (distance, _) in outside_together(fit, covariates, runs).items()}
 
 
-def outside_together(fit: Fit, covariates: Mapping[str, Array]) -> dict[str, tuple[Array, Reach]]:
+def outside_together(
+    fit: Fit, covariates: Mapping[str, Array], runs: Mapping[str, Array] | None = None
+) -> dict[str, tuple[Array, Reach]]:
     """Return how far settings (n,) lie outside the runs in each of `powers`, in e-folds, and the range of the runs in it."""
     distances = {}
     for name, of in powers(fit.law).items():
-        reached, asked = (log_product(fit.law, of, at) for at in (fit.observed.covariates, covariates))
+        reached, asked = (log_product(fit.law, of, at) for at in (fit.observed.covariates if runs is None else runs, covariates))
         below = min(of.values()) < 0  # a product may be small, as a run of few tokens is
         distances[name] = leaves(asked, reached, below=below), Reach(float(np.ptp(reached)), NEAR[0], logarithmic=True)
     return distances

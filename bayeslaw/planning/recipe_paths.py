@@ -51,8 +51,8 @@ class Recipe:
         Their laws at the recipe's other settings.
     errors : tuple of DrawnErrors or None
         The laws' errors.
-    largest : float
-        Compute of the largest fitted run, FLOPs.
+    runs : tuple of mappings of covariate to array (n,)
+        The recipe's rows in each fit: where its parameters differ by a column, those with its value.
     settings : mapping
         Covariates other than N and D, and values of columns by which parameters or noise differ.
     """
@@ -61,7 +61,7 @@ class Recipe:
     fits: tuple[tuple[Fit, Index], ...]
     laws: tuple[LawDraws, ...]
     errors: tuple[DrawnErrors | None, ...]
-    largest: float
+    runs: tuple[Mapping[str, Array], ...]
     settings: Mapping[str, Any]
 
     @property
@@ -70,23 +70,27 @@ class Recipe:
         return JoinedDraws(self.laws).size
 
     @property
+    def largest(self) -> float:
+        """Compute of the largest fitted run, FLOPs."""
+        return max(FLOPS * float((seen["N"] * seen["D"]).max()) for seen in self.runs)
+
+    @property
     def outside(self) -> str:
         """Where settings other than N and D lie, seen from the runs, in the words of `diagnostics.extrapolation`."""
         distances, reach = dict[str, Any](), dict[str, Reach]()
-        for (fit, _), law in zip(self.fits, self.laws, strict=True):
-            seen = fit.observed.covariates
+        for (fit, _), law, seen in zip(self.fits, self.laws, self.runs, strict=True):
             at = {name: np.array([float(law.constants.get(name, values[0]))]) for name, values in seen.items()}
-            own = outside(fit, at).filter([*law.constants])
+            own = outside(fit, at, seen).filter([*law.constants])
             distances |= dict(own)
             reach |= {name: Reach.of(fit.law.covariates[name], seen[name]) for name in map(str, own)}
         return extrapolation(pd.DataFrame(distances), reach)[0][0] if distances else "inside"
 
     def inside(self, n: Array, d: Array) -> NDArray[np.bool_]:
-        """Return whether settings at N and D (m,) lie inside the runs of all fits, as forecasts of them tell."""
+        """Return whether settings at N and D (m,) lie inside the recipe's runs in all fits."""
         away = np.zeros(n.size, dtype=bool)
-        for (fit, _), law in zip(self.fits, self.laws, strict=True):
+        for (fit, _), law, seen in zip(self.fits, self.laws, self.runs, strict=True):
             at = {name: np.full(n.size, value) for name, value in law.constants.items()} | {"N": n, "D": d}
-            away |= (outside(fit, at) > 0).any(axis=1).to_numpy() | np.any([*beyond_together(fit, at).values()], axis=0)
+            away |= (outside(fit, at, seen) > 0).any(axis=1).to_numpy() | np.any([*beyond_together(fit, at, seen).values()], axis=0)
         return ~away
 
     def losses(self, n: Array, d: Array) -> Array:
@@ -142,8 +146,16 @@ def recipe(
     fits = with_errors(posterior.selections) if learned else posterior.selections
     laws = stages(fits, settings)
     errors = tuple(drawn_errors(fit, chosen, seed, number, side, shared) for number, (fit, chosen) in enumerate(fits))
-    largest = max(FLOPS * float((fit.observed.covariates["N"] * fit.observed.covariates["D"]).max()) for fit, _ in fits)
-    return Recipe(name, fits, tuple(laws), errors, largest, dict(settings))
+    return Recipe(name, fits, tuple(laws), errors, tuple(_runs_of(fit, settings) for fit, _ in fits), dict(settings))
+
+
+def _runs_of(fit: Fit, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the covariates (n,) of the fitted rows that have a recipe's values of columns by which parameters differ."""
+    law, seen = fit.law, fit.observed.covariates
+    own = np.ones(fit.observed.run.size, dtype=bool)
+    for column in law.levels:
+        own &= np.array(law.levels[column])[law.level_codes(column, seen)] == settings[column]
+    return {name: values[own] for name, values in seen.items()}
 
 
 def drawn_errors(fit: Fit, chosen: Index, seed: int, number: int, side: int, shared: float = 0.0) -> DrawnErrors | None:

@@ -366,7 +366,7 @@ def versus(
     first, second = pair(a, b, force)
     own = own_settings(first, second, b is None, levels, *map(as_mapping, (settings, settings_a, settings_b)))
     names = names_of(names, levels, first, second)
-    frame = None if at is None else rows_of(at, first, own[0])
+    frame = None if at is None else rows_of(at, first, *own)
     if frame is None:
         check_size_is_free(laws_of((first, second)), "A comparison along compute")
         flops = read_values(0.0 if compute is None else compute)

@@ -21,7 +21,7 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import fixed_fit, line_fit, stand_in_fit
 from tests.oracles import Array
-from tests.posteriors import law_named, learning, posterior, scattered
+from tests.posteriors import law_named, learning, posterior, scattered, source_fit
 
 LAW = law_named("chinchilla")
 TYPICAL = oracles.typical(LAW)
@@ -257,6 +257,32 @@ def test_levels_of_one_fit_have_joint_draws() -> None:
     ):
         with fails(code, named):
             versus(fit, compute=1e20, **options)
+
+
+@pytest.mark.slow
+def test_runs_of_a_recipe_are_those_of_its_level() -> None:
+    """One fit of both recipes says no more of the larger sizes of one of them than its own runs do."""
+    table = oracles.table(LAW, runs=8)
+    small = table[table["N"] < table["N"].max()]
+    both = pd.concat([rows.assign(recipe=r, run=rows["run"] + r) for r, rows in (("a", table), ("b", small))], ignore_index=True)
+    draws = scattered(TYPICAL | {"E_spread": 0.1, "E_a": TYPICAL["E"], "E_b": TYPICAL["E"]}, SIZE, 1, 0.004)
+    draws |= {"sigma_point": np.full(SIZE, 0.003), "sigma_run": np.full(SIZE, 0.002)}
+    fit = fixed_fit(LAW, both, draws, noise="normal", by={"E": "recipe"})
+    fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "learned", "learned": False, "reason": "…"}})
+    largest = table.loc[(table["N"] * table["D"]).idxmax()]
+    result = versus(fit, at={"N": largest["N"], "D": largest["D"]}, levels=("a", "b"))
+    beyond = np.log(largest["N"] * largest["D"] / (small["N"] * small["D"]).max())
+    np.testing.assert_allclose(result.beyond[:, 0], [0.0, beyond], atol=1e-9)
+    assert not result.inside.any()
+    smaller = small.loc[(small["N"] * small["D"]).idxmax()]
+    assert versus(fit, at={"N": smaller["N"], "D": smaller["D"]}, levels=("a", "b")).inside.all()
+
+
+def test_a_setting_is_given_once() -> None:
+    source = source_fit(SIZE)
+    at = pd.DataFrame({"N": [1e9], "D": [2e10], "ptpp": [100.0], "r": [0.1]})
+    with fails("given-twice", "r is given twice"):
+        versus(source, posterior("ptpp-floor", source.draws, seed=2), at, settings={"r": 0.4})
 
 
 def test_levels_that_are_numbers_have_the_noise_of_their_groups() -> None:
