@@ -81,8 +81,8 @@ class DomainLoss:
 
     def by_laws_alone(self) -> DomainLoss:
         """The same loss by the laws taken for exact, without effects and noise of the next run: draws pair with the posterior's."""
-        fits, zero = self.posterior.selections, np.zeros(self.size)
-        alone = (replace(law, draws=fit.draws_of(chosen)) for (fit, chosen), law in zip(fits, self.member_draws, strict=True))
+        draws, zero = [fit.draws_of(chosen) for fit, chosen in self.posterior.selections], np.zeros(self.size)
+        alone = (replace(law, draws=own) for law, own in zip(self.member_draws, draws, strict=True))
         return replace(self, member_draws=tuple(alone), shift=zero, shift_base=zero, errors=())
 
     def _log_losses(self, draws: Index, tokens: ArrayLike, r: ArrayLike, axes: int) -> Array:

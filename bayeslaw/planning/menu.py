@@ -19,11 +19,12 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.text import compact, short_lines
-from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.forecasting.stack import Posterior, laws_of
 from bayeslaw.planning.arguments import setting
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.plan import Plan, PlanPoint, plan
 from bayeslaw.planning.prices import WholeLifeCost
+from bayeslaw.planning.problem import by_name
 from bayeslaw.planning.search import values_at, values_on_grid
 
 COMPARED = (*UNITS, "target-loss", "source-loss")
@@ -31,7 +32,7 @@ COLUMNS = (
     "N", "plan", "tokens", "atpp", "r", "flops", "served_flops", "hours", "cost", "value", "held_out", "held_out_se", "active",
     "probability_best", "checks",
 )  # fmt: skip
-TOO_SMALL = "budget-too-small"
+WITHOUT_PLAN = {"budget-too-small": "over budget", "unreachable-loss": "infeasible"}  # a checkpoint's faults, and its row's `plan`
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class PlanMenu:
     models : tuple of dict
         The checkpoints: N and whatever else the laws need.
     plans : tuple of Plan or None
-        None where serving alone takes more than the budget.
+        None where serving alone takes more than the budget, or no draw reaches the limit of the loss with any tokens.
     minimise : str
         By what they are compared: 'flops', 'hours', 'cost', 'target-loss' or 'source-loss'.
     table : DataFrame
@@ -171,22 +172,27 @@ def plan_menu(
     bases = list(base_loss) if isinstance(base_loss, list) else [base_loss] * len(models)
     if len(bases) != len(models):
         raise BayeslawError(f"base_loss has {len(bases)} values for {len(models)} checkpoints.", code="values-of-menu")
-    plans, too_small = list[Plan | None](), list[str]()
+    plans, faults = list[Plan | None](), list[BayeslawError | None]()
     for model, base in zip(models, bases, strict=True):
         try:
             plans.append(plan(source, target, model, minimise=compared, base_loss=base, **options))
+            faults.append(None)
         except BayeslawError as error:
-            if error.code != TOO_SMALL:
-                kind = FitError if isinstance(error, FitError) else BayeslawError
-                raise kind(f"N = {compact(float(model['N']))}: {error}", code=error.code) from None
+            kind = FitError if isinstance(error, FitError) else BayeslawError
+            named = kind(f"N = {compact(float(model['N']))}: {error}", code=error.code)
+            if error.code not in WITHOUT_PLAN:
+                raise named from None
             plans.append(None)
-            too_small.append(f"N = {compact(float(model['N']))}: {error}")
+            faults.append(named)
+    _check_compared(models, [*by_name(source).values(), *([] if target is None else [target])])  # which `plan` has looked at
     if not any(plans):
-        cheapest = too_small[int(np.argmin([model["N"] for model in models]))]
-        raise BayeslawError(f"No checkpoint of the menu fits into the budget. {cheapest}", code=TOO_SMALL)
+        smallest, largest = (faults[int(of([model["N"] for model in models]))] for of in (np.argmin, np.argmax))
+        fault = largest if largest is not None and largest.code == "unreachable-loss" else smallest
+        assert fault is not None
+        raise BayeslawError(f"No checkpoint of the menu has a plan. {fault}", code=fault.code)
     shares = _probability_best(plans, compared)
-    each = zip(models, plans, shares.tolist(), strict=True)
-    rows = [dict(model) | _row(own) | {"probability_best": share} for model, own, share in each]
+    each = zip(models, plans, faults, shares.tolist(), strict=True)
+    rows = [dict(model) | _row(own, fault) | {"probability_best": share} for model, own, fault, share in each]
     others = list(dict.fromkeys(name for model in models for name in model if name not in COLUMNS))
     table = pd.DataFrame(rows).reindex(columns=[COLUMNS[0], *others, *COLUMNS[1:]])
     table = table.drop(columns=[c for c in ("served_flops", "hours", "cost", "value") if table[c].isna().all()])
@@ -205,10 +211,23 @@ def _models(given: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
     return models
 
 
-def _row(own: Plan | None) -> dict[str, Any]:
-    """The columns of a plan at the confidence asked for."""
+def _check_compared(models: Sequence[Mapping[str, float]], posteriors: Sequence[Posterior]) -> None:
+    """Refuse checkpoints that differ in nothing that a law knows: all would have one plan."""
+    differing = [name for name in models[0] if len({model.get(name) for model in models}) > 1]
+    for posterior in posteriors:
+        for law in laws_of([posterior]):
+            if not {*differing} & {*law.covariates}:
+                raise BayeslawError(
+                    f"The checkpoints differ in {' and '.join(differing)}, which {law.name} does not know: it would give all of "
+                    "them one loss. Fit a law with N, such as transfer-target or from-base-source, to runs of several sizes.",
+                    code="law-without-covariate",
+                )
+
+
+def _row(own: Plan | None, fault: BayeslawError | None) -> dict[str, Any]:
+    """The columns of a plan at the confidence asked for, or of why there is none."""
     if own is None:
-        return {"plan": "over budget", "checks": ""}
+        return {"plan": WITHOUT_PLAN[fault.code] if fault is not None else "", "checks": ""}
     frontier = own.frontier[own.frontier["confidence"] == own.confidence].iloc[0]
     return {str(k): v for k, v in frontier.items() if k != "confidence"}
 

@@ -162,19 +162,20 @@ def rows_of(at: Settings, fit: Posterior, own: Mapping[str, Any], others: Mappin
     at, fit, own, others
         As in `versus`: settings, the first fit, the settings of its recipe and of the second.
     """
-    given = at if isinstance(at, Mapping) else read_runs(at).frame
+    if isinstance(at, Mapping):
+        given, filled = {*at}, {k: v for k, v in own.items() if k in (*fit.measured, *fit.levels) and k not in at}
+        frame = grid(fit, {**at, **filled})
+        frame = frame[[c for c in frame if c in fit.measured and c not in filled]]
+    else:
+        frame = read_runs(at).frame
+        given = {*frame}
+        frame = frame[[c for c in frame if c in fit.measured]]
     if twice := [c for c in (*own, *others) if c in given and c in (*fit.measured, *fit.levels)]:
         raise BayeslawError(
             f"{twice[0]} is given twice, among the settings to compare at (--at, at=) and for a recipe (--set, --set-a or --set-b; "
             f"settings=, settings_a= or settings_b=): leave {twice[0]} out of one.",
             code="given-twice",
         )
-    if isinstance(at, Mapping):
-        filled = {k: v for k, v in own.items() if k in (*fit.measured, *fit.levels) and k not in at}
-        frame = grid(fit, {**at, **filled})
-        frame = frame[[c for c in frame if c in fit.measured and c not in filled]]
-    else:
-        frame = given[[c for c in given if c in fit.measured]]
     if missing := [c for c in ("N", "D") if c not in frame]:
         raise BayeslawError(
             f"The settings have no {missing[0]}; recipes are compared at N and D (--set N=… --set D=…, at={{'N': …, 'D': …}}), or "

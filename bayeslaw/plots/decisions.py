@@ -154,9 +154,8 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
     in_costs, notes = menu.minimise in UNITS, []
     for i, (own, share) in enumerate(zip(menu.plans, menu.table["probability_best"], strict=True)):
         if own is None or own.best is None:
-            reason = "over budget" if own is None else "infeasible"
             place: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": SMALL}
-            ax.text(i, 0.02, reason, transform=ax.get_xaxis_transform(), **place)
+            ax.text(i, 0.02, menu.table["plan"].iloc[i], transform=ax.get_xaxis_transform(), **place)
             continue
         top = own.best.value
         if in_costs:

@@ -18,7 +18,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.legends import labels
-from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of
+from tests.posteriors import BASE, LIMIT, MODEL, SOURCE, TARGET, best_of, law_named, repeated
 from tests.values import present
 
 SIZES = (3e9, 8.1e9, 2e10)
@@ -177,6 +177,23 @@ def test_sizes_whose_serving_takes_the_budget_are_left_out(source: Fit, target: 
     assert "over budget" in [text.get_text() for text in plot_menu(menu, Figure().subplots()).texts]
     with fails("budget-too-small", "3e9", "menu"):
         menu_of(source, target, served=1e12, max_flops=1e21, max_loss=None, minimise="target-loss")
+
+
+@pytest.mark.slow
+def test_sizes_that_can_not_reach_the_loss_have_no_plan(source: Fit, target: Fit) -> None:
+    """They don't keep the others from being compared."""
+    menu = menu_of(source, target, (1e6, 8.1e9), served=1e11)
+    assert menu.table["plan"].tolist() == ["infeasible", "feasible"]
+    assert menu.number == 1
+    assert "infeasible" in [text.get_text() for text in plot_menu(menu, Figure().subplots()).texts]
+    with fails("unreachable-loss", "N = 1e6", "menu"):
+        menu_of(source, target, (1e5, 1e6), served=1e11)
+
+
+def test_checkpoints_that_a_law_can_not_tell_apart_are_refused() -> None:
+    fit = repeated("replay-target", oracles.typical(law_named("replay-target")), size=2000)
+    with fails("law-without-covariate", "differ in N", "replay-target"):
+        plan_menu(None, fit, [{"N": 1e9}, {"N": 3e9}], on="latent", minimise="target-loss", max_tokens=1e9, tokens="1e8:1e10")
 
 
 @pytest.mark.slow
