@@ -186,7 +186,7 @@ def test_sizes_that_can_not_reach_the_loss_have_no_plan(source: Fit, target: Fit
     assert menu.table["plan"].tolist() == ["infeasible", "feasible"]
     assert menu.number == 1
     assert "infeasible" in [text.get_text() for text in plot_menu(menu, Figure().subplots()).texts]
-    with fails("unreachable-loss", "N = 1e6", "menu"):
+    with fails("unreachable-loss", "N = 1000000", "menu"):
         menu_of(source, target, (1e5, 1e6), served=1e11)
 
 
