@@ -284,9 +284,10 @@ class HeldOut:
     def _rest(self, weights: Mapping[str, float]) -> Array:
         """Return the share (n,) of the laws' errors that remains when what they differ by at each row is taken from it."""
         share = [*weights.values()]
-        medians = np.log([np.median(self.exact[name], axis=1) for name in weights])
+        scaled = self.outcome.to_scale
+        medians = scaled(np.array([np.median(self.exact[name], axis=1) for name in weights]))
         differ = np.average((medians - np.average(medians, axis=0, weights=share)) ** 2, axis=0, weights=share)
-        added = [np.log(self.quantiles[name]).var(axis=1) - np.log(self.exact[name]).var(axis=1) for name in weights]
+        added = [scaled(self.quantiles[name]).var(axis=1) - scaled(self.exact[name]).var(axis=1) for name in weights]
         size = np.maximum(np.average(added, axis=0, weights=share), 1e-12)
         return np.asarray(np.sqrt(np.maximum(0.0, 1 - differ / size)))
 

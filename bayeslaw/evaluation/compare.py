@@ -24,7 +24,7 @@ from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
-from bayeslaw.evaluation.backtest import check_options
+from bayeslaw.evaluation.backtest import check_options, pooled_law
 from bayeslaw.evaluation.beyond import compare_beyond
 from bayeslaw.evaluation.choice import TargetDirection, direction_of_targets, targets_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
@@ -151,14 +151,15 @@ def compare(
         )
     whole, repeated = without_repeats(read_runs(runs), cards)
     candidates = _candidates(cards, list(noise))
-    targets = None if at is None else _targets(whole, cards, at)
+    pooled = [pooled_law(law, whole, options) for law in cards]
+    targets = None if at is None else _targets(whole, pooled, at)
     beyond = targets if targets is not None and targets.by else None
     table, common, notes = _described(whole, cards, singly=holdout is None and by is None and beyond is None)
-    notes = [*([targets.text] if targets else []), *repeated, *notes, *_noises(candidates, table)]
+    notes = [*([targets.text] if targets else []), *repeated, *notes, *_noises(candidates, table, options)]
     folds = _folds(table, common, holdout, by)
-    for law in cards:
+    for law in pooled:
         Observations.of(law, table)  # refuses what can't be fitted
-    folds = [_unseen(fold, cards, notes) for fold in folds]
+    folds = [_unseen(fold, pooled, notes) for fold in folds]
     with opened(executor) as place:
         work = Work(
             table=table, common=common, candidates=candidates, options=options, seed=seed, force=force, place=place,
@@ -214,13 +215,13 @@ def _candidates(laws: Sequence[Law], noises: Sequence[str]) -> tuple[Candidate, 
     return tuple(Candidate(f"{law.name} {n}" if len(noises) > 1 else law.name, law, n) for law in laws for n in noises)
 
 
-def _noises(candidates: Sequence[Candidate], table: Runs) -> list[str]:
+def _noises(candidates: Sequence[Candidate], table: Runs, options: Mapping[str, Any]) -> list[str]:
     """Say which noise 'auto' is where a card names it; refuse it beside the noise that it is, which would have two votes."""
     notes = []
     for law in [c.law for c in candidates if c.noise == "auto"]:
         meant = resolved("auto", law, table)
         if meant == "auto":
-            observed = Observations.of(law, table)
+            observed = Observations.of(pooled_law(law, table, options), table)
             meant = Noise.choose("auto", observed).choice(observed)
         else:
             notes.append(f"{law.name} is fitted with noise {meant}, which its card names for runs that are logged often.")
@@ -242,7 +243,7 @@ def _targets(runs: Runs, laws: Sequence[Law], at: Settings) -> TargetDirection:
 def _folds(table: Runs, common: Runs, holdout: str | None, by: str | None) -> list[_Fold]:
     """Return the folds to hold out, of rows that every law describes; none where no rows are named."""
     if holdout is not None:
-        fold = _fold(table, common, holdout, where(table.frame, holdout).index)
+        fold = _fold(table, common, holdout, where(table.frame, holdout, table.originals).index)
         return [fold._replace(seen=replace(fold.seen, sources=table.where(f"not ({holdout})").sources))]
     if by is None:
         return []
@@ -294,7 +295,7 @@ def _held_out(work: Work, folds: Sequence[_Fold], by: str | None, starts: int, b
     every = work.fits([*([work.table] if by else []), *(fold.seen for fold in folds)])
     whole, fitted = every[0], list(zip(folds, every[-len(folds) :], strict=True))
     laws = list({c.law.name: c.law for c in work.candidates}.values())
-    pairs = [(law, fold.seen) for fold in folds for law in laws]
+    pairs = [(pooled_law(law, fold.seen, work.options), fold.seen) for fold in folds for law in laws]
     pointed = partial(_pointed, starts=starts, bootstrap=bootstrap, seed=work.seed)
     points = iter(values_of(work.place.map(pointed, pairs, what="point fit", progress=work.progress)))
     for fold, fits in fitted:
@@ -421,6 +422,8 @@ def _weighed(
     if not densities:
         raise FitError(f"None of {', '.join(fits)} can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
     weighed = stacking(pd.DataFrame(densities))
+    if len(densities) > 1 and len(next(iter(densities.values()))) == 1:
+        work.notes.append("Only one run was left out: nothing tells how sure the order of the laws and their weights are.")
     rows = {}
     for c in work.candidates:
         sampling = mark(all(fit.passed for fit in fits[c.name]), work.force)

@@ -53,8 +53,8 @@ class Loo:
 
     @property
     def se(self) -> float:
-        """Standard error of `elpd`, from the scatter between runs."""
-        return math.sqrt(len(self.table) * self.table["elpd"].var(ddof=0))
+        """Standard error of `elpd`, from the scatter between runs; nan for one run."""
+        return math.sqrt(len(self.table) * self.table["elpd"].var(ddof=0)) if len(self.table) > 1 else math.nan
 
     @property
     def unreliable(self) -> list[str]:

@@ -19,6 +19,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.files import as_path
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
+from bayeslaw.data.tokenizers import differ
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import Outcome
@@ -87,6 +88,7 @@ class Stack(Verdicts):
         for fit in self.members.values():
             require_single_fit(fit, "A stack")
         require_one_outcome([fit.law for fit in self.members.values()])
+        _require_one_kind_of_losses(self.members)
 
     @classmethod
     def of(cls, members: Mapping[str, Fit], weights: Mapping[str, float]) -> Stack:
@@ -195,7 +197,8 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
     """Return the weights that maximise the summed log density of left-out runs under the mixture (Yao et al. 2018, eq. 4).
 
     `densities` are the log predictive densities of each left-out run (rows) under each fit (columns), all finite. The table has one
-    row per fit, best first: elpd with its standard error se, elpd_diff to the best fit with its standard error dse, and weight.
+    row per fit, best first: elpd with its standard error se, elpd_diff to the best fit with its standard error dse, and weight;
+    one run tells no standard errors, which are then nan.
     These are the columns of `arviz_stats.compare`. Weights below `LEAST` are 0.
     """
     count = len(densities)
@@ -225,12 +228,13 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
         )
     weights[weights < LEAST] = 0.0
     difference = np.ascontiguousarray((relative - relative[:, :1]).T)
+    known = 1.0 if count > 1 else np.nan
     return pd.DataFrame(
         {
             "elpd": densities[order].sum(),
-            "se": np.sqrt(count * densities[order].var(ddof=0)),
+            "se": known * np.sqrt(count * densities[order].var(ddof=0)),
             "elpd_diff": difference.sum(axis=1),
-            "dse": np.sqrt(count * difference.var(axis=1)),
+            "dse": known * np.sqrt(count * difference.var(axis=1)),
             "weight": weights / weights.sum(),
         }
     )
@@ -360,6 +364,22 @@ def require_one_outcome(laws: Iterable[Law]) -> None:
         shown = ", ".join(f"{law.name} predicts {law.outcome.name} (kind {law.outcome.kind})" for law in outcomes.values())
         message = f"Laws of different outcomes can't be compared or stacked: {shown}. Give laws of one outcome, unit and kind."
         raise BayeslawError(message, code="different-outcomes")
+
+
+def _require_one_kind_of_losses(members: Mapping[str, Fit]) -> None:
+    """Refuse fits of losses that can't be averaged: in different units, per token of different tokenizers, or of both domains."""
+    (name, first), *others = members.items()
+    for other, fit in others:
+        if fit.unit != first.unit:
+            problem = f"{name} has losses in {first.unit} and {other} in {fit.unit}: convert one table and fit it again"
+            raise BayeslawError(f"A stack averages losses of one unit. {problem} (bayeslaw convert).", code="different-units")
+        if apart := differ(first.token_length, fit.token_length, first.unit):
+            problem = f"Those of {name} and {other} are not ({apart[0]}): bring both to one by {apart[1]}"
+            raise BayeslawError(f"A stack averages losses per token of one tokenizer. {problem}.", code="different-tokenizers")
+        for own, its in ((m.law.one_domain for m in (first, fit)), (m.info.get("domain", "") for m in (first, fit))):
+            if own and its and own != its:
+                problem = f"those of {name} are of domain {own} and those of {other} of {its}"
+                raise BayeslawError(f"A stack averages forecasts of the same losses, and {problem}.", code="laws-of-two-domains")
 
 
 def require_losses(posteriors: Iterable[Posterior | PointFit], decision: str, *, positive: bool = False) -> None:

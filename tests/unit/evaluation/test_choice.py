@@ -31,6 +31,7 @@ from bayeslaw.evaluation.choice import (
 from bayeslaw.evaluation.scores import crps
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.outcome import Outcome
 from tests import oracles, outcomes
 from tests.errors import fails, faults
 from tests.fixed import line, stand_in_fit
@@ -234,6 +235,15 @@ def test_what_laws_differ_by_is_a_part_of_their_errors() -> None:
         for draw, law, place in ((0, "law 0", 0), (749, "law 0", KEPT - 1), (750, "law 1", 0), (875, "law 1", KEPT // 2)):
             part = exact[law][:, place] + np.sqrt(left) * (wider[law][:, place] - exact[law][:, place])
             np.testing.assert_allclose(stacked[draw], part, rtol=1e-9)
+
+
+def test_outcomes_below_zero_are_stacked_on_their_own_scale() -> None:
+    """Scores between -1 and 1 have no logarithm."""
+    score = Outcome("score", kind="bounded", bounds=(-1.0, 1.0))
+    draws = {f"law {i}": -0.4 + 0.1 * i + 0.05 * np.tanh(np.tile(NORMAL, (len(ROWS), 1))) for i in (0, 1)}
+    wider = {name: np.clip(own + 0.02 * NORMAL, -0.99, 0.99) for name, own in draws.items()}
+    held = HeldOut(ROWS.assign(score=-0.35), wider, score, exact=draws)
+    assert np.isfinite(held.stacked({"law 0": 0.5, "law 1": 0.5}, in_part=True)).all()
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

@@ -360,3 +360,22 @@ def test_a_table_is_not_read_as_a_fit(tmp_path: Path) -> None:
     path.write_text("N,D,loss\n1e8,2e9,3.1\n")
     with fails("table-for-a-fit", "runs.csv", "bayeslaw fit LAW runs.csv", kind=FitError):
         load_fit(path)
+
+
+def test_losses_that_can_not_be_averaged_are_refused(sound_fit: Fit) -> None:
+    half = {"a": 0.5, "b": 0.5}
+    in_bits = replace(sound_fit, observed=replace(sound_fit.observed, unit="bits/token"))
+    with fails("different-units", "nats/token", "bits/token"):
+        Stack({"a": sound_fit, "b": in_bits}, half)
+    longer = [replace(sound_fit, info={**sound_fit.info, "token_length": {"bytes_per_token": length}}) for length in (4.2, 5.0)]
+    with fails("different-tokenizers", "4.2", "5"):
+        Stack({"a": longer[0], "b": longer[1]}, half)
+    of_domains = [replace(sound_fit, info={**sound_fit.info, "domain": domain}) for domain in ("code", "web")]
+    with fails("laws-of-two-domains", "code", "web"):
+        Stack({"a": of_domains[0], "b": of_domains[1]}, half)
+
+
+def test_one_run_tells_no_standard_errors() -> None:
+    table = stacking(pd.DataFrame({"a": [1.0], "b": [0.5]}, index=["run"]))
+    assert table["elpd_diff"].tolist() == [0.0, -0.5]
+    assert table[["se", "dse"]].isna().all(axis=None)
