@@ -311,7 +311,8 @@ def misfit_check(
     None where all losses are equal, which `explained_check` reports: what is left is how nearly the law is constant.
 
     It is an analysis of variance of means that the model takes as independent: of checkpoints or of runs for a covariate that is
-    the same all along a run; else of a run's points in each bin, less the run's mean.
+    the same all along a run; else of a run's points in each bin, less the run's mean. Where runs are too few for that, it looks
+    whether their means rise or fall with the covariate (Kendall's tau): a few long curves can fit a law that misses their levels.
 
     Parameters
     ----------
@@ -352,7 +353,9 @@ def misfit_check(
 
 def _differ(residual: Array, observed: Observations, noise: Noise, values: Array, fitted: int, bins: int) -> tuple[float, Array]:
     """Return the probability of means that differ as much, nan where rows are too few to tell, and the mean of each bin."""
-    unit, taken = observed.run, fitted
+    from scipy.stats import kendalltau
+
+    unit, taken, along = observed.run, fitted, False
     if noise.checkpoint_effect:
         unit = observed.checkpoint[observed.run]
     code, ends = binned(values, bins)
@@ -362,14 +365,16 @@ def _differ(residual: Array, observed: Observations, noise: Noise, values: Array
     if np.bincount(unit, (values - (np.bincount(unit, values) / count)[unit]) ** 2).max() > 1e-18 * np.square(values).max():
         if noise.run_effect:
             error, taken = residual - average[unit], fitted + int((count > 1).sum())
-        unit = np.unique(unit * (len(ends) + 1) + code, return_inverse=True)[1]  # a run's points in one bin
+        along, unit = True, np.unique(unit * (len(ends) + 1) + code, return_inverse=True)[1]  # a run's points in one bin
         count = np.bincount(unit).astype(np.float64)
         average = np.bincount(unit, error) / count
     first = np.unique(unit, return_index=True)[1]
     group = np.unique(code[first], return_inverse=True)[1].astype(np.int64)
     means = np.bincount(group, average) / np.bincount(group)
-    few = means.size > 1 and average.size - means.size - taken < FREE
-    return math.nan if few else intra_class_correlation(average, group, taken)[1], means
+    if means.size == 1 or average.size - means.size - taken >= FREE:
+        return intra_class_correlation(average, group, taken)[1], means
+    p = math.nan if along or bins == BINS else float(kendalltau(average, values[first]).pvalue)
+    return p if p < ALARM else math.nan, means
 
 
 def binned(values: Array, bins: int) -> tuple[Index, Array]:

@@ -243,6 +243,19 @@ def test_misfit_says_where_rows_are_too_few_to_see_it(sizes: int, seen: str) -> 
         assert check.text == "residuals show no trend along N; rows are too few to see a trend of residuals along D, N x D, D / N"
 
 
+def test_misfit_sees_levels_of_few_runs_that_go_with_their_size() -> None:
+    """Eight curves follow the law in shape, and their levels fall with N: so few means are no analysis of variance."""
+    n, d = (v.ravel() for v in np.meshgrid(1e8 * 2.0 ** np.arange(8), 2e9 * 1.5 ** np.arange(12), indexing="ij"))
+    runs = pd.DataFrame({"run": [f"{size:g}" for size in n], "N": n, "D": d})
+    loss = LAW.predict({k: np.array([v]) for k, v in TRUTH.items() if k in LAW.parameters}, {"N": n, "D": d})[0]
+    loss = loss * np.exp(0.001 * np.random.default_rng(0).standard_normal(n.size))
+    level = np.linspace(0.2, -0.2, 8)[pd.factorize(n)[0]]
+    assert judged(runs.assign(loss=loss))["misfit"].passed
+    check = judged(runs.assign(loss=loss * np.exp(level)))["misfit"]
+    assert not check.passed
+    assert "N: +" in check.text
+
+
 @pytest.mark.slow
 def test_misfit_counts_runs_and_not_rows() -> None:
     """Run effects alone are no misfit, however many rows repeat them."""
