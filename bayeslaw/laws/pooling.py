@@ -101,7 +101,7 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
         meaning = f"spread of {of} between values of {column}"
         members[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": parameter.spread}))
     for value, suffix in suffixes.items():
-        is_name = value.replace("_", "").replace(".", "").isalnum()
+        is_name = value.isascii() and value.replace("_", "").replace(".", "").isalnum()
         symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"
         member = Parameter(
             f"{name}_{suffix}",
