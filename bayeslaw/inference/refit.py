@@ -21,7 +21,6 @@ from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.outcome import LOSS
-from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
@@ -37,7 +36,7 @@ def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
         The fit's seed unless given.
     """
     law = parse_card(fit.info["card"])
-    law = law.with_priors({name: Prior.from_card(fit.info["priors"][name]) for name in law.parameters})
+    law = law.with_priors({name: fit.law.in_formula[name].prior for name in law.parameters})
     if fit.observed.clock_column == "D":  # even where new rows have a column `step`
         runs = replace(runs, frame=runs.frame.drop(columns=STEP, errors="ignore"))
     options = {"noise": fit.noise.choice(fit.observed), "noise_by": fit.info["noise_by"], "by": dict(fit.info["by"])}

@@ -160,10 +160,9 @@ def commands(fit: Fit, file: str | None) -> str:
     words = ["bayeslaw", "fit", law, tables[0], "-o", outputs[0], *_mixture(card), "--noise", noise]
     words += ["--noise-by", info["noise_by"]] if info["noise_by"] else []
     words += [w for name, column in info["by"].items() for w in ("--by", f"{name}={column}")]
-    changed = [
-        n for n, p in card.parameters.items() if n in fit.law.parameters and fit.law.parameters[n].prior.table != p.prior.table
-    ]
-    for name, prior in ({name: fit.law.parameters[name].prior for name in changed} | dict(fit.noise.priors)).items():
+    of_law = {name: fit.law.in_formula[name].prior for name in card.parameters}
+    changed = {name: prior for name, prior in of_law.items() if prior.table != card.parameters[name].prior.table}
+    for name, prior in (changed | dict(fit.noise.priors)).items():
         words += ["--prior", f"{name}={prior.dist}({', '.join(map(repr, prior.args.values()))})"]
     words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
     words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []

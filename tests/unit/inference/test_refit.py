@@ -17,12 +17,13 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Duplicates, read_runs
 from bayeslaw.data.tokenizers import token_length
 from bayeslaw.inference.refit import join_runs, refit_task, rows_of, stack_runs
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import CHOICES, Noise
 from bayeslaw.posterior.fit import Fit, require_draws, require_single_fit
+from bayeslaw.reporting.facts import commands
 from tests import oracles
 from tests.errors import fails, faults
 from tests.fixed import fixed_fit, line_fit, loaded_fit, stand_in_fit
@@ -126,6 +127,16 @@ def test_a_refit_has_the_settings_of_the_fit() -> None:
     assert refit_task(replace(fit, noise=fit.noise.with_priors(wide)), rows_of(fit)).options["priors"] == wide
     remade = with_levels(with_by(task.law, task.options["by"]), fit.law.levels)
     assert remade.sha256 == fit.law.sha256
+
+
+def test_a_refit_has_the_priors_of_values_that_are_not_pooled() -> None:
+    card = parse_card(CHINCHILLA.card.replace("[parameters.beta]", "[parameters.beta]\npooled = false"))
+    law = card.with_priors({"beta": Prior.parse("LogNormal(-1.2, 0.1)")})
+    fit = fixed_fit(law, old_table(domain=LETTERS), any_draws(law), by={"beta": "domain"})
+    task = refit_task(fit, rows_of(fit))
+    assert isinstance(task.law, Law)
+    assert with_levels(with_by(task.law, task.options["by"]), fit.law.levels).sha256 == fit.law.sha256
+    assert "--prior 'beta=LogNormal(-1.2, 0.1)'" in commands(fit, None)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
