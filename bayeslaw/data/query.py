@@ -6,6 +6,7 @@ import ast
 import keyword
 import operator
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -76,15 +77,21 @@ def _parsed(text: str, columns: list[str]) -> ast.expr:
     if odd:
         names = "|".join(map(re.escape, odd))
         text = re.sub(rf"""{_QUOTED}|(?<![\w.])(?P<column>{names})(?!\w)""", hold, text)
-    tree, back = ast.parse(text, mode="eval").body, {short: column for column, short in held.items()}
-    for node in ast.walk(tree) if back else ():
+    tree = ast.parse(text, mode="eval").body
+    # Python reads names in the normal form NFKC, which those of columns need not be in.
+    back = {_nfkc(column): column for column in sorted(columns, key=_is_name)} | {short: column for column, short in held.items()}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             node.id = back.get(node.id, node.id)
     return tree
 
 
+def _nfkc(column: str) -> str:
+    return unicodedata.normalize("NFKC", column)
+
+
 def _is_name(column: str) -> bool:
-    return column.isidentifier() and (column in _WORDS or not keyword.iskeyword(column))
+    return column.isidentifier() and column == _nfkc(column) and (column in _WORDS or not keyword.iskeyword(column))
 
 
 def _is_number(column: str) -> bool:

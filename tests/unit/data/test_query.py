@@ -122,6 +122,15 @@ def test_a_condition_keeps_the_rows_that_meet_it(text: str) -> None:
     assert where(TABLE, text).index.tolist() == GOOD[text]
 
 
+def test_columns_are_named_in_any_normal_form() -> None:
+    composed, decomposed, micro, mu = "gr\u00f6\u00dfe", "gro\u0308\u00dfe", "\u00b5P", "\u03bcP"
+    table = pd.DataFrame({decomposed: [1, 2, 3], micro: [3, 2, 1], "domain": ["a", "b", "c"]})
+    for text in (f"{composed} > 2", f"{decomposed} > 2", f"{micro} < 2 and domain == 'c'", f"{mu} < 2"):
+        assert where(table, text).index.tolist() == [2]
+    both = table.assign(**{mu: [1, 2, 3]})
+    assert [where(both, f"{name} == 1").index.tolist() for name in (micro, mu)] == [[2], [0]]
+
+
 @pytest.mark.parametrize("text", BAD, ids=lambda t: ascii(t)[1:30])
 def test_a_bad_condition_is_refused(text: str) -> None:
     with fails(BAD[text], repr(text) if text else "empty"):
