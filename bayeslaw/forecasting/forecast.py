@@ -247,7 +247,8 @@ class Forecast:
         >>> fit.forecast(settings).mean("task").summary()["rows"].item()
         2
         """
-        return average(self.settings, self.averaged_over(over).predictive, over, self.outcome.facts)
+        unmeasured = replace(self, measured=None)  # the errors of measured outcomes are not those of the next run
+        return average(self.settings, unmeasured.averaged_over(over).predictive, over, self.outcome.facts)
 
     def averaged_over(self, over: str) -> Forecast:
         """Return the forecast whose draws `mean` averages: without a column `run`, rows of one average are points of one run.

@@ -217,6 +217,12 @@ def test_known_errors_are_added_only_for_comparison_with_measured_losses() -> No
         np.testing.assert_array_equal(nil.predictive, forecast(fit, line_table()).predictive)
 
 
+def test_averages_are_of_next_runs_whose_rows_need_not_be_measured() -> None:
+    fit, table = line_fit(size=400), line_table(loss=[2.7, np.nan, 3.0], loss_se=0.3, run="u")
+    measured, without = (forecast(fit, at, force=True).mean("x") for at in (table, table[["x", "run"]]))
+    np.testing.assert_array_equal(measured.draws, without.draws)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [-0.1, np.nan, 2.0])
 def test_an_impossible_known_error_is_refused_where_it_is_used(error: float) -> None:
