@@ -21,6 +21,7 @@ from bayeslaw.evaluation.scores import MEANINGS, sample_note, score
 from bayeslaw.forecasting.stack import Posterior, fits_of, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.laws.law import Law
+from bayeslaw.noise.custom import PointNoise
 from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs, describe_parameter, parameter_unit
@@ -127,10 +128,13 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
 
 
 def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
-    """Return settings, versions, and the commands that make the fit again; no command makes a member of a stack."""
-    info = fit.info
+    """Return settings, versions, and the commands that make the fit again.
+
+    No command makes a member of a stack, or a fit with a noise that is a function.
+    """
+    info, by_command = fit.info, stack is None and not isinstance(fit.noise, PointNoise)
     return {
-        "command": commands(fit, file) if stack is None else None, "seed": info["seed"],
+        "command": commands(fit, file) if by_command else None, "seed": info["seed"],
         "in_memory": any(source.name == IN_MEMORY for source in fit.sources),
         "settings": {k: plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],

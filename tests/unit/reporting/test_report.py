@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytensor.tensor as pt
 import pytest
 from scipy import stats
 
@@ -276,6 +277,16 @@ def test_the_command_names_the_shares_of_a_mixture_and_an_exact_law() -> None:
     command = commands(fit, "m.nc")
     assert command.startswith("bayeslaw fit data-mixing old.csv -o m.nc --shares wiki,code --reference code --noise normal ")
     assert command.endswith(" --discrepancy none --seed 3")
+
+
+def test_no_command_makes_a_fit_whose_noise_is_a_function() -> None:
+    def laplace(error: Any, sigma_point: Any = "LogNormal(-5, 1)") -> Any:
+        return -abs(error) / sigma_point - pt.log(2 * sigma_point)
+
+    law = load_law("chinchilla")
+    result = report(stand_in_fit(law, oracles.table(law).drop(columns="run"), noise=laplace, draws=100), force=True)
+    assert result.facts["fits"][0]["made"]["command"] is None
+    assert "Its noise is a function in Python" in result.html
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
