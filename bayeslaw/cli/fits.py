@@ -46,6 +46,7 @@ def fit(
     draws: options.Draws = 1000,
     tune: options.Tune = 500,
     chains: options.Chains = 4,
+    target_accept: options.TargetAccept = None,
     seed: options.Seed = 0,
     bins: options.Bins = None,
     discrepancy: options.Learning = "learned",
@@ -58,7 +59,7 @@ def fit(
     read = partial(bayeslaw.read_runs, runs, where, columns=options.columns_of(column), duplicates=duplicates)
     laws, table = options.laws_and_table([law], read, shares, reference)
     settings: dict[str, Any] = {"priors": priors, "draws": draws, "tune": tune, "chains": chains, "seed": seed, "bins": bins}
-    settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy}
+    settings |= {"noise": noise, "noise_by": noise_by, "by": pooled, "discrepancy": discrepancy, "target_accept": target_accept}
     fitted: Fit | Stack
     if len(laws) == 1:
         fitted = bayeslaw.fit(laws[0], table, progress=not quiet, **settings)

@@ -86,6 +86,10 @@ Bins = Annotated[float | None, Option(help="Put long curves into bins of this wi
 Draws = Annotated[int, Option(help="Number of draws that each chain keeps.")]
 Tune = Annotated[int, Option(help="Number of tuning draws of each chain.")]
 Chains = Annotated[int, Option(help="Number of chains.")]
+TargetAccept = Annotated[
+    float | None,
+    Option(help="Acceptance rate that step sizes are tuned to, from 0.5 to below 1: closer to 1, such as 0.998, for divergences."),
+]
 Seed = Annotated[int, Option(help="The seed of the random numbers: the same seed gives the same results.")]
 Executor = Annotated[
     str, Option(help="Where the work runs: in-process, processes, processes:4 or the address of a Dask scheduler.")

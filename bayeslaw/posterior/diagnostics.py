@@ -234,8 +234,8 @@ def sampler_checks(draws: Mapping[str, Array], stats: xr.Dataset, energy: Array)
     text = f"{diverging} divergent transition{'s' * (diverging != 1)} of {chains * count}, at most {DIVERGENT:.1%} wanted"
     numbers = pd.DataFrame({"divergent": [diverging], "draws": [chains * count]})
     advice = (
-        "More draws alone don't help: tune longer (a tuning of 2,000 draws, say), take smaller steps (target_accept=0.998 in "
-        "Python), or give a prior that keeps away from where the law breaks down"
+        "More draws alone don't help: tune longer (a tuning of 2,000 draws, say), take smaller steps (--target-accept 0.998, "
+        "target_accept=0.998), or give a prior that keeps away from where the law breaks down"
     )
     checks.append(Check("divergences", diverging <= DIVERGENT * chains * count, text, "sampling", numbers, advice))
     with np.errstate(all="ignore"):

@@ -168,8 +168,8 @@ def commands(fit: Fit, file: str | None) -> str:
     changed = {name: prior for name, prior in of_law.items() if prior.table != card.parameters[name].prior.table}
     for name, prior in (changed | dict(fit.noise.priors)).items():
         words += ["--prior", f"{name}={prior.dist}({', '.join(map(repr, prior.args.values()))})"]
-    words += [w for key in ("draws", "tune", "chains") for w in (f"--{key}", str(settings[key]))]
-    words += ["--bins", str(settings["bins"])] if settings["bins"] is not None else []
+    for key in ("draws", "tune", "chains", "target_accept", "bins"):
+        words += [f"--{key.replace('_', '-')}", str(settings[key])] if settings[key] is not None else []
     words += ["--discrepancy", "none"] if info.get("discrepancy", {}).get("asked") == "none" else []
     lines = [[*words, *given[0], "--seed", str(fit.sources[0].seed)]]
     for i, source in enumerate(fit.sources[1:], 1):

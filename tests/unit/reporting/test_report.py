@@ -274,6 +274,9 @@ def test_the_command_names_the_shares_of_a_mixture_and_an_exact_law() -> None:
     draws = {name: np.full(8, 0.1) for name in (*law.parameters, "sigma_point", "sigma_run")}
     fit = fixed_fit(law, table, draws, noise="normal")
     fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "none", "learned": False, "reason": ""}})
+    settings = fit.info["settings"]
+    assert f" --chains {settings['chains']} --target-accept 0.975 --discrepancy none" in commands(fit, "m.nc")
+    fit = replace(fit, info=fit.info | {"settings": settings | {"target_accept": None}})
     command = commands(fit, "m.nc")
     assert command.startswith("bayeslaw fit data-mixing old.csv -o m.nc --shares wiki,code --reference code --noise normal ")
     assert command.endswith(" --discrepancy none --seed 3")
