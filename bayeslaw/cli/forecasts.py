@@ -99,16 +99,11 @@ def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns
 def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:
     """Return the measured outcomes of a table that a fit has not seen, and say how many it has."""
     from bayeslaw.core.text import counted
-    from bayeslaw.core.units import check_unit
     from bayeslaw.evaluation.scores import held_rows
 
     runs = bayeslaw.read_runs(path, columns=columns)
-    members = [member for member, _ in fit.selections]
-    for member in members:
-        if member.law.outcome.is_loss:
-            check_unit(member.observed.unit, runs.frame, runs.name)
     try:
-        held = held_rows(members, runs)
+        held = held_rows([member for member, _ in fit.selections], runs)
     except BayeslawError as error:
         if error.code != "nothing-held-out":
             raise

@@ -283,13 +283,7 @@ def scored(
     require_fits(fit, points=True)
     runs = read_runs(runs)
     members = [member for member, _ in fit.selections]
-    runs = replace(runs, frame=with_known_base_losses(members[0].law.name, [member.observed for member in members], runs.frame))
-    for member in members:
-        runs = runs if isinstance(member, PointFit) else with_facts(member, runs)
     outcome = members[0].law.outcome
-    for member in members:
-        if outcome.is_loss:
-            check_unit(member.observed.unit, runs.frame, runs.name)
     if isinstance(fit, PointFit) and discrepancy not in (None, "none"):
         raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
     if isinstance(fit, PointFit) and mean is not None:
@@ -390,6 +384,8 @@ class HeldRows:
 def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = False) -> HeldRows:
     """Return the rows that can be scored: all but base checkpoints that one of the laws can't describe, and rows of the fits.
 
+    They have the base losses, numbers of items and chances that the table leaves out and the fits know.
+
     Parameters
     ----------
     members : sequence of Fit or PointFit
@@ -398,6 +394,12 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
         Keep the rows of the fits.
     """
     laws = [member.law for member in members]
+    for member in members:
+        if member.law.outcome.is_loss:
+            check_unit(member.observed.unit, runs.frame, runs.name)
+    runs = replace(runs, frame=with_known_base_losses(laws[0].name, [member.observed for member in members], runs.frame))
+    for member in members:
+        runs = runs if isinstance(member, PointFit) else with_facts(member, runs)
     runs, notes = without_repeats(runs, laws)
     notes += [str(note) for law in laws if (note := domain_note(runs, law)).text]
     if faults := list(dict.fromkeys(fault for law in laws for fault in check(runs, law, purpose="score"))):

@@ -6,7 +6,6 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +52,9 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
     if not isinstance(settings, Mapping):
         problem = f"Settings of a grid are a mapping, such as {{'N': '1e9,2e9', 'D': 2e10}}, not {shortened(repr(settings))}."
         raise BayeslawError(problem, code="not-a-mapping")
-    if isinstance(law, Law):
-        return grid_of(law.name, law.measured, law.levels, settings)
-    require_fits(law)
-    return grid_of(law.name, law.measured, law.levels, settings, [fit.observed for fit, _ in law.selections], law.outcome.facts)
+    if not isinstance(law, Law):
+        require_fits(law)
+    return joint_grid([law], settings)
 
 
 def grid_of(
@@ -125,17 +123,17 @@ def grid_of(
     return frame
 
 
-def joint_grid(laws: Sequence[Law], settings: Mapping[str, Setting]) -> pd.DataFrame:
-    """Return all combinations of the values of the laws' covariates; each law takes those that it has."""
-    known = {name for law in laws for name in (*law.measured, *law.levels, "atpp")}
-    unknown = {name: value for name, value in settings.items() if name not in known}
-    grids = [grid(law, {k: v for k, v in settings.items() if k in (*law.measured, *law.levels, "atpp")} | unknown) for law in laws]
-
-    def joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-        common = [name for name in first if name in second]
-        return first.merge(second, on=common) if common else first.merge(second, how="cross")
-
-    return reduce(joined, grids)
+def joint_grid(several: Sequence[Law | Posterior], settings: Mapping[str, Setting]) -> pd.DataFrame:
+    """Return all combinations of values of the covariates of several laws or fits; each takes those that it has."""
+    posteriors = [of for of in several if not isinstance(of, Law)]
+    return grid_of(
+        " with ".join(dict.fromkeys(of.name for of in several)),
+        {name: covariate for of in several for name, covariate in of.measured.items()},
+        {column: values for of in several for column, values in of.levels.items()},
+        settings,
+        [fit.observed for posterior in posteriors for fit, _ in posterior.selections],
+        [name for posterior in posteriors for name in posterior.outcome.facts],
+    )
 
 
 def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[str, Setting]:

@@ -160,7 +160,7 @@ def report(
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}
     if isinstance(at, Mapping):
-        at = joint_grid([fit.law for fit in singles.values()], at)
+        at = joint_grid([*singles.values()], at)
     at, measured = (None if given is None else read_runs(given) for given in (at, measured))
     options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     by_domain = {fit.law.one_domain: label for label, fit in singles.items() if fit.law.one_domain}

@@ -433,6 +433,11 @@ def test_rows_are_scored_that_every_law_describes_and_no_fit_has_seen() -> None:
     assert len(kept.runs.frame) == len(rows)
 
 
+def test_rows_have_what_fits_know_of_their_tasks() -> None:
+    fit, new = outcomes.outcome_fit("count"), outcomes.table("count").drop(columns=["items", "run"])
+    assert held_rows([fit], read_runs(new.assign(accuracy=0.5))).runs.frame["items"].unique().tolist() == [200]
+
+
 def test_losses_of_the_other_domain_by_their_names_are_noted() -> None:
     """Forecasts of the target miss all losses of the source, and the scores alone would blame the law."""
     fit = typical_fit("transfer-target")

@@ -28,9 +28,9 @@ from bayeslaw.reporting.facts import commands, fit_facts, left_out, scores_table
 from bayeslaw.reporting.latex import files as latex_files
 from bayeslaw.reporting.methods import methods
 from bayeslaw.reporting.report import Report, measured_transforms, report
-from tests import oracles
+from tests import oracles, outcomes
 from tests.errors import fails
-from tests.fixed import fixed_fit, line_fit, measured, stand_in_fit
+from tests.fixed import apart_fit, fixed_fit, line_fit, measured, stand_in_fit
 from tests.pages import HOSTILE, PICKS, Page
 
 LEVELS = pd.DataFrame(
@@ -213,6 +213,15 @@ def test_hostile_names_stay_text(sound_fit: Fit) -> None:
     assert "alert(1)" not in "".join(v for _, attrs in Page.of(html).elements for k, v in attrs.items() if k == "href")
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
     assert "{{ 7*7 }}" in html
+
+
+def test_settings_and_measured_rows_leave_out_what_fits_know() -> None:
+    fit, new = outcomes.outcome_fit("count"), outcomes.table("count").assign(accuracy=0.5).drop(columns=["items", "run"])
+    result = report({"all": fit}, at={"N": 1e9, "D": "1e9,1e10"}, measured=new)
+    assert [len(of["table"]["rows"]) for of in result.facts["forecasts"]] == [2]
+    assert "calibration" in result.pictures
+    groups = report({"apart": apart_fit(size=400)}, at={"x": 0.5, "domain": "web", "lab": ["a", "b_1"]}, force=True)
+    assert len(groups.facts["forecasts"][0]["table"]["rows"]) == 2
 
 
 # --- methods and commands ---------------------------------------------------------------------------------------------
