@@ -296,6 +296,7 @@ def compare(
     )
     if csv:
         answer.csv = comparison.scores.to_csv(index=False)
+        answer.note(comparison.notes)
     else:
         parts = comparison.scores.groupby("held_out", sort=False)
         outcome = comparison.stack.outcome

@@ -176,6 +176,7 @@ def test_compare_prints_scores_weights_and_notes_and_writes_the_stack(command: C
     at = ("--set", "N=1e8", "--set", "D=1e10", "--set", "r=0.1", "--set", "ptpp=279", "--force")
     assert command("forecast", "stack.nc", *at).status == 0
     csv = command(*line, "--bootstrap", "2", "--seed", "3", "--csv")
+    assert f"note: {SCORED_TWICE}\n" in csv.err
     pd.testing.assert_frame_equal(
         pd.read_csv(io.StringIO(csv.out), keep_default_na=False, na_values=[]), held_out.scores, rtol=1e-9, check_dtype=False
     )
