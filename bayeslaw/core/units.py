@@ -122,15 +122,17 @@ def unit_of(frame: pd.DataFrame, name: str = "the table") -> str:
     return of
 
 
-def check_unit(of: str, frame: pd.DataFrame, name: str, what: str = "fit is to losses") -> None:
+def check_unit(of: str, frame: pd.DataFrame, name: str, what: str = "fit is to losses", column: str = "loss") -> None:
     """Refuse losses in another unit than those that were fitted.
 
     Parameters
     ----------
     of, frame, name, what : str, DataFrame, str, str
         The unit of the fit, the table, and what the error calls the table and the losses in `of`.
+    column : str
+        The column of losses; tables without it are not refused.
     """
-    if "loss" in frame and (other := unit_of(frame, name)) != of:
+    if column in frame and (other := unit_of(frame, name)) != of:
         message = f"{name} has losses in {other}, and the {what} in {of}: convert them with {CONVERT}."
         raise BayeslawError(message, code="another-unit")
 

@@ -9,6 +9,7 @@ import pandas as pd
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, row_ranges
 from bayeslaw.core.units import RATIOS, check_unit, per, unit_of
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.laws.law import Law
 
 LOSS, REFERENCE = "loss", "--reference"
@@ -65,17 +66,18 @@ def loss_unit(frame: pd.DataFrame, law: Law) -> str:
 
 
 def check_loss_unit(fitted: str, frame: pd.DataFrame, law: Law, name: str) -> None:
-    """Refuse settings whose losses are in another unit than those on which the fitted outcomes depend.
+    """Refuse settings whose losses, or base losses, are in another unit than those on which the fitted outcomes depend.
 
     Parameters
     ----------
     fitted : str
-        The `loss_unit` of the fitted table.
+        The unit of these losses in the fitted table; '' for none.
     frame, law, name : DataFrame, Law, str
         As for `check_tokenizer`.
     """
-    if fitted and LOSS in law.measured and "unit" in frame:
-        check_unit(fitted, frame, name, "fit takes them")
+    if fitted and "unit" in frame:
+        for column in {LOSS, BASE_LOSS} & law.measured.keys():
+            check_unit(fitted, frame, name, "fit takes them", column)
 
 
 def differ(one: dict[str, float], other: dict[str, float], unit: str) -> tuple[str, str] | None:

@@ -487,9 +487,11 @@ def forecast(
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     selections = fit.selections
+    for member, _ in selections:  # before known base losses are added, which are in the unit of the fit
+        unit = member.unit if member.law.outcome.is_loss else member.info.get("loss_unit", "")
+        check_loss_unit(unit, runs.frame, member.law, runs.name)
     runs = replace(runs, frame=with_known_base_losses(fit.name, [member.observed for member, _ in selections], runs.frame))
     for member, _ in selections:
-        check_loss_unit(member.info.get("loss_unit", ""), runs.frame, member.law, runs.name)
         runs = with_facts(member, runs)
     if as_ == "new-group":
         selections, as_ = tuple((with_new_groups(f, runs.frame, seed), chosen) for f, chosen in selections), "new-checkpoint"

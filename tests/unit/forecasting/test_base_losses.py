@@ -33,6 +33,15 @@ def test_grids_and_tables_get_the_losses_of_the_checkpoints() -> None:
     assert candidates.rows["base_loss"].tolist() == pytest.approx([3.0, 3.0])
 
 
+def test_base_losses_in_another_unit_are_refused() -> None:
+    fit, row = starting(2.7), {**START, "D": 1e7, "r": 0.25}
+    with fails("another-unit", "bits/token", "nats/token", "bayeslaw convert"):
+        fit.forecast(pd.DataFrame([row | {"base_loss": 2.7 / np.log(2), "unit": "bits/token"}]), force=True)
+    for known in ({"unit": "bits/token"}, {"base_loss": 2.7, "unit": "nats/token"}):
+        settings = fit.forecast(pd.DataFrame([row | known]), force=True).settings
+        assert settings["base_loss"].tolist() == pytest.approx([2.7])
+
+
 def test_rows_at_no_tokens_count_before_the_column_of_others() -> None:
     table = oracles.table(starting().law)
     first = table[(table["N"] == START["N"]) & (table["ptpp"] == START["ptpp"])]
