@@ -10,6 +10,7 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
+from bayeslaw.cli.forecasts import note_earlier_results
 
 if TYPE_CHECKING:
     from bayeslaw.core.arrays import Array
@@ -33,6 +34,7 @@ def chain(
 ) -> Answer:
     """Forecast an outcome from the forecast of another fit, such as an accuracy from a loss, with the uncertainty of both."""
     from bayeslaw.core.text import counted, plain, with_intervals
+    from bayeslaw.forecasting.results import result_column
     from bayeslaw.plots.chain import chain_panels
 
     options.check_outputs("A forecast", output, plot, [first, second, at])
@@ -41,6 +43,8 @@ def chain(
     first_fit, second_fit, answer = bayeslaw.load_fit(first), bayeslaw.load_fit(second), Answer()
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     settings = values if at is None else bayeslaw.read_runs(at, columns=of_settings)
+    if not isinstance(settings, dict):
+        note_earlier_results(answer, settings)
     result = bayeslaw.chain(first_fit, second_fit, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     logged = None if isinstance(settings, dict) else settings.frame
     if plot is not None:
@@ -51,9 +55,10 @@ def chain(
     if mean is None:
         table = result.summary(ci)
         shown = with_intervals(table)
-        spreads = [c for c in map(str, shown) if c.rpartition("_")[2].startswith("eti")]
-        columns = [*map(str, result.settings), f"{result.link}_median", "run_median", *(c for c in spreads if "latent" not in c)]
-        text = plain(shown[[c for c in columns if c != outcome] + ["extrapolation"]])
+        given = [*with_intervals(result.settings)]
+        spreads = [c for c in map(str, shown) if c not in given and c.rpartition("_")[2].startswith("eti")]
+        columns = [*given, f"{result.link}_median", "run_median", *(c for c in spreads if "latent" not in c)]
+        text = plain(shown[[c for c in columns if c != outcome] + [result_column(result.settings, "extrapolation")]])
         answer.save_table("forecast", table, output, counted(len(table), "setting"), text)
     else:
         averages = result.mean(mean)

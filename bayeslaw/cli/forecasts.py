@@ -65,6 +65,7 @@ def forecast(
     of_settings, of_measured = options.columns_of_each(column, at, measured)
     points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
     settings = settings_of(loaded, at, set_, of_settings)
+    note_earlier_results(answer, settings)
     result = bayeslaw.forecast(loaded, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
 
@@ -94,6 +95,15 @@ def settings_of(fit: Posterior, at: Path | None, set_: list[str] | None, columns
     if at is None:
         return replace(bayeslaw.read_runs(bayeslaw.grid(fit, values), columns=columns), name="the settings of --set")
     return bayeslaw.read_runs(at, columns=columns)
+
+
+def note_earlier_results(answer: Answer, settings: Runs) -> None:
+    """Say which columns of settings are left out, as results of an earlier forecast."""
+    from bayeslaw.core.text import listed
+    from bayeslaw.forecasting.results import earlier_results
+
+    if columns := earlier_results(settings.frame):
+        answer.say(f"note: columns of {settings.name} are results of an earlier forecast, and left out: {listed(columns, 3)}")
 
 
 def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:
@@ -126,20 +136,21 @@ def _shown(result: Forecast, table: pd.DataFrame) -> pd.DataFrame:
     discrepancy that nobody stated are in the file and in JSON alone.
     """
     from bayeslaw.core.text import with_intervals
+    from bayeslaw.forecasting.results import result_column
 
+    settings, joined = [*with_intervals(result.settings)], with_intervals(table)
     last = [*(["as"] if set(result.readings) != {"new run"} else []), "extrapolation", *(["checks"] if result.forced else [])]
-    joined = with_intervals(table)
+    last = [result_column(result.settings, name) for name in last]
     if not result.beyond:
-        spreads = [c for c in map(str, joined) if c.rpartition("_")[2].startswith("eti")]
+        spreads = [c for c in map(str, joined) if c not in settings and c.rpartition("_")[2].startswith("eti")]
         stated = [c for c in spreads if c.startswith("discrepancy")]
         others = [c for c in spreads if c not in stated]
         middle = "run_median" if result.discrepancy is None else "latent_median"  # a stated error has the median of the law
-        return joined[[*result.settings, middle, *(stated if result.discrepancy is not None else []), *reversed(others), *last]]
+        return joined[[*settings, middle, *(stated if result.discrepancy is not None else []), *reversed(others), *last]]
     (eti,) = {str(c).rpartition("_")[2] for c in joined if str(c).startswith("latent_eti")}
-    headline, rows = joined["headline"], range(len(joined))
-    chosen = {name: [joined[f"{headline[i]}_{name}"][i] for i in rows] for name in ("median", eti)}
-    other = f"{'run' if 'extrapolated' in set(headline) else 'latent'}_{eti}"
-    return joined[[*result.settings, "headline"]].assign(**chosen, **joined[[other, *last]])
+    chosen = {name: [joined[f"{spread}_{name}"][i] for i, spread in enumerate(result.headlines)] for name in ("median", eti)}
+    other = f"{'run' if 'extrapolated' in result.headlines else 'latent'}_{eti}"
+    return joined[[*settings, result_column(result.settings, "headline")]].assign(**chosen, **joined[[other, *last]])
 
 
 def _reported(result: Forecast) -> list[str]:

@@ -310,12 +310,14 @@ def once(notes: Iterable[str]) -> list[str]:
 
 def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the two ends of each interval in one column, to save width: run_eti90 [2.41, 2.53]."""
-    columns = {}
-    for name, values in table.items():
-        if str(name).endswith("_lb"):
-            high = table[str(name).removesuffix("_lb") + "_ub"]
-            both = [f"[{significant(a)}, {significant(b)}]" for a, b in zip(values, high, strict=True)]
-            columns[str(name).removesuffix("_lb")] = pd.Series(both, index=table.index)
-        elif not str(name).endswith("_ub"):
-            columns[str(name)] = values
+    columns, names = {}, {*map(str, table)}
+    for column, values in table.items():
+        name, _, end = str(column).rpartition("_")
+        if not {f"{name}_lb", f"{name}_ub"} <= names:
+            columns[str(column)] = values
+        elif end == "lb":
+            both = [f"[{significant(a)}, {significant(b)}]" for a, b in zip(values, table[f"{name}_ub"], strict=True)]
+            columns[name] = pd.Series(both, index=table.index)
+        elif end != "ub":
+            columns[str(column)] = values
     return pd.DataFrame(columns)

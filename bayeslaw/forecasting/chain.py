@@ -29,6 +29,7 @@ from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
 from bayeslaw.forecasting.grid import Settings, grid_of
 from bayeslaw.forecasting.member_draws import MemberDraws
+from bayeslaw.forecasting.results import result_column
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.posterior.diagnostics import Check, checks_label, distrusted, failures, model_label
 from bayeslaw.posterior.effects import Reading
@@ -127,7 +128,8 @@ class Chain:
         parts |= {name: np.asarray(self.draws[name].values) for name in ("latent", "run")}
         for name, drawn in parts.items():
             table = table.assign(**intervals.columns(drawn, ci_prob, name))
-        return table.assign(extrapolation=self.extrapolation, checks=checks_label(self.forced), model=self.model_label)
+        results = {"extrapolation": self.extrapolation, "checks": checks_label(self.forced), "model": self.model_label}
+        return table.assign(**{result_column(self.settings, name): result for name, result in results.items()})
 
     @property
     def extrapolation(self) -> list[str]:

@@ -41,6 +41,7 @@ from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.grid import Settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.outside import beyond_together, outside, outside_together
+from bayeslaw.forecasting.results import earlier_results, result_column
 from bayeslaw.forecasting.stack import DIFFER, Posterior, with_error
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.walk import directions, product_name
@@ -112,11 +113,12 @@ class Forecast:
     def _repr_html_(self) -> str:
         """Show the first settings with the interval to report in a notebook, and checks of the forecast that say something."""
         table = self._summary(0.9, min(html.ROWS, self.rows.size))
-        rows = list(zip(table["headline"], table.to_dict("records"), strict=True))
+        headlines = self.headlines[: len(table)]
+        rows = list(zip(headlines, table.to_dict("records"), strict=True))
         shown = table[list(self.settings)].assign(median=[row.get(f"{head}_median", row["latent_median"]) for head, row in rows])
         for end in interval_names("eti", 0.9):
             shown[end] = [row[f"{head}_{end}"] for head, row in rows]
-        shown = shown.assign(interval_of=table["headline"], extrapolation=table["extrapolation"])
+        shown = shown.assign(interval_of=headlines, extrapolation=self.extrapolation[: len(table)])
         concerns = [str(check) for check in self.checks if not (check.passed or check.required)]
         sampling = f"FAILED (forced): do not trust these intervals. {failed_text(self.checks)}" if self.forced else "passed"
         about = f"at {counted(self.rows.size, 'setting')}, {self.outcome.in_unit(self.unit)}"
@@ -380,7 +382,8 @@ class Forecast:
         `extrapolation`, which is 'inside', 'outside: …' or 'FAR outside: …' with covariates and distances, of N x D where only
         their product, compute, exceeds that of every run, and of D / N where no run has had so many or so few tokens per parameter;
         `checks`, which is 'passed' or 'FAILED (forced)' for the sampling; and `model`, which is 'no concerns', 'concerns' or
-        'not assessed' for the fits and this forecast. With `progress` a bar on standard error shows how far it is.
+        'not assessed' for the fits and this forecast. Settings keep a column of such a name, and the forecast's is then called
+        `forecast_model`, say. With `progress` a bar on standard error shows how far it is.
         """
         return self._summary(ci_prob, self.rows.size, progress)
 
@@ -402,10 +405,10 @@ class Forecast:
             if spread in names:
                 table[f"{spread}_median"] = median
             table[f"{spread}_{ends[0]}"], table[f"{spread}_{ends[1]}"] = low, high
-        table["headline"], table["as"] = self.headlines[:count], self.readings[:count]
-        for covariate in self.outside:
-            table[f"outside_{covariate}"] = self.outside[covariate].to_numpy()[:count]
-        return table.assign(extrapolation=self._extrapolation[0][:count], checks=checks_label(self.forced), model=self.model_label)
+        results: dict[str, Any] = {"headline": self.headlines[:count], "as": self.readings[:count]}
+        results |= {f"outside_{covariate}": self.outside[covariate].to_numpy()[:count] for covariate in self.outside}
+        results |= {"extrapolation": self.extrapolation[:count], "checks": checks_label(self.forced), "model": self.model_label}
+        return table.assign(**{result_column(self.settings, name): result for name, result in results.items()})
 
     def _blocks(
         self, use: Callable[[slice, Array], None], sds: Sequence[float], progress: bool = False, count: int | None = None
@@ -450,7 +453,7 @@ def forecast(
     at : DataFrame, Runs, path, or mapping
         Settings, one row each, with the law's covariates, or a mapping of which `bayeslaw.grid` makes all combinations. Rows of
         one `run` share its run effect. A row with the `run` and N of a fitted run is a later row of it; one with the `checkpoint`
-        of fitted runs (or their N and ptpp) is a new run of it.
+        of fitted runs (or their N and ptpp) is a new run of it. The results in a table of an earlier forecast are left out.
     discrepancy : float or text, optional
         By default, 'learned', the spread `extrapolated` has the error of the law that the fit has learnt, and is the one to report
         outside the runs; 'none' leaves it out. Or a relative standard deviation that you state for the law's error at settings
@@ -549,7 +552,8 @@ def forecast_selections(
         for covariate, distance in outside(fit, members[-1].covariates).items():
             distances[str(covariate)] = np.maximum(distance.to_numpy(), distances.get(str(covariate), 0.0))
     outcome = members[0].fit.law.outcome
-    settings = runs.frame[[c for c in runs.frame if c not in (outcome.name, outcome.error)]].reset_index(drop=True)
+    apart = {outcome.name, outcome.error, *earlier_results(runs.frame)}
+    settings = runs.frame[[c for c in runs.frame if c not in apart]].reset_index(drop=True)
     rows = runs.frame.index.to_numpy()
     measured = runs if {outcome.name, outcome.error} <= {*runs.frame} else None
     away_by = pd.DataFrame(distances)

@@ -65,7 +65,8 @@ def tabular(table: Mapping[str, Any], hidden: tuple[str, ...] = (), symbols: boo
     # run_eti90_lb belongs to run_median, eti90_lb to median; an interval without a median has a column of its own.
     medians = {low: re.sub(r"eti[\d.]+_lb$", "median", low) for low in highs}
     medians = {low: name for low, name in medians.items() if name != low and name in frame}
-    failed = "checks" in frame and any(str(text).startswith("FAILED") for text in frame["checks"])
+    verdicts = frame[[name for name in frame if name in ("checks", "forecast_checks")]]
+    failed = any(str(text).startswith("FAILED") for text in verdicts.to_numpy().flat)
     mark = r"$^{\dagger}$" if failed else ""
 
     def interval(low: float | None, high: float | None, median: float | None = None) -> str:

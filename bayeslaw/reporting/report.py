@@ -23,6 +23,7 @@ from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
 from bayeslaw.forecasting.grid import Settings, joint_grid
+from bayeslaw.forecasting.results import result_column
 from bayeslaw.forecasting.stack import Posterior, Stack, by_label, errors_in_words, fits_of
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
 from bayeslaw.plots.fit import plot_comparison, plot_coverage, plot_transforms
@@ -241,7 +242,8 @@ def _forecasts(
         # The page says in words how far settings are outside the runs; JSON has the distances too.
         # Intervals with a discrepancy that nobody stated are in JSON alone too.
         away = ("outside_",) if result.discrepancy is not None else ("outside_", "discrepancy")
-        hidden = [str(c) for c in frame if str(c).startswith(away)] + ["model"] + ([] if result.forced else ["checks"])
+        results = ["model"] if result.forced else ["model", "checks"]
+        hidden = [c for c in map(str, frame) if c.startswith(away)] + [result_column(result.settings, name) for name in results]
         facts.append({
             "label": label, "checks": [str(c) for c in result.checks if not c.passed],
             "table": table(f"Forecasts by {label}{_unit(result)}", frame, hidden), "withheld": "",

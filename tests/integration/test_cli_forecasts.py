@@ -109,6 +109,20 @@ def test_show_says_what_error_of_the_law_was_learnt_or_why_none(command: Command
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_table_of_forecasts_is_forecast_again(command: Command) -> None:
+    Path("own.csv").write_text("N,D,model,batch_lb\n1e9,2e10,small,5\n", encoding="utf-8")
+    assert command("forecast", "fit.nc", "--at", "own.csv", "-o", "out.csv").status == 0
+    own, again = (command("forecast", "fit.nc", "--at", at, "--ci", "0.8") for at in ("own.csv", "out.csv"))
+    note, _, text = again.out.partition("\n")
+    assert note == (
+        "note: columns of out.csv are results of an earlier forecast, and left out: latent_median, latent_eti90_lb, "
+        "latent_eti90_ub, …"
+    )
+    assert (own.status, text) == (0, own.out)
+    assert re.match(r" *N +D +model +batch_lb +headline .*\n *1e9 +2e10 +small +5 ", text)
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_picture_has_the_width_of_a_column(command: Command) -> None:
     at = ("forecast", "fit.nc", "--set", "N=1e9", "--set", "D=1e9:1e11:3")
     assert command(*at, "--plot", "narrow.png", "--width", "3.3").status == 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
-from bayeslaw.core.text import counted, percent_hint, plural, settings_text
+from bayeslaw.core.text import counted, percent_hint, plural, settings_text, with_intervals
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,12 @@ def test_plurals_follow_the_endings_of_nouns(noun: str, several: str) -> None:
     """An outcome's name is the user's, such as delay."""
     assert plural(noun) == several
     assert (counted(1, noun), counted(1200, noun)) == (f"1 {noun}", f"1,200 {several}")
+
+
+def test_intervals_with_both_ends_are_in_one_column() -> None:
+    table = pd.DataFrame({"batch_lb": [5], "low_ub": [2], "loss_lb": [2.0], "loss_ub": [2.5], "unit": ["nats"], "ub": [1]})
+    assert [*with_intervals(table)] == ["batch_lb", "low_ub", "loss", "unit", "ub"]
+    assert with_intervals(table)["loss"].tolist() == ["[2, 2.500]"]
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,8 @@ def test_a_median_and_its_interval_share_a_column() -> None:
     head, *lines = rows_of(tabular({"columns": columns, "shown": columns, "rows": rows}, ("checks",)))
     assert head == ["N", r"run median, run 90\% equal-tailed interval", r"width 90\% equal-tailed interval"]
     mark = r"$^{\dagger}$"
+    own = ["forecast_checks" if name == "checks" else name for name in columns]  # where the settings have a column `checks`
+    assert rows_of(tabular({"columns": own, "shown": own, "rows": rows}, ("forecast_checks",)))[1:] == lines
     assert lines[0] == [r"$8.1 \times 10^{9}$", rf"$2.00^{{+0.20}}_{{-0.10}}${mark}", f"[$0.1$, $0.2$]{mark}"]
     assert lines[1][1:] == [f"[$1$, $2$]{mark}", f"[-, $1$]{mark}"]
 
