@@ -220,7 +220,7 @@ def test_settings_and_measured_rows_leave_out_what_fits_know() -> None:
     result = report({"all": fit}, at={"N": 1e9, "D": "1e9,1e10"}, measured=new)
     assert [len(of["table"]["rows"]) for of in result.facts["forecasts"]] == [2]
     assert "calibration" in result.pictures
-    groups = report({"apart": apart_fit(size=400)}, at={"x": 0.5, "domain": "web", "lab": ["a", "b_1"]}, force=True)
+    groups = report({"apart": apart_fit(size=400)}, at={"x": 0.5, "domain": "web", "lab": "a,b_1"}, force=True)
     assert len(groups.facts["forecasts"][0]["table"]["rows"]) == 2
 
 
@@ -285,7 +285,7 @@ def test_the_command_names_the_shares_of_a_mixture_and_an_exact_law() -> None:
     fit = replace(fit, info={**fit.info, "discrepancy": {"asked": "none", "learned": False, "reason": ""}})
     settings = fit.info["settings"]
     assert f" --chains {settings['chains']} --target-accept 0.975 --discrepancy none" in commands(fit, "m.nc")
-    fit = replace(fit, info=fit.info | {"settings": settings | {"target_accept": None}})
+    fit = replace(fit, info={**fit.info, "settings": settings | {"target_accept": None}})
     command = commands(fit, "m.nc")
     assert command.startswith("bayeslaw fit data-mixing old.csv -o m.nc --shares wiki,code --reference code --noise normal ")
     assert command.endswith(" --discrepancy none --seed 3")
