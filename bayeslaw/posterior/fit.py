@@ -27,7 +27,7 @@ from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import Noise, Shifted
 from bayeslaw.noise.walk import Walk
-from bayeslaw.posterior.diagnostics import Check, Verdicts, diagnostics, model_label, sampling_label
+from bayeslaw.posterior.diagnostics import ESS, LONGER, R_HAT, Check, Verdicts, diagnostics, model_label, sampling_label
 from bayeslaw.posterior.discrepancy import LearntDiscrepancy
 from bayeslaw.posterior.draws import LawDraws
 from bayeslaw.posterior.sensitivity import log_priors, power_scaling
@@ -396,13 +396,24 @@ class Fit(OfOneLaw, Verdicts):
             median, low, high = (f"{factor * value:.2g}" for value in quantiles(with_error.discrepancy.scale, ci_prob))
             interval = f"{ci_prob * 100:g}% equal-tailed interval {low} to {high}{sign}"
             learnt = f"Discrepancy learnt from the runs: the law errs by {median}{sign} an e-fold away from the largest"
-            return f"{learnt} ({interval}). Beyond the runs the errors that laws have on other ladders are added."
+            beyond_runs = "Beyond the runs the errors that laws have on other ladders are added."
+            return f"{learnt} ({interval}). {beyond_runs}{self._mixing_of(with_error)}"
         if not (reason := self.info.get("discrepancy", {}).get("reason", "")):
             return ""
         alone = "beyond them it has the error that laws have on other ladders" if with_error else "and beyond"
         distance = RunDistance.of(self)
         of_runs = "" if distance is None else f" Losses of a new run lie as far from it as those of the fitted runs: {distance}."
         return f"No discrepancy was learnt, because {reason}: the law counts as exact inside the runs, {beyond or alone}.{of_runs}"
+
+    def _mixing_of(self, with_error: Fit) -> str:
+        """Say that draws of the law with its error mix too slowly for forecasts outside the runs, where they do."""
+        draws = with_error.tree["posterior"].to_dataset()
+        mixing = diagnostics({name: draws[name].values for name in self.law.parameters if name in draws})
+        worst, least = float(mixing["r_hat"].max()), float(mixing[["ess_bulk", "ess_tail"]].min(axis=None))
+        if worst <= R_HAT and least >= ESS:
+            return ""
+        slow = f"Draws of the law with this error mix slowly (R-hat {worst:.3f}, {least:.0f} effective draws)"
+        return f" {slow}, and forecasts outside the runs may be refused. {LONGER}."
 
     @property
     def residual(self) -> NDArray[np.float64]:

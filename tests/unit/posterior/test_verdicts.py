@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
+from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.diagnostics import (
     LONGER,
     Check,
@@ -15,6 +18,9 @@ from bayeslaw.posterior.diagnostics import (
     sampling_label,
     sampling_verdict,
 )
+from bayeslaw.posterior.fit import EXTRAPOLATION
+from tests import oracles
+from tests.fixed import stand_in_fit
 
 
 def check(name: str, subject: Subject, *, passed: bool = False, advice: str = "") -> Check:
@@ -59,3 +65,14 @@ def test_a_line_ends_with_what_to_do() -> None:
     assert str(check("outliers", "model", advice="Look at it")) == "concern: text of outliers. Look at it."
     assert str(check("outliers", "model", passed=True, advice="Look at it")) == "passed: text of outliers"
     assert str(check("informed", "note")) == "note: text of informed"
+
+
+def test_a_fit_says_that_draws_of_the_law_with_its_error_mix_slowly() -> None:
+    """Forecasts outside the runs, which these draws make, would be refused after a fit that passed."""
+    table = oracles.table(load_law("chinchilla"), runs=8)
+    fit = stand_in_fit("chinchilla", table, draws=1000)
+    assert fit.info["discrepancy"]["learned"]
+    assert "mix slowly" not in fit.learnt()
+    tree = fit.tree.copy(deep=True)
+    tree[EXTRAPOLATION]["E"][0] *= 1.2
+    assert "Draws of the law with this error mix slowly (R-hat" in replace(fit, tree=tree).learnt()
