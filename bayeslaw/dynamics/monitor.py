@@ -407,7 +407,7 @@ def require_one_domain(rows: pd.DataFrame, run: str, law: Law) -> None:
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a run that a fit can be conditioned on, in the order of their steps, and notes of those left out."""
     rows, notes = rows.sort_values("step", kind="stable"), list[str]()
-    early = ~(rows["S1"].fillna(np.inf) >= _areas(fit.law, fit.observed.covariates).min() * (1 - 1e-9)) | (rows["S1"] == 0)
+    early = _before_fitted(fit, rows)
     if early.any():
         notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
     rows = rows[~early]
@@ -417,6 +417,22 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         notes.append(f"{MOST_ROWS:,} of {len(rows):,} losses are used: the last {late:,}, and evenly spaced ones before these")
         rows = rows.iloc[np.append(evenly(before, MOST_ROWS - late), np.arange(before, len(rows)))]
     return rows, notes
+
+
+def _before_fitted(fit: Fit, rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mark the rows of a run that come before all that a fit was fitted to, of the run's phase where the law has its area.
+
+    The total area can't tell in an adaptation: any row of it has more area than the runs that followed a shorter pre-training.
+    """
+    area, fitted = _areas(fit.law, rows), _areas(fit.law, fit.observed.covariates)
+    before_first_step = (rows["S1"] == 0).to_numpy()
+    if "S1_cpt" in fit.law.covariates and (rows["phase"] == "adapt").all():
+        own = fit.observed.covariates["S1_cpt"]
+        if (own > 0).any():
+            area, fitted = rows["S1_cpt"].to_numpy(np.float64), own[own > 0]
+            # The base loss counts where the fit has base losses or pre-trainings.
+            area = np.where((area == 0) & (own == 0).any(), fitted.min(), area)
+    return np.asarray((area < fitted.min() * (1 - 1e-9)) | before_first_step)
 
 
 def settings_ahead(fit: Fit, curves: Curves, run: str, schedule: Schedule, at: NDArray[np.int64]) -> pd.DataFrame:

@@ -22,8 +22,9 @@ from bayeslaw.dynamics.monitor import Watch, kept, rows_for, watch
 from bayeslaw.laws.card import load_law
 from bayeslaw.plots.training import plot_watch
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.schedules.areas import trace
+from bayeslaw.schedules.areas import OPEN, trace
 from bayeslaw.schedules.schedule import Schedule, constant
+from tests.dynamics import curves as adaptations
 from tests.dynamics import spread_draws
 from tests.errors import fails
 from tests.fixed import fixed_fit, stand_in_fit, typical_fit
@@ -397,3 +398,21 @@ def test_noise_under_which_draws_can_not_be_weighted_is_refused() -> None:
     fit, curves = without("student", dof=5.0)
     with fails("not-weighted", "Student-t", "normal-drift"):
         watch(fit, curves, "now", WHOLE)
+
+
+@pytest.mark.parametrize("law", ["cpt-dynamics", "cpt-dynamics-open"])
+def test_early_losses_of_an_adaptation_are_left_out_whatever_came_before_it(law: str) -> None:
+    """The fit's adaptations began to be fitted at step 1,000, after a pre-training shorter than the run's, or an unknown one."""
+    fitted = adaptations()[lambda t: t["S1_cpt"].between(1000 * 5e-5, 2.0)].drop(columns=["lr"])
+    fit, adapt = stand_in_fit(law, fitted), constant(4000, 5e-5)
+    start = OPEN if law.endswith("open") else trace(constant(30_000, 2e-4), np.zeros(0, dtype=np.int64))[1]
+    log = Runs(pd.DataFrame({"run": "now", "step": np.arange(250.0, 2001.0, 250.0), "loss": 3.0}), "log")
+    of_run = log_curves(log, adapt, start, phase="adapt")
+    first = fitted["S1_cpt"].min()
+    assert rows_for(fit, of_run, "now", adapt).frame["S1_cpt"].min() == pytest.approx(first)
+    assert len(rows_for(fit, of_run, "now", adapt).frame) == 5
+    # With pre-trainings or base losses in the fit the run's base loss counts, and the rest is as before.
+    base = replace(of_run, frame=pd.concat([of_run.frame.assign(S1_cpt=0.0).iloc[:1], of_run.frame.iloc[1:]]))
+    assert len(rows_for(fit, base, "now", adapt).frame) == 5
+    with_base = stand_in_fit(law, pd.concat([fitted, adaptations()[lambda t: t["S1_cpt"] == 0].drop(columns=["lr"])]))
+    assert len(rows_for(with_base, base, "now", adapt).frame) == 6
