@@ -203,11 +203,13 @@ def _changed(frame: pd.DataFrame, law: Law) -> set[str]:
 def left_out_squares(frame: pd.DataFrame, law: Law) -> pd.Series[float]:
     """Return, for each run of a table of curves, the mean square of its relative errors by a point fit without it.
 
-    Runs are left out together with others where there are more than `FOLDS`; not if no other run has an annealing area.
+    Runs are left out together with others where there are more than `FOLDS`; not if no other run has an annealing area. Those that
+    have it are dealt over the parts first: two of them in one part would leave nothing that tells of changes in the rest.
     """
     frame = begun(frame)
-    runs, changed = frame["run"].unique(), _changed(frame, law)
-    parts = [frame["run"].isin(runs[out::FOLDS]) for out in range(min(FOLDS, runs.size))]
+    changed = _changed(frame, law)
+    runs = sorted(frame["run"].unique(), key=lambda run: run not in changed)
+    parts = [frame["run"].isin(runs[out::FOLDS]) for out in range(min(FOLDS, len(runs)))]
     kept = [out for out in parts if changed - set(frame.loc[out, "run"])]
     return pd.concat([_squares(point_fit(law, frame[~out], starts=STARTS), frame[out]) for out in kept])
 
