@@ -240,7 +240,7 @@ def recipe_of(
     """Return the recipe that the options of a command describe, with areas as those of the fits, and notes of what these assume."""
     from bayeslaw.data.schedule_text import assumptions
     from bayeslaw.dynamics.memory import memory_of, power_of, reference_batch_of
-    from bayeslaw.dynamics.recipe import Recipe
+    from bayeslaw.dynamics.recipe import Recipe, require_recipe
     from bayeslaw.schedules.changes import number_of_nodes
 
     memory, power, reference = memory_of(fits, memory), power_of(fits), reference_batch_of(fits)
@@ -270,7 +270,9 @@ def recipe_of(
     if from_ is None:
         options.check_used("--curves FILE --from RUN[@STEP]", curves=curves, column=column)
         start = bayeslaw.schedules.OPEN if pretrain is None else pretrain
-        return Recipe(start, adapt, settings, memory=memory, power=power), notes
+        recipe = Recipe(start, adapt, settings, memory=memory, power=power)
+        require_recipe(recipe, fits)
+        return recipe, notes
     if curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     whole = bayeslaw.data.read_curves(
@@ -278,7 +280,9 @@ def recipe_of(
         tokens_per_step=reference or None, columns=options.columns_of(column),
     )  # fmt: skip
     point, of_runs = _point_of(whole, from_)
-    return Recipe(point, adapt, settings, memory=memory, power=power), [*notes, *of_runs]
+    recipe = Recipe(point, adapt, settings, memory=memory, power=power)
+    require_recipe(recipe, fits)
+    return recipe, [*notes, *of_runs]
 
 
 def _point_of(curves: Curves, text: str) -> tuple[Point, list[str]]:

@@ -391,8 +391,8 @@ def combinable(*posteriors: Posterior, force: bool = False) -> tuple[list[Poster
 
 def _landscape(source: Posterior, target: Posterior, recipe: Recipe, space: Space, seed: int, *, force: bool) -> Landscape:
     """Return the changes of both losses at recipes that fill the ranges."""
-    require_recipe(recipe)
     (source, target), size = combinable(source, target, force=force)
+    require_recipe(recipe, [source, target])
     memory_of([source, target], recipe.memory)
     power_of([source, target], recipe.power)
     if "r" in space.ranges and not any("r" in posterior.measured for posterior in (source, target)):

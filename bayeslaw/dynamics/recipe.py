@@ -16,6 +16,7 @@ from bayeslaw.core.errors import BayeslawError, as_mapping, nearest, shown, whol
 from bayeslaw.data.schedule_text import logged_files, parse_schedule, phases_of
 from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.stack import Posterior, require_losses
+from bayeslaw.planning.arguments import require_covariates
 from bayeslaw.posterior.draws import LawDraws, check_values
 from bayeslaw.schedules.areas import NO_AREA, POWER, Point, trace
 from bayeslaw.schedules.changes import nodes
@@ -24,6 +25,9 @@ from bayeslaw.schedules.schedule import MEMORY, MOST_STEPS, Schedule
 AREAS = ("S1", "S2", "S2w")
 # Highest rate and steps of the adaptation, loss potential (last rate of pre-training over its highest), and replay share.
 CHOICES = ("peak", "steps", "potential", "r")
+# What `trace` and `nodes` compute from the schedules, and of this what is unknown of the pre-training of an open model.
+COMPUTED = re.compile(r"step|lr|lr_peak|S(1|2|2w)(_pt|_cpt)?|(fall|rate|since)_\d+")
+BEFORE = re.compile(r"S(1|2|2w)(_pt)?")
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class Recipe:
     adapt : str
         The schedule of the adaptation as text.
     settings : mapping
-        Other covariates of the laws, such as N and r.
+        Other covariates of the laws, such as N and r. Those that the schedules determine, such as S1_cpt, are refused
+        ('computed-setting'); of an open model the areas of its pre-training may be given.
     memory, power, weight : float
         As in `schedules.areas`, with the values of the fitted curves. `weight` applies to the steps of the adaptation.
 
@@ -57,6 +62,14 @@ class Recipe:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", as_mapping(self.settings, "{'N': 1e9}"))
+        open_model = isinstance(self.start, Point) and self.start.pretrain is None
+        computed = [name for name in self.settings if COMPUTED.fullmatch(name) and not (open_model and BEFORE.fullmatch(name))]
+        if computed:
+            raise BayeslawError(
+                f"{computed[0]} follows from the recipe's schedules: leave it out of the settings (--set, settings=), or change "
+                "the schedules.",
+                code="computed-setting",
+            )
 
     @cached_property
     def point(self) -> Point:
@@ -143,11 +156,15 @@ class Recipe:
         return table.assign(run=run, **self.settings).dropna(axis=1, how="all")
 
 
-def require_recipe(given: object) -> None:
-    """Refuse what is no `Recipe`, such as the text of a schedule."""
+def require_recipe(given: object, posteriors: Sequence[Posterior]) -> None:
+    """Refuse what is no `Recipe`, such as the text of a schedule, and settings that no law of the fits has."""
     if not isinstance(given, Recipe):
         example = "bayeslaw.dynamics.Recipe('wsd:steps=40000,peak=2e-4', 'cosine:steps=10000,peak=2e-4')"
         raise BayeslawError(f"A recipe is a pre-training and an adaptation, {example}, not {shown(given)}.", code="not-a-recipe")
+    fits = [fit for posterior in posteriors for fit, _ in posterior.selections]
+    known = {name for fit in fits for name in (*fit.law.measured, *fit.law.levels, fit.observed.group_column) if name}
+    taken = {name for name in known if COMPUTED.fullmatch(name)}
+    require_covariates([name for name in given.settings if name not in taken], known - taken)
 
 
 def check_choice(name: str) -> None:

@@ -177,7 +177,7 @@ def turning_point(
     True
     """
     require_fits(source, *([] if target is None else [target]))
-    require_recipe(recipe)
+    require_recipe(recipe, [source] if target is None else [source, target])
     check_weight(weight)
     if target is None and weight < 1:
         raise BayeslawError(f"The target loss has weight {1 - weight:g}: give a fit of the target losses.", code="no-target")

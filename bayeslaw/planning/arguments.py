@@ -114,6 +114,15 @@ def as_number(value: Any) -> float:
         return math.nan
 
 
+def require_covariates(names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names of settings that are not among the known ones, which are those that the laws have."""
+    known = sorted({*known})
+    for name in names:
+        if name not in known:
+            has = f"they have {', '.join(known)}" if known else "they have none that can be set"
+            raise BayeslawError(f"No law here has a covariate {name!r}; {has}.{nearest(name, known)}", code="unknown-setting")
+
+
 def positive(name: str, value: float | None) -> float:
     """A limit as a positive number; inf where there is none."""
     if value is None:

@@ -17,7 +17,7 @@ from bayeslaw.core.text import compact
 from bayeslaw.data.validate import from_scratch
 from bayeslaw.forecasting.stack import Posterior, Stack, laws_of, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, as_number, check_passed, read_once, read_range, setting
+from bayeslaw.planning.arguments import Range, as_number, check_passed, read_once, read_range, require_covariates, setting
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.prices import EXAMPLE_PRICE, Prices, check_size
@@ -276,11 +276,7 @@ def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior])
     for name, value in settings.items():
         if name in CHOSEN:
             raise BayeslawError(f"{name} is chosen by the plan; limit it instead ({CHOSEN[name]}).", code="setting-chosen-by-plan")
-        if name not in known | {"N"}:
-            raise BayeslawError(
-                f"No law here has a covariate {name!r}; they have {', '.join(sorted(known))}.{nearest(name, known)}",
-                code="unknown-setting",
-            )
+        require_covariates({name} - {"N"}, known)
         model[name] = setting(name, value)
         if name in ("N", "ptpp") and model[name] <= 0:
             raise BayeslawError(f"{name} must be positive, not {value}.", code="setting-not-positive")

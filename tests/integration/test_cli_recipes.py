@@ -48,6 +48,13 @@ def test_forecasts_along_a_schedule(command: Command, folder: Path) -> None:
     assert short.status == 0, short.err  # a picture of few steps has them all
 
 
+def test_areas_of_an_unknown_pre_training_can_be_set(command: Command, folder: Path) -> None:
+    given = ("--set", "S1_pt=1.5", "--set", "S2_pt=0.02")
+    done = command("dynamics", "forecast", "S.nc", "--open", *ADAPT, *given, "--steps", "2000", "-o", "f.csv")
+    assert done.status == 0, done
+    assert pd.read_csv("f.csv")["S1_pt"].tolist() == [1.5]
+
+
 def test_concerns_about_a_recipe_far_outside_the_runs_are_named(command: Command, folder: Path) -> None:
     far = command("dynamics", "forecast", "S.nc", "--pretrain", "constant:steps=800000,peak=2e-3", "--steps", "800000")
     assert far.status == 0, far
@@ -106,6 +113,9 @@ def test_the_loss_of_a_third_domain(command: Command, folder: Path) -> None:
         (("forecast", "S.nc", *PRETRAIN, *ADAPT, "--column", "loss=val"), "option-without-use", "--column"),
         (("forecast", "S.nc", *PRETRAIN, "--column", "loss=val"), "option-without-use", "--column"),
         (("forecast", "S.nc", "--open", *ADAPT), "missing-column", "S1_pt"),
+        (("forecast", "S.nc", *PRETRAIN, "--set", "r=0.5"), "unknown-setting", "'r'; they have none that can be set"),
+        (("outside", "W.nc", *FITS, *PRETRAIN, *ADAPT, "--set", "foo=3"), "unknown-setting", "'foo'"),
+        (("forecast", "S.nc", *PRETRAIN, *ADAPT, "--set", "S1_cpt=5"), "computed-setting", "S1_cpt"),
         (("forecast", "M.nc", *PRETRAIN, *ADAPT), "no-adaptation-area", "--pretrain without --adapt"),
         (("forecast", "S.nc", *PRETRAIN, *ADAPT, "-o", "f.txt"), "wrong-ending", ".csv"),
         (("best", *FITS, *PRETRAIN, *ADAPT, "--search", "peak"), "not-a-pair", "'peak'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import FitError
 from bayeslaw.dynamics.optimise import Balance, Objective, Space, balance, balance_curve
-from bayeslaw.dynamics.recipe import Recipe, losses, with_option
+from bayeslaw.dynamics.recipe import Recipe, losses, require_recipe, with_option
 from bayeslaw.plots.training import plot_optimum
 from bayeslaw.schedules.areas import OPEN
 from tests.dynamics import SOURCE, TARGET, dynamics_fit, fits
 from tests.errors import fails
+from tests.fixed import typical_fit
 from tests.values import present
 
 PRETRAIN = "wsd:steps=8000,peak=2e-4,warmup=200,final=0.5"
@@ -119,6 +121,7 @@ def test_the_summary_has_choices_and_changes_from_the_checkpoint_of_the_given_re
         ({"ranges": {"peaks": (1e-4, 1e-3)}}, "unknown-choice", "'peak'"),
         ({"ranges": {"peak": (1e-3, 1e-4)}}, "bad-range", "peak=0.001:0.0001"),
         ({"ranges": {"r": (0.0, 1.0)}}, "no-replay", "cpt-dynamics-replay"),
+        ({"recipe": replace(RECIPE, settings={"N": 1e9})}, "unknown-setting", "'N'"),
         ({"weight": 1.2}, "bad-weight", 1.2),
         ({"tail": 0.0}, "bad-tail", 0),
         ({"recipe": Recipe(OPEN, "constant:steps=100,peak=1e-4"), "ranges": {"potential": (0.0, 1.0)}}, "pretraining-done", "wsd:"),
@@ -145,6 +148,19 @@ def test_fits_that_can_not_be_combined_are_refused_and_forced_recipes_outside_th
     assert set(forced.summary()["checks"]) == {"FAILED (forced)"}
     assert forced.text.splitlines()[0].endswith("nats/token) — CHECKS FAILED (forced)")
     assert plot_optimum([forced], "peak", Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
+
+
+def test_settings_that_the_schedules_determine_or_no_law_has_are_refused() -> None:
+    for name in ("S1_cpt", "S1", "S2w_pt", "lr_peak", "fall_1"):
+        with fails("computed-setting", name, "schedules"):
+            replace(RECIPE, settings={name: 1.0})
+    with fails("computed-setting", "S1_cpt"):
+        Recipe(OPEN, RECIPE.adapt, {"S1_pt": 1.0, "S1_cpt": 1.0})
+    assert Recipe(OPEN, RECIPE.adapt, {"S1_pt": 1.5}).rows()["S1_pt"].item() == 1.5
+    replay = typical_fit("cpt-dynamics-replay-source")
+    require_recipe(replace(RECIPE, settings={"N": 1e9, "r": 0.1}), [replay, typical_fit("cpt-dynamics-size")])
+    with fails("unknown-setting", "'rr'", "'r'"):
+        require_recipe(replace(RECIPE, settings={"rr": 0.1}), [replay])
 
 
 def test_cvar_is_the_mean_of_the_worst_draws_and_ranges_map_to_the_unit_cube() -> None:
