@@ -191,10 +191,11 @@ def read_curves(
     ----------
     source : path or DataFrame
         As in `read_runs`. Columns: `run`; `step`, from 0 before a run's first step; `lr`, the learning rate of that step, which may
-        be empty at step 0 and between steps that have one; losses in nats/token as `loss`, with `domain` for several, or as one
-        column for each domain, such as source_loss and target_loss, empty where there was no evaluation. Optional: `phase`
-        (pretrain or adapt; by default adapt for runs with a parent), `parent`, the run that this one goes on from, and
-        `parent_step`, its step (by default its last); `batch`, tokens of a step. A table without `run` is one run.
+        be empty at step 0, between steps that have one, and up to one such step after the last, whose rate is taken; losses in
+        nats/token as `loss`, with `domain` for several, or as one column for each domain, such as source_loss and target_loss,
+        empty where there was no evaluation. Optional: `phase` (pretrain or adapt; by default adapt for runs with a parent),
+        `parent`, the run that this one goes on from, and `parent_step`, its step (by default its last); `batch`, tokens of a step.
+        A table without `run` is one run.
     memory, power : float
         lambda of the annealing area, and epsilon of the LR-weighted annealing area S2w.
     warmup : int or mapping
@@ -237,6 +238,8 @@ def read_curves(
     frame, notes = _with_runs(table, run)
     if steps == "continued":
         frame = _with_own_steps(frame, table.name)
+    frame, assumed = _with_last_rates(frame)
+    notes += assumed
     columns = loss_columns(frame, table.name, losses)
     curves = checked(frame, columns, table.unread, table.name, warmup, steps)
     reference = 0.0
@@ -315,6 +318,25 @@ def _with_own_steps(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     given = frame["parent_step"] if "parent_step" in frame else pd.Series(np.nan, index=frame.index)
     own = before - frame["run"].map(parents.map(begins)).fillna(0.0)
     return frame.assign(step=frame["step"] - before.fillna(0.0), parent_step=own.fillna(given))
+
+
+def _with_last_rates(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the table with each run's last rate also at the steps after it that are no further on than a step is logged.
+
+    Programs evaluate once more after the last step, such as llm.c at step 19,560 of 19,560, and log no rate then.
+    """
+    if not all(c in frame and holds_numbers(frame[c]) for c in ("step", "lr")):
+        return frame, []  # what is wrong with it is found later
+    rates, notes = frame["lr"].copy(), list[str]()
+    for run, rows in frame.groupby("run", sort=False):
+        rated = rows[rows["lr"].notna()].drop_duplicates("step").sort_values("step")
+        last, spacing = rated["step"].max(), rated["step"].diff().median()  # nan for fewer than two rates
+        late = rows[(rows["step"] > last) & (rows["step"] <= last + spacing)]
+        if len(late):
+            rates[late.index] = rate = rated["lr"].iloc[-1]
+            end = late["step"].max()
+            notes.append(f"{run}: no rate is logged after step {last:g}; that step's, {rate:g}, is taken up to step {end:g}")
+    return frame.assign(lr=rates), notes
 
 
 def _long(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:

@@ -319,13 +319,27 @@ def test_losses_are_read_from_the_columns_asked_for() -> None:
     assert len(read_curves(table.assign(source_loss=3.0), losses=["loss"]).frame) == 5
 
 
+def test_the_last_evaluation_may_lack_its_rate() -> None:
+    """llm.c evaluates once more after its last step; later losses need a rate."""
+    rates = np.array([1e-3, 8e-4, 4e-4, 1e-4])
+    table = rows("a", rates)
+    last = pd.DataFrame({"run": "a", "step": [5], "loss": [2.0]})
+    curves = read_curves(pd.concat([table, last], ignore_index=True))
+    assert noted(curves, "no rate is logged after step 4; that step's, 0.0001, is taken up to step 5")
+    assert curves.schedule("a").rates.tolist() == [*rates, 1e-4]
+    assert curves.frame["S1"].iloc[-1] == pytest.approx(rates.sum() + 1e-4)
+    with fails("missing-rate", 6):
+        read_curves(pd.concat([table, last.assign(step=6)], ignore_index=True))
+    coarse = pd.concat([table[table["step"] % 2 == 0], last], ignore_index=True)
+    assert len(read_curves(coarse).schedule("a")) == 5
+
+
 # --- faults ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("row", "column", "value", "code"),
     [
-        (61, "lr", np.nan, "missing-rate"),
         (3, "lr", -1e-3, "negative-rate"),
         (3, "lr", 3.0, "rate-too-large"),
         (3, "step", 1.0, "step-twice"),
