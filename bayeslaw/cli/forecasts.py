@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayeslaw.forecasting.forecast import Forecast
     from bayeslaw.forecasting.stack import Posterior
     from bayeslaw.laws.outcome import Outcome
+    from bayeslaw.posterior.diagnostics import Check
 
 
 def forecast(
@@ -184,6 +185,7 @@ def score(
     """Score the forecasts of a fit on held-out rows: each run, then error, bias, coverage, width and CRPS."""
     from bayeslaw.core.text import counted
     from bayeslaw.evaluation.scores import sample_note, scored
+    from bayeslaw.posterior.diagnostics import concerns
 
     loaded = bayeslaw.load_fit(fit)
     held = bayeslaw.read_runs(runs, where, columns=options.columns_of(column), duplicates=duplicates)
@@ -199,18 +201,23 @@ def score(
     if not all_:
         (row,) = table.to_dict("records")
         of = f"{counted(row['rows'], outcome.name)} of {counted(len(result.runs), 'run')} of {held.name}, {row['sample']}"
-        answer.say(f"{of}, forecast by {row['law']} {conditions(row)}")
+        answer.say(f"{of}, forecast by {row['law']} {conditions(row, (*loaded.checks, *result.checks))}")
     add_scores(answer, table, outcome, loaded.unit, all_=all_)
+    answer.say(*(str(check) for check in concerns(result.checks)))
+    if loaded.concerns:
+        answer.say(f"`bayeslaw show {fit}` says more of the concerns about the fit.")
     return answer
 
 
-def conditions(row: Mapping[Hashable, Any]) -> str:
-    """Say by which spread and checks a row of scores is, and how many rows are not scored."""
+def conditions(row: Mapping[Hashable, Any], checks: Sequence[Check] = ()) -> str:
+    """Say by which spread and checks a row of scores is, which concerns these raise, and how many rows are not scored."""
     from bayeslaw.core.text import counted
+    from bayeslaw.posterior.diagnostics import model_verdict
 
     left = row["base_rows_left_out"]
-    checks = f"({row['spread']}; checks {row['checks']}, model {row['model']})"
-    return checks + (f"; {counted(left, 'row')} at D = 0 left out" if left else "")
+    model = model_verdict(checks) if checks and row["model"] == "concerns" else row["model"]
+    verdicts = f"({row['spread']}; checks {row['checks']}, model {model})"
+    return verdicts + (f"; {counted(left, 'row')} at D = 0 left out" if left else "")
 
 
 def add_scores(answer: Answer, table: pd.DataFrame, outcome: Outcome, unit: str, *, all_: bool) -> None:

@@ -7,7 +7,7 @@ counted in e-folds of one direction: one e-fold is 2.7 times as much compute, N,
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,7 +42,7 @@ from bayeslaw.laws.law import Law, shares_of_parameters
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import resolved
-from bayeslaw.posterior.diagnostics import checks_label, failures, model_label, sampling_verdict
+from bayeslaw.posterior.diagnostics import checks_label, concerns, failures, model_label, sampling_verdict
 from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit
 
@@ -362,6 +362,7 @@ class Beyond:
     verdict: str
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    concerns: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -401,7 +402,8 @@ def forecasts_beyond(
             return Beyond(UNSCORED, model_label(checks), verdict)
         value = along.loc[held.frame.index].rename(by)
         rows = kept(predicted, held.frame) if kept else _scored(predicted, held.frame, cut, value)
-    return Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out)
+    names = () if predicted.forced else tuple(dict.fromkeys(check.name for check in concerns(checks)))
+    return Beyond(checks_label(predicted.forced), predicted.model_label, verdict, rows, left_out, names)
 
 
 def _scored(predicted: Forecast, frame: pd.DataFrame, cut: float, value: pd.Series) -> pd.DataFrame:
@@ -465,6 +467,10 @@ def _result(
             notes.append(f"{where}: sampling {done.verdict} What lies beyond this cut {scored}.")
         notes += [f"{where}: {count:,} of {counts['beyond']:,} rows beyond it {why}." for why, count in done.left_out.items()]
         rows += [done.rows] if len(done.rows) else []
+    named = Counter(name for outcome in outcomes if outcome.value for name in outcome.value.concerns)
+    if named:
+        of_cuts = ", ".join(f"{name} ({count} of {counted(len(table), 'cut')})" for name, count in named.items())
+        notes.append(f"Concerns about the models: {of_cuts}.")
     empty = pd.DataFrame(columns=["cut", "row", "run", "reach", "spread", predicted.name])
     forecasts = pd.concat(rows, ignore_index=True) if rows else empty
     known = int((forecasts["as"] == WORDS[2]).sum()) if rows else 0

@@ -28,7 +28,7 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.posterior.diagnostics import checks_label
+from bayeslaw.posterior.diagnostics import Check, checks_label
 from bayeslaw.posterior.draws import check_values
 from bayeslaw.posterior.effects import Reading
 from bayeslaw.posterior.fit import Fit, require_fits
@@ -247,11 +247,14 @@ class Scored(NamedTuple):
         first. Empty for a point fit.
     notes : tuple of str
         Which rows were left out because they repeat others, and that losses are of another domain by their names.
+    checks : tuple of Check
+        Checks of the forecasts of these rows by a posterior, whose own are in `Fit.checks`.
     """
 
     table: pd.DataFrame
     runs: pd.DataFrame
     notes: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
 
 
 def scored(
@@ -302,7 +305,7 @@ def scored(
     head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
     counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
     result = scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)
-    return result._replace(notes=rows.notes)
+    return result._replace(notes=rows.notes, checks=tuple(predicted.checks))
 
 
 def counts_of(rows: int, base: int, seen: int, in_sample: bool) -> dict[str, object]:

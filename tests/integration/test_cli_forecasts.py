@@ -236,6 +236,16 @@ def test_a_comparison_without_a_law(command: Command, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_score_names_the_concerns_about_its_forecasts(command: Command, sound_fit: Fit) -> None:
+    assert not sound_fit.concerns
+    pd.read_csv("held.csv").assign(D=lambda t: 1e4 * t["D"]).to_csv("far.csv", index=False)
+    done = command("score", "fit.nc", "far.csv")
+    assert "model concerns (extrapolation))" in done.out
+    assert "\nconcern: 20 of 20 settings lie far outside the runs: " in done.out
+    assert "bayeslaw show" not in done.out
+
+
+@pytest.mark.usefixtures("folder")
 def test_score_shows_runs_and_five_scores_and_the_rest_when_asked(command: Command, sound_fit: Fit) -> None:
     done = command("score", "fit.nc", "held.csv")
     row = score(sound_fit, pd.read_csv("held.csv")).iloc[0]

@@ -333,6 +333,8 @@ def test_each_cut_is_fitted_to_the_rows_up_to_it() -> None:
         assert row["beyond"] == row["scored"] == (tokens > row["cut"]).sum()
         beyond = made.rows[made.rows["cut"] == row["cut"]]
         assert sorted(beyond["row"]) == sorted(RUNS.frame.index[tokens > row["cut"]])
+    assert made.cuts["model"].tolist() == ["concerns", "no concerns"]
+    assert "Concerns about the models: extrapolation (1 of 2 cuts)." in made.notes
     known = made.rows["as"] == "known run"
     assert made.notes[-1].startswith(f"{known.sum()} of {len(made.rows)} forecasts are of later rows of fitted runs")
 
