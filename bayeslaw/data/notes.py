@@ -22,7 +22,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, complete, from_scratch, most_per_parameter, read_from, repeats, understood
 from bayeslaw.laws.law import Law
 
-SWAPPED = "Look whether the columns N and D are swapped: few train so briefly"
+SWAPPED = "Look whether the columns N and D are swapped, or D counts steps: few train so briefly"
 COUNTED_ON = "D counts the tokens of the adaptation alone: if the log goes on counting from the pre-training, subtract N x ptpp"
 LEAST_COUNTED_ON = 0.95  # times the tokens of the pre-training; ptpp may be rounded
 FEW, FEWER = 1e5, 1e-5  # tokens, and their ratio to the parameters as a part of the table's median, of rows in another unit
@@ -241,12 +241,19 @@ def counted_on_note(frame: pd.DataFrame, law: Law) -> str:
 
 
 def few_tokens_note(frame: pd.DataFrame, law: Law) -> str:
-    """Say that some rows have far fewer tokens per parameter than most, as if they alone were in billions; '' otherwise."""
+    """Say that some rows have far fewer tokens per parameter than most, as if they alone were in billions; '' otherwise.
+
+    The first rows of a curve, of one batch at step 0, are none of these: in millions they would lie beyond the next rows.
+    """
     if not {"N", "D"} <= {*frame} & {*law.covariates}:
         return ""
     rows = frame[frame["D"] > 0]
     ratio, usual = rows["D"] / rows["N"], float((rows["D"] / rows["N"]).median())
-    few = rows.index[(ratio < FEWER * usual) & (rows["D"] < FEW)]
+    small = (ratio < FEWER * usual) & (rows["D"] < FEW)
+    if "run" in rows:
+        after = rows["D"].where(~small).groupby(rows["run"]).bfill()
+        small &= ~(after < 1e6 * rows["D"])
+    few = rows.index[small]
     if not len(few):
         return ""
     unit = "millions" if usual / ratio[few[0]] < 10**7.5 else "billions"

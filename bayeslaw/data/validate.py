@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -32,9 +32,12 @@ LEAST_TOKENS = 1e3  # no run is shorter than so many
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
 LEAST_ADAPTED, LEAST_ADAPTING = 1e-4, 1e5  # tokens per parameter, and tokens, of the longest adaptation of a table
 LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
-# Most of any model yet, nearly; and the largest value of a table from which on millions are as usual a unit as billions.
-PARAMETERS, TOKENS = (2e12, 10), (1e14, 1000)
+# Of the largest model of a table and its longest training: fewer and more than anyone would train, nearly.
+PARAMETERS, TOKENS, TOKENS_PER_PARAMETER = (1e6, 2e12), (LEAST_TRAINING, 1e14), (0.5, 1e5)
+UNITS = {"millions": 1e6, "billions": 1e9}
+LEAST_STEPS = 100  # from which on whole numbers may be steps
 UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
+OF_STEPS = "; of steps its factor is the tokens of a step: --column D=COLUMN:524288 (columns={'D': 'COLUMN:524288'})"
 OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_examples (columns={{'{name}': 'n_examples'}})"
 UNIT_OF_SETTING = ", or its unit with it: --set {name}=7B (in Python {{'{name}': '7B'}})"
 VARY = "let parameters vary by it (--by E=domain, by={'E': 'domain'})"
@@ -259,8 +262,9 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
     if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
-        problem = f"{name} is at most {values.max():g} in all rows{_in_units(values, *TOKENS)}"
-        way = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL + OF_EXAMPLES).format(name="D")
+        steps = purpose != "forecast" and _may_be_steps(values)
+        problem = f"{name} is at most {values.max():g} in all rows{_question(_units_of_tokens(frame, values), steps=steps)}"
+        way = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL + OF_EXAMPLES).format(name="D") + OF_STEPS * steps
         return [Fault(None, name, "", problem, f"give the number of tokens{way}", "tokens-too-few")]
     if values.between(low, high).all():  # most columns are sound, and what words faults takes milliseconds
         return []
@@ -274,8 +278,8 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
     unit_of_all = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL).format(name=name) if of_all else ""
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
-        "N": (_in_units(values[values < low], *PARAMETERS), "give the number of parameters" + unit_of_all),
-        "D": (_in_units(values[values < low], *TOKENS), "give the number of tokens" + unit_of_all),
+        "N": (_question(_units(values[values < low].max(), *PARAMETERS)), "give the number of parameters" + unit_of_all),
+        "D": (_question(_units_of_tokens(frame, values[values < low])), "give the number of tokens" + unit_of_all),
         "r": (": is it a percentage?", "divide by 100"),
     }.get(name, ("", f"unit: {covariate.unit}"))
     below, above = values < low, values > high
@@ -285,8 +289,15 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
         tokens = above & (per_parameter >= low) & (per_parameter <= high)
         faults += cell_faults(frame, name, tokens, f"{outside}: is it the number of tokens?", "divide by N", code)
         above &= ~tokens
+    if name == "N" and low > LEAST_USUAL:  # the law is for large models alone
+        small = below & (values >= LEAST_USUAL)
+        others = f"leave out such rows (--where 'N >= {low:g}', runs.where), or take a law for smaller models, such as chinchilla"
+        faults += cell_faults(frame, name, small, f"{outside}, and the law describes no smaller models", others, code)
+        asked &= ~small
+        below &= ~small
     usual = values[(values >= low) & (values <= high)].median()  # 31 beside 3.1e7 is in millions
     if name in ("N", "D") and usual > LEAST_USUAL:
+        question = ": is it in billions?"
         millions = asked & (values * 10**7.5 > usual)
         faults += cell_faults(frame, name, millions, f"{outside}: is it in millions?", suggestion, code)
         asked &= ~millions
@@ -311,11 +322,29 @@ def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
     return faults
 
 
-def _in_units(values: pd.Series, most: float, usual: float) -> str:
-    """Ask for the unit of numbers that are too small: not billions where the largest would then be more than anyone has trained."""
-    if values.max() * 1e9 > most:
-        return ": is it in millions?"
-    return ": is it in billions?" if values.max() < usual else ": is it in millions or in billions?"
+def _question(units: Sequence[str], *, steps: bool = False) -> str:
+    """Ask for the unit of numbers that are too small, of those that they may be in; with `steps`, whether they count steps."""
+    asked = [*([f"is it in {' or in '.join(units)}"] if units else []), *(["does it count steps"] if steps else [])]
+    return f": {', or '.join(asked)}?" if asked else ""
+
+
+def _units(largest: float, least: float, most: float) -> list[str]:
+    """Return the units in which the largest number of a column would be neither too small nor too large."""
+    return [unit for unit, factor in UNITS.items() if least <= largest * factor <= most]
+
+
+def _units_of_tokens(frame: pd.DataFrame, tokens: pd.Series) -> list[str]:
+    """Return the units that tokens may be in; where the sizes of the models are known, these tell which."""
+    units = _units(tokens.max(), *TOKENS)
+    if "N" not in frame or not holds_numbers(frame["N"]) or not frame["N"].min() > LEAST_USUAL:
+        return units
+    fitting = _units((tokens / frame["N"]).max(), *TOKENS_PER_PARAMETER)
+    return [unit for unit in units if unit in fitting] or units
+
+
+def _may_be_steps(tokens: pd.Series) -> bool:
+    """Whether tokens may be the steps of an optimiser: whole numbers, and not all small."""
+    return bool((tokens == tokens.round()).all() and tokens.max() >= LEAST_STEPS)
 
 
 def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault]:
@@ -328,9 +357,10 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
     most = most_per_parameter(frame, law)
     if not 0 < most < least or frame["D"].max() > few:
         return []
-    units = " or in ".join(unit for unit, factor in (("millions", 1e6), ("billions", 1e9)) if 0.5 < most * factor < 1e5)
-    problem = f"D is at most {most:.2g} tokens per parameter in all rows{f': is it in {units}?' if units else ''}"
-    way = (UNIT_OF_ALL if purpose == "fit" else UNIT_OF_SETTING).format(name="D")
+    steps = purpose == "fit" and _may_be_steps(frame["D"])
+    question = _question(_units(most, *TOKENS_PER_PARAMETER), steps=steps)
+    problem = f"D is at most {most:.2g} tokens per parameter in all rows{question}"
+    way = (UNIT_OF_ALL if purpose == "fit" else UNIT_OF_SETTING).format(name="D") + OF_STEPS * steps
     return [Fault(None, "D", "", problem, f"give the number of tokens{way}", "tokens-too-few")]
 
 

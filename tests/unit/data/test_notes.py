@@ -57,6 +57,16 @@ def test_tokens_of_some_rows_in_another_unit_are_noted(unit: float, name: str) -
     assert few_tokens_note(TABLE, LAW) == few_tokens_note(TABLE.drop(columns="N"), LAW) == ""
 
 
+def test_the_first_batch_of_a_curve_is_no_number_of_millions() -> None:
+    """A log from step 0 on counts one batch there."""
+    steps = np.append(0, np.arange(100, 100_001, 100))
+    curve = pd.DataFrame({"run": "a", "N": 8.35e7, "D": 8192.0 * (steps + 1), "loss": 4.0}, index=np.arange(1, len(steps) + 1))
+    law = load_law("chinchilla")
+    assert few_tokens_note(curve, law) == ""
+    curve.loc[[1, 2], "D"] = [100.0, 200.0]
+    assert few_tokens_note(curve.iloc[[0, 1, *range(500, 900)]], law).startswith("D is 100 at row 1")
+
+
 def test_what_varies_and_is_unknown_to_a_law_is_a_concern() -> None:
     """A ladder of sizes by a law of one checkpoint may leave no trend of residuals, where sizes and tokens grow together."""
     one = load_law("fine-tuning")

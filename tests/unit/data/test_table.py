@@ -511,7 +511,7 @@ def test_tokens_in_billions_are_found_where_a_law_describes_few_tokens() -> None
     table = oracles.table(law, runs=4)
     assert not check(read_runs(table), law)
     (fault,) = check(read_runs(table.assign(D=table["D"] / 1e9)), law)
-    assert fault.problem.endswith("is it in billions?")
+    assert fault.problem.endswith("is it in millions or in billions?")
     assert "--column D=COLUMN:M or :B (columns={'D': 'COLUMN:M'})" in fault.suggestion
 
 
@@ -532,6 +532,9 @@ def test_tokens_too_few_for_every_model_are_in_another_unit(most: float, units: 
     table = pd.DataFrame({"N": [1.5e7, 1.1e8, 1.3e9], "D": [3e8, 2.2e9, most], "loss": [3.0, 2.5, 2.4]})
     (fault,) = check(read_runs(table.assign(D=table["D"] / 1e6)), law)
     assert (fault.code, fault.column, fault.row) == ("tokens-too-few", "D", None)
+    assert fault.problem.endswith(f"tokens per parameter in all rows: is it in {units}, or does it count steps?")
+    assert "--column D=COLUMN:524288" in fault.suggestion
+    (fault,) = check(read_runs(table.assign(D=table["D"] / 1e6 + 0.5)), law)
     assert fault.problem.endswith(f"tokens per parameter in all rows: is it in {units}?")
     settings = pd.DataFrame({"N": [1e12], "D": [1e7]})
     assert not check(read_runs(settings), law, purpose="forecast")
@@ -556,6 +559,20 @@ def test_units_that_may_be_either_are_both_named() -> None:
     table = pd.DataFrame({"N": [15.0, 110.0, 1300.0], "D": [3e8, 2e9, 5e10], "loss": [3.0, 2.5, 2.4]})
     found = check(read_runs(table), load_law("chinchilla"))
     assert {fault.problem.rpartition(": ")[2] for fault in found} == {"is it in millions or in billions?"}
+    tokens = [2.0, 10.0, 50.0]  # millions of 2M models; of models of 1B only billions are likely
+    for sizes, units in (([1.8, 5.5, 21.0], "millions or in billions"), (1e9, "billions")):
+        found = check(read_runs(pd.DataFrame({"N": sizes, "D": tokens, "loss": [3.0, 2.5, 2.4]})), load_law("chinchilla"))
+        assert {f.problem.rpartition(": ")[2] for f in found if f.column == "D" and f.row} == {f"is it in {units}?"}
+
+
+def test_models_that_are_too_small_for_a_law_are_no_millions() -> None:
+    table = oracles.table(load_law("chinchilla")).assign(run=None)
+    small = put(table.assign(N=1e7 * np.linspace(1, 2, len(table))), 1, "N", 152512.0)
+    (fault,) = check(read_runs(small), load_law("farseer"))
+    assert "no smaller models" in fault.problem
+    assert "--where 'N >= 1e+06'" in fault.suggestion
+    (fault,) = check(read_runs(put(small, 1, "N", 15.0)), load_law("farseer"))
+    assert fault.problem.endswith("is it in millions?")
 
 
 def test_parameters_and_tokens_may_be_written_with_the_unit_in_the_cell(tmp_path: Path) -> None:
