@@ -168,7 +168,8 @@ class Watch:
                 "Look at data, learning rate and hardware since then; the forecast assumes that law and schedule hold"
             )
         if not self.reliable:
-            shape = f" (Pareto k {self.pareto_k:.2f})" if self.power == 1 else f": they count to the power {self.power:.2g} only"
+            counted_at = f": they count at {100 * self.power:.2g}% of their weight"
+            shape = f" (Pareto k {self.pareto_k:.2f})" if self.power == 1 else counted_at
             lines.append(
                 f"the run's losses say more than weights of the fit's draws can take in{shape}; do not rely on these intervals. "
                 "Fit the law again with this run among the runs, as --refit does (refit='wait' of a Follower)"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.inference.point import PointFit
-from bayeslaw.laws.law import Law
+from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.noise.walk import least, log_product, powers
 from bayeslaw.posterior.diagnostics import NEAR, Reach
 from bayeslaw.posterior.fit import Fit
@@ -19,6 +19,9 @@ from bayeslaw.posterior.fit import Fit
 # Least distance of a setting that is outside, in e-folds or as a share of the largest value of the runs: values are rounded, as
 # is a loss typed with five digits, and areas of a schedule computed from another log.
 OUTSIDE = 1e-4
+# The same of covariates that the law does not contain, such as the highest rate so far: runs of one schedule whose logs begin at
+# different steps differ in it by some tenths of a percent.
+OUTSIDE_CONTEXT = 0.01
 
 
 def outside(fit: Fit, covariates: Mapping[str, Array], runs: Mapping[str, Array] | None = None) -> pd.DataFrame:
@@ -34,7 +37,7 @@ def outside(fit: Fit, covariates: Mapping[str, Array], runs: Mapping[str, Array]
     for name in fit.law.axes:
         covariate, values, seen = fit.law.covariates[name], covariates[name], runs[name]
         low, high = ends_of_runs(fit.law, name, seen)
-        rounding = OUTSIDE
+        rounding = rounding_of(covariate)
         if covariate.logarithmic:
             values = np.log(np.maximum(values, 1e-300))
             if covariate.context:  # in a phase that has not begun, learning-rate areas are 0
@@ -44,6 +47,11 @@ def outside(fit: Fit, covariates: Mapping[str, Array], runs: Mapping[str, Array]
         distance = np.maximum(values - high, low - values)
         table[name] = np.where(distance > rounding, distance, 0.0)
     return pd.DataFrame(table)
+
+
+def rounding_of(covariate: Covariate) -> float:
+    """Return the least distance at which values of a covariate lie outside the runs."""
+    return OUTSIDE_CONTEXT if covariate.context else OUTSIDE
 
 
 def ends_of_runs(law: Law, name: str, seen: Array) -> tuple[float, float]:

@@ -36,7 +36,7 @@ from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import listed, short_lines
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.forecasting.forecast import member_entropy
-from bayeslaw.forecasting.outside import ends_of_runs
+from bayeslaw.forecasting.outside import ends_of_runs, rounding_of
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
@@ -229,7 +229,7 @@ def _reach(fit: Fit) -> dict[str, Any]:
     for name, covariate in law.axes.items():
         low, high = ends_of_runs(law, name, fit.observed.covariates[name])
         axes.append({
-            "name": name, "log": covariate.logarithmic, "context": covariate.context,
+            "name": name, "log": covariate.logarithmic, "context": covariate.context, "rounding": rounding_of(covariate),
             "low": low if math.isfinite(low) else None, "high": high,
         })  # fmt: skip
     together = []

@@ -61,7 +61,7 @@ function reachOf(member, at) {
       if (axis.context && !(low === -Infinity || positive)) value = low;
     }
     const distance = Math.max(value - axis.high, low - value, 0);
-    const rounding = OUTSIDE * (axis.log ? 1 : Math.max(Math.abs(axis.high), Math.abs(low)));
+    const rounding = axis.rounding * (axis.log ? 1 : Math.max(Math.abs(axis.high), Math.abs(low)));
     if (distance > rounding) away.push({ name: axis.name, distance, log: axis.log });
   }
   for (const { name, powers, low, high } of member.reach.together) {

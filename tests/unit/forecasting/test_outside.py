@@ -37,6 +37,14 @@ def test_distances_are_e_folds_above_and_below_but_for_rounding() -> None:
     assert table["D"].tolist() == [0, 0, 0, 0]
 
 
+def test_the_highest_rate_is_outside_from_a_percent_on() -> None:
+    """It is not part of the law, and logs that begin at different steps of one schedule have it rounded."""
+    frame = oracles.table(law_named("cpt-dynamics")).assign(lr_peak=2e-4)
+    at = {name: np.repeat(frame[name].iloc[0], 3) for name in law_named("cpt-dynamics").axes}
+    table = outside(fitted("cpt-dynamics", frame), at | {"lr_peak": 2e-4 * np.exp([0.0033, -0.0033, 0.02])})
+    np.testing.assert_allclose(table["lr_peak"], [0, 0, 0.02], rtol=1e-9)
+
+
 def test_a_dense_model_larger_than_what_tokens_used_of_any_run_lies_outside() -> None:
     """Though runs with many experts have more parameters in all."""
     frame = pd.DataFrame({"N": [1e8, 1e9, 1e9, 3e10], "active": [1.0, 1.0, 0.1, 0.03], "D": 1e10 * np.array([1.0, 2.0, 2.0, 4.0])})
