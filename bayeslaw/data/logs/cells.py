@@ -15,6 +15,7 @@ from bayeslaw.core.errors import Fault, shortened
 
 COUNTS = ("step", "N", "D", "U", "P", "batch", "parent_step", "flops", "seed")  # whole numbers: "1,234" can only be 1234
 NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity", "diverged"}
+PAIRS = re.compile(r"^\[[\[(]([^\s\[\](),]+, ?[^\s\[\](),]+)[\])]")  # the beginning of a list of pairs
 MISSING = {"", "na", "n/a", "null", "none", "-", "undefined"}
 
 
@@ -98,14 +99,18 @@ def _value(text: str, decimal: str, thousands: str, grouped: bool) -> float | No
 
 
 def _no_number(row: int, ours: str, text: str) -> Fault:
-    suggestion = "correct the cell, or leave it empty"
+    what, suggestion = "is not a number", "correct the cell, or leave it empty"
     if re.match(r"^[+-]?\d+,\d+(e[+-]?\d+)?$", text, re.IGNORECASE):
         suggestion = 'is it a decimal comma? Write decimal = "," in a mapping file'
     elif re.match(r"^[\d.]+ ?[kMBT]$", text):
         suggestion = "write it out, such as 410e6"
     elif text.endswith("%"):
         suggestion = "write it as a share, such as 0.25"
-    return Fault(row, ours, text, f"{ours} {shortened(repr(text))} is not a number", suggestion, "not-a-number")
+    elif pair := PAIRS.match(text):
+        step, value = map(str.strip, pair[1].split(","))
+        what = "is a list of pairs, and not a number"
+        suggestion = f'write a line for each pair, such as {{"step": {step}, "{ours}": {value}}}, or a row of a table'
+    return Fault(row, ours, text, f"{ours} {shortened(repr(text))} {what}", suggestion, "not-a-number")
 
 
 def flattened(row: Mapping[str, Any], joint: str, before: str = "") -> dict[str, Any]:

@@ -44,6 +44,7 @@ _QUANTITY = re.compile(rf"^\s+(?:(?:Train|Eval) )?(?P<name>[^\s=:][^=:]*)[=:]\s*
 _OF_EVALUATION = re.compile(r"\bevals?\b|\bevaluation\b", re.IGNORECASE)
 _EVALUATING = re.compile(r"\[eval=")  # [eval=lm,step=5/20] counts the batches of an evaluation
 _BAR = re.compile(r"\d%\||=\s*\d")  # in a line that is no header of a table
+_SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "eval")}
 _SHORT = {"tel": "val loss", "trl": "train loss"}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 Entry = tuple[dict[str, str], dict[str, str]]  # the steps of a line by their word, and its quantities by their names
@@ -241,7 +242,15 @@ def _pairs(line: str) -> dict[str, str]:
     for match in _PAIR.finditer(_STEP.sub(lambda m: "|" * len(m[0]), line)):
         name = _SHORT.get(match["name"].lower(), re.sub(r"\s+", " ", match["name"]))
         pairs.setdefault(f"{split}loss" if split and _LOSS.match(name) else name, match["value"])
-    return pairs
+    return _of_splits(pairs)
+
+
+def _of_splits(pairs: dict[str, str]) -> dict[str, str]:
+    """Return quantities with the losses of a line such as `step 250: train 0.91, val 1.62`, which names the two splits alone."""
+    splits = {name: split for name in pairs for split, words in _SPLITS.items() if name.lower() in words}
+    if sorted(splits.values()) != sorted(_SPLITS):
+        return pairs
+    return {f"{splits[name]} loss" if name in splits else name: value for name, value in pairs.items()}
 
 
 @lru_cache(1000)

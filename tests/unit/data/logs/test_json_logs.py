@@ -35,6 +35,12 @@ def test_json_lines_with_missing_values_null_and_nan(tmp_path: Path) -> None:
     assert noted(imported, "1 step without")
 
 
+def test_a_list_of_pairs_is_no_loss_of_one_row(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"config": {"max_steps": 300}, "eval_loss": [[100, 7.113935], [200, 6.62796]]})
+    with fails("not-a-number", "is a list of pairs", '{"step": 100, "loss": 7.113935}', kind=TableError):
+        import_runs(path)
+
+
 def test_texts_in_json_lines_have_the_decimal_sign_that_is_given(tmp_path: Path) -> None:
     path = lines(tmp_path, {"step": 1, "val_loss": "3,105"}, {"step": 2, "val_loss": 2.5})
     assert cells(import_runs(path, map={"decimal": ","}), "loss") == [[3.105], [2.5]]

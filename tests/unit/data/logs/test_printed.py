@@ -17,6 +17,11 @@ PRINTED = {  # what a program prints, and the steps and validation losses in it
         "step 1,250: train loss 1.9639, val loss 2.0676\niter 1250: loss 1.9011, time 31.02ms, mfu 12.00%\n",
         [[0, 4.2823], [1250, 2.0676]],
     ),
+    "splits alone": (
+        "Running evaluation at step 0...\nstep 0: train 4.8350, val 4.9583\nstep 0 | loss 4.9710\nstep 10 | loss 4.3443\n"
+        "step 250: train 0.9057, val 1.6165\nstep 250 | loss 1.5928\n",
+        [[0, 4.9583], [250, 1.6165]],
+    ),
     "with times": (
         "2026-07-14 11:56:45,277 [INFO] iter 299: loss 2.9520, time 638.29ms, tok/s 51,337\n"
         "2026-07-14 11:56:49,134 [INFO] step 300: val loss 2.9513\n",
