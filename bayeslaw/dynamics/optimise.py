@@ -103,7 +103,7 @@ def balance_curve(
     weights : sequence of float
     """
     whole_number("seed", seed, 0)
-    if not weights:
+    if len(weights) == 0:  # an array has no truth value
         raise BayeslawError("Give at least one weight of the source loss.", code="no-weights")
     objectives = [Objective(weight, tail) for weight in weights]
     landscape = _landscape(source, target, recipe, Space(as_mapping(ranges, "{'peak': (1e-4, 1e-3)}", "Ranges")), seed, force=force)

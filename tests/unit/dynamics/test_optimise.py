@@ -163,6 +163,15 @@ def test_settings_that_the_schedules_determine_or_no_law_has_are_refused() -> No
         require_recipe(replace(RECIPE, settings={"rr": 0.1}), [replay])
 
 
+@pytest.mark.slow
+def test_weights_may_be_an_array() -> None:
+    given = {"peak": (1e-4, 1e-4 * (1 + 1e-9))}
+    optima = balance_curve(*fits(), RECIPE, given, weights=np.linspace(0, 1, 2))
+    assert [optimum.objective.weight for optimum in optima] == [0.0, 1.0]
+    with fails("no-weights"):
+        balance_curve(*fits(), RECIPE, PEAKS, weights=np.empty(0))
+
+
 def test_cvar_is_the_mean_of_the_worst_draws_and_ranges_map_to_the_unit_cube() -> None:
     changes = np.array([[0.0, 1.0, 2.0, 3.0, 4.0]])
     assert Objective(0.5)(changes)[0] == 2.0
