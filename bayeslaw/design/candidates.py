@@ -373,4 +373,6 @@ def grid_of_runs(law: Law | Posterior | str | Path, settings: Mapping[str, Setti
     frame = grid(law, settings)
     named = {name if name in frame else (resolve(name) or (name,))[0] for name in settings}  # by our names, as the grid's columns
     columns = [name for name in map(str, frame) if name in named - {"D", "atpp"}]
-    return frame.assign(run=[", ".join(f"{name} {exact(row[name])}" for name in columns) for _, row in frame.iterrows()])
+    # Without a name every evaluation would be bought as a run of its own.
+    names = [", ".join(f"{name} {exact(row[name])}" for name in columns) or "new run" for _, row in frame.iterrows()]
+    return frame.assign(run=names)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.design.candidates import grid_of_runs
+from bayeslaw.design.candidates import grid_of_runs, read_candidates
 from bayeslaw.forecasting.grid import MOST_SETTINGS, grid
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.pooling import with_by, with_levels
@@ -77,6 +77,14 @@ def test_runs_of_a_grid_are_named_by_their_group() -> None:
 def test_runs_of_a_grid_may_be_asked_for_under_other_usual_names() -> None:
     result = grid_of_runs(load_law("chinchilla"), {"params_M": "410", "tokens": "10B,20B"})
     assert result.to_dict("list") == {"N": [4.1e8] * 2, "D": [1e10, 2e10], "run": ["N 4.1e+08"] * 2}
+
+
+def test_tokens_alone_are_one_run_logged_at_each() -> None:
+    fit = typical_fit("fine-tuning")
+    candidates = grid_of_runs(fit, {"D": "1e8,1e9"})
+    assert candidates["run"].tolist() == ["new run", "new run"]
+    priced = candidates.assign(cost=1.0)
+    assert list(read_candidates([(fit.law, fit.observed)], priced, "cost").names) == ["new run"]
 
 
 NOT_NUMBERS = ["", "big", "1,", "1,,2", "1:2", "1e8:1e9:2:3", "1e8:1e9:2.5", "nan", "1e8:inf:3", "1e8-1e9"]
