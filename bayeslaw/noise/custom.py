@@ -56,12 +56,7 @@ class PointNoise(Noise):
                 code="noise-without-prior",
             )
         if observed.se.size and "known" not in inspect.signature(density).parameters:
-            of = "log loss" if observed.outcome.is_loss else "the responses"
-            raise BayeslawError(
-                f"The table has known errors ({observed.outcome.error}), and the noise takes none: give it an argument `known`, "
-                f"the points' known variances of {of}.",
-                code="noise-without-known-errors",
-            )
+            raise _without_known_errors()
         noise = cls(student=False, run_effect=False, density=density, priors=priors, scale=observed.outcome.scale)
         _check_density(name, noise)
         return noise
@@ -108,6 +103,8 @@ class PointNoise(Noise):
 
     def _log_density(self, error: Array, known: Array | float, draws: Mapping[str, Any]) -> Array:
         """Log density (S, n) of errors (S, n) or (1, n) for each draw of the parameters."""
+        if np.any(known) and "known" not in inspect.signature(self.density).parameters:
+            raise _without_known_errors()
         columns = [np.asarray(draws[name], dtype=np.float64)[:, None] for name in self.priors]
         wide = [np.broadcast_to(v, (columns[0].size, error.shape[1])) for v in (error, np.atleast_2d(known), *columns)]
         with ONE_AT_A_TIME:
@@ -175,6 +172,14 @@ class PointNoise(Noise):
     ) -> Array:
         """Log density of each row, array (S, n); as `Noise.row_log_likelihood`."""
         return self._log_density(residual, observed.known, draws)
+
+
+def _without_known_errors() -> BayeslawError:
+    return BayeslawError(
+        "The rows have known errors (a column such as loss_se), and the noise takes none: fit with a function that has an argument "
+        "`known`, the points' known variances of the log loss, or of another outcome's responses; or leave that column out.",
+        code="noise-without-known-errors",
+    )
 
 
 def _check_outcome(observed: Observations) -> None:

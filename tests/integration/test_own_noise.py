@@ -134,6 +134,13 @@ def test_known_errors_reach_a_noise_that_takes_them() -> None:
     observed = oracles.nested(np.array([0, 1, 2]), se=se)
     with fails("noise-without-known-errors"):
         Noise.choose(two_components, observed)
+    without = Noise.choose(two_components, oracles.nested(np.array([0, 1, 2])))
+    draws = {name: np.full(4, float(np.median(without.prior(name).scipy.median()))) for name in without.parameters}
+    assert without.sample(draws, np.arange(3), np.arange(3), (1,), known=np.zeros(3)).shape == (3, 4)
+    with fails("noise-without-known-errors", "loss_se", "`known`"):  # of the rows that are scored
+        without.sample(draws, np.arange(3), np.arange(3), (1,), known=se)
+    with fails("noise-without-known-errors"):
+        without.row_log_likelihood(np.full((1, 3), 0.01), observed, draws)
     noise = Noise.choose(with_known, observed)
     value = noise.log_likelihood(np.full((1, 3), 0.01), observed, {"sigma_point": np.array([0.005])})
     np.testing.assert_allclose(value[0], stats.norm(0, np.hypot(0.005, se)).logpdf(0.01))
