@@ -90,7 +90,7 @@ def balance_curve(
     recipe: Recipe,
     ranges: Mapping[str, tuple[float, float]],
     *,
-    weights: Sequence[float],
+    weights: Sequence[float] | Array,
     tail: float | None = None,
     seed: int = 0,
     force: bool = False,
@@ -100,7 +100,7 @@ def balance_curve(
     Parameters
     ----------
     source, target, recipe, ranges, tail, seed, force : as in `balance`
-    weights : sequence of float
+    weights : sequence or array of float
     """
     whole_number("seed", seed, 0)
     if len(weights) == 0:  # an array has no truth value

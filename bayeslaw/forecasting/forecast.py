@@ -313,9 +313,9 @@ class Forecast:
         The coordinate `row` has the numbers of the settings in their table, counted from 1. The rows of `summary` are in the same
         order and have pandas' usual index from 0: combine the two by place (``.values``), not by index.
 
-        Sums and differences of rows, draw by draw of one spread, have the errors that rows share. Forecasts by two fits with one
-        seed share random numbers, and not errors: give the second another `seed` before you subtract them, or compare the fits by
-        `bayeslaw.versus`.
+        Sums and differences of rows, draw by draw of one spread, have the errors that rows share. Forecasts in two calls with one
+        seed share random numbers, by which the noise of new runs cancels in their differences: give all settings in one call. By
+        two fits, give the second another `seed` before you subtract their draws, or compare the fits by `bayeslaw.versus`.
 
         They are at most `MOST_DRAWS` numbers; `summary` has no such limit.
         """

@@ -79,8 +79,10 @@ def fit(
         law's card names where half of the runs, and eight at least, are logged at eight moments or more; for shares of counted
         items 'beta-binomial' and 'beta-binomial-no-run', which are for these alone. 'normal-drift', for whole curves, has a run
         effect that changes along the run's D, if the law has D, and else along its `step`.
-        'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect. Known standard
-        errors of losses (`loss_se`) are added. Or a function: the log density of each point's error; see the page on extending.
+        'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect that raises the
+        outcome, as undertuning raises a loss; so it is not for accuracies, of which higher is better (a card does not say which way
+        is better). Known standard errors of losses (`loss_se`) are added. Or a function: the log density of each point's error; see
+        the page on extending.
     noise_by : str, optional
         Column whose values are groups of runs with noise of their own.
     by : mapping of parameter to column

@@ -403,7 +403,7 @@ def test_noise_under_which_draws_can_not_be_weighted_is_refused() -> None:
 @pytest.mark.parametrize("law", ["cpt-dynamics", "cpt-dynamics-open"])
 def test_early_losses_of_an_adaptation_are_left_out_whatever_came_before_it(law: str) -> None:
     """The fit's adaptations began to be fitted at step 1,000, after a pre-training shorter than the run's, or an unknown one."""
-    fitted = adaptations()[lambda t: t["S1_cpt"].between(1000 * 5e-5, 2.0)].drop(columns=["lr"])
+    fitted = adaptations().query("0.0499 < S1_cpt < 2").drop(columns="lr")  # from step 1,000 of the lowest rate on
     fit, adapt = stand_in_fit(law, fitted), constant(4000, 5e-5)
     start = OPEN if law.endswith("open") else trace(constant(30_000, 2e-4), np.zeros(0, dtype=np.int64))[1]
     log = Runs(pd.DataFrame({"run": "now", "step": np.arange(250.0, 2001.0, 250.0), "loss": 3.0}), "log")
@@ -414,5 +414,5 @@ def test_early_losses_of_an_adaptation_are_left_out_whatever_came_before_it(law:
     # With pre-trainings or base losses in the fit the run's base loss counts, and the rest is as before.
     base = replace(of_run, frame=pd.concat([of_run.frame.assign(S1_cpt=0.0).iloc[:1], of_run.frame.iloc[1:]]))
     assert len(rows_for(fit, base, "now", adapt).frame) == 5
-    with_base = stand_in_fit(law, pd.concat([fitted, adaptations()[lambda t: t["S1_cpt"] == 0].drop(columns=["lr"])]))
+    with_base = stand_in_fit(law, pd.concat([fitted, adaptations().query("S1_cpt == 0").drop(columns="lr")]))
     assert len(rows_for(with_base, base, "now", adapt).frame) == 6
