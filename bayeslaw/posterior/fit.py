@@ -409,7 +409,7 @@ class Fit(OfOneLaw, Verdicts):
         """Say that draws of the law with its error mix too slowly for forecasts outside the runs, where they do."""
         draws = with_error.tree["posterior"].to_dataset()
         mixing = diagnostics({name: draws[name].values for name in self.law.parameters if name in draws})
-        worst, least = float(mixing["r_hat"].max()), float(mixing[["ess_bulk", "ess_tail"]].min(axis=None))
+        worst, least = mixing["r_hat"].max(), min(mixing["ess_bulk"].min(), mixing["ess_tail"].min())
         if worst <= R_HAT and least >= ESS:
             return ""
         slow = f"Draws of the law with this error mix slowly (R-hat {worst:.3f}, {least:.0f} effective draws)"

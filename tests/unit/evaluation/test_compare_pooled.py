@@ -16,7 +16,7 @@ from tests.fixed import without_sampling
 @pytest.mark.parametrize("column", ["lab", "domain"])
 def test_point_fits_vary_by_the_column_of_the_posteriors(column: str) -> None:
     table = oracles.table(load_law("chinchilla"))
-    labs = [table.assign(**{column: name, "run": table["run"] + name}) for name in "ab"]
+    labs = [table.assign(lab=name, run=table["run"] + name).rename(columns={"lab": column}) for name in "ab"]
     both = [labs[0], labs[1].assign(loss=1.2 * table["loss"])]
     rows = pd.concat(both, ignore_index=True)
     with without_sampling():

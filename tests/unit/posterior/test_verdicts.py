@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import xarray as xr
 
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.diagnostics import (
@@ -74,5 +75,6 @@ def test_a_fit_says_that_draws_of_the_law_with_its_error_mix_slowly() -> None:
     assert fit.info["discrepancy"]["learned"]
     assert "mix slowly" not in fit.learnt()
     tree = fit.tree.copy(deep=True)
-    tree[EXTRAPOLATION]["E"][0] *= 1.2
+    draws = tree[EXTRAPOLATION].to_dataset()
+    tree[EXTRAPOLATION] = xr.DataTree(draws.assign(E=draws["E"] * xr.DataArray([1.0, 1.2], dims="chain")))
     assert "Draws of the law with this error mix slowly (R-hat" in replace(fit, tree=tree).learnt()
