@@ -79,7 +79,12 @@ def beyond_together(
     """Return which settings (n,) lie outside the runs in several covariates together, for each of `powers`.
 
     They lie outside though each covariate may lie inside: no run has been as large in both, or has had so many or so few tokens
-    per parameter. Arguments are those of `outside`.
+    per parameter.
+
+    Parameters
+    ----------
+    fit, covariates, runs
+        As for `outside`.
     """
     return {name: distance > 0 for name, (distance, _) in outside_together(fit, covariates, runs).items()}
 
@@ -87,7 +92,13 @@ def beyond_together(
 def outside_together(
     fit: Fit, covariates: Mapping[str, Array], runs: Mapping[str, Array] | None = None
 ) -> dict[str, tuple[Array, Reach]]:
-    """Return how far settings (n,) lie outside the runs in each of `powers`, in e-folds, and the range of the runs in it."""
+    """Return how far settings (n,) lie outside the runs in each of `powers`, in e-folds, and the range of the runs in it.
+
+    Parameters
+    ----------
+    fit, covariates, runs
+        As for `outside`.
+    """
     distances = {}
     for name, of in powers(fit.law).items():
         reached, asked = (log_product(fit.law, of, at) for at in (fit.observed.covariates if runs is None else runs, covariates))
