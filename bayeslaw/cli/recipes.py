@@ -267,20 +267,19 @@ def recipe_of(
             "--warmup is that of the logs of --curves; a schedule has its own, such as constant:steps=1000,peak=1e-3,warmup=100.",
             code="option-without-use",
         )
+    start: Point | str = bayeslaw.schedules.OPEN if pretrain is None else pretrain
+    of_runs = list[str]()
     if from_ is None:
         options.check_used("--curves FILE --from RUN[@STEP]", curves=curves, column=column)
-        start = bayeslaw.schedules.OPEN if pretrain is None else pretrain
-        recipe = Recipe(start, adapt, settings, memory=memory, power=power)
-        require_recipe(recipe, fits)
-        return recipe, notes
-    if curves is None:
+    elif curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
-    whole = bayeslaw.data.read_curves(
-        curves, memory=memory, power=power, warmup=options.warmups(warmup), per="token" if reference else "step",
-        tokens_per_step=reference or None, columns=options.columns_of(column),
-    )  # fmt: skip
-    point, of_runs = _point_of(whole, from_)
-    recipe = Recipe(point, adapt, settings, memory=memory, power=power)
+    else:
+        whole = bayeslaw.data.read_curves(
+            curves, memory=memory, power=power, warmup=options.warmups(warmup), per="token" if reference else "step",
+            tokens_per_step=reference or None, columns=options.columns_of(column),
+        )  # fmt: skip
+        start, of_runs = _point_of(whole, from_)
+    recipe = Recipe(start, adapt, settings, memory=memory, power=power)
     require_recipe(recipe, fits)
     return recipe, [*notes, *of_runs]
 
