@@ -17,6 +17,7 @@ from bayeslaw.core.errors import row_ranges
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.text import counted, label_text, listed
 from bayeslaw.core.units import unit_of
+from bayeslaw.data.query import LAST_ROWS
 from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, complete, from_scratch, most_per_parameter, read_from, repeats, understood
@@ -37,6 +38,11 @@ ONE_CURVE = (
     "Fit a law that knows them (`bayeslaw laws`), choose rows that don't differ in them (--where, runs.where), or let parameters "
     "vary by the column (--by E=COLUMN, by={'E': 'COLUMN'})"
 )
+NO_SCHEDULE = (
+    f"Fit the last row of each run: {LAST_ROWS}. With fewer than five runs whole curves tell more, and intervals are wide; laws of "
+    "schedules describe whole curves of one size (`bayeslaw dynamics areas`)"
+)
+FALLEN = 0.5  # of the highest rate of a run, below which its rate has fallen
 NO_TOKENS = "Give the tokens of the run if it had some"
 WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
 FAR_FLOPS = 300  # times 6 N D, or a part of it, from which on flops must be of something else
@@ -84,6 +90,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
         domain_note(runs, law),
         TableNote("unknown_covariates", unknown_covariates_note(frame, law), ONE_CURVE, "model"),
+        TableNote("rates", falling_rates_note(frame, law), NO_SCHEDULE, "model"),
         TableNote("units", two_units_note(frame, law), ONE_UNIT, "model"),
         TableNote("tokenizers", tokenizers_note(frame, law), APART, "model"),
         TableNote("no_tokens", no_tokens_note(frame, law), NO_TOKENS, "note"),
@@ -318,6 +325,24 @@ def unknown_covariates_note(frame: pd.DataFrame, law: Law) -> str:
         if len(values) > 1:
             several.append(f"{len(values)} values of {name} ({values.min():.3g} to {values.max():.3g})")
     return f"the rows have {' and '.join(several)}, which {law.name} does not know: one curve stands for all" if several else ""
+
+
+def falling_rates_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that the rate falls along most runs of several losses, which a law of tokens does not know; '' otherwise."""
+    columns = ["run", "D", "lr", law.outcome.name]
+    if not law.outcome.is_loss or "D" not in law.covariates or "lr" in law.covariates:
+        return ""
+    if not {*columns} <= {*frame} or not holds_numbers(frame["lr"]):
+        return ""
+    rows = frame[columns].dropna().sort_values("D", kind="stable").groupby("run")["lr"]
+    several = rows.size() > 2
+    fallen = several & (rows.last() < FALLEN * rows.max())
+    if not several.any() or fallen.sum() < several.sum() / 2:
+        return ""
+    return (
+        f"the learning rate falls along {counted(int(fallen.sum()), 'run')}, which {law.name} does not know: losses before its fall "
+        "are higher than those of runs that end there"
+    )
 
 
 def two_units_note(frame: pd.DataFrame, law: Law) -> str:

@@ -27,11 +27,14 @@ _COMPUTE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
 _FLAGS = {"true": True, "false": False}
+LAST = "last"
+"""What conditions call the last row of each run."""
+LAST_ROWS = f"--where {LAST} (runs.where('{LAST}'))"  # how messages say so
 _WORDS = {"and", "or", "not", "in", "is", "if", "else", "None", "True", "False"}  # of conditions, so never columns in them
 _QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
 _HELP = (
     "write column names, numbers, 'texts', True, False, + - * /, == != < <= > >= in, and or not, "
-    "for example: D / N >= 2 and domain == 'target'"
+    "for example: D / N >= 2 and domain == 'target'; last is the last row of each run"
 )
 
 
@@ -62,6 +65,24 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
         message = f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, known)}"
         raise BayeslawError(message.strip(), code="no-row-meets")
     return frame[mask]
+
+
+def last_rows(frame: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return, as `last`, which rows are the last with a loss of their run, in each of its domains; nothing if none can be told.
+
+    The last is that of most tokens D or, in tables without D, of most steps. A row without a run is a run of its own.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As of `Runs`.
+    """
+    order = next((c for c in ("D", "step") if c in frame and holds_numbers(frame[c])), None)
+    if order is None or "run" not in frame:
+        return {}
+    reached = frame[order].where(frame["loss"].notna()) if "loss" in frame else frame[order]
+    of_run = [frame[c] for c in ("run", "domain") if c in frame]
+    return {LAST: (reached == reached.groupby(of_run, dropna=False).transform("max")) | frame["run"].isna()}
 
 
 def _parsed(text: str, columns: list[str]) -> ast.expr:
@@ -183,6 +204,9 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
                 return frame[ours] if factor == 1 else frame[ours] / factor
             if name in _FLAGS:
                 return _FLAGS[name]
+            if name == LAST:
+                message = f"{text!r} asks for the last row of each run, and the table has no column run, or neither D nor step."
+                raise BayeslawError(message, code="unknown-column")
             known = [str(c) for c in frame]
             message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
             raise BayeslawError(message, code="unknown-column")

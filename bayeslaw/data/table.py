@@ -25,7 +25,7 @@ from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
 from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, named, numeric, resolve
 from bayeslaw.data.files import numbered, read_file
-from bayeslaw.data.query import where
+from bayeslaw.data.query import last_rows, where
 from bayeslaw.data.run_names import column_of_runs
 
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
@@ -86,7 +86,8 @@ class Runs:
     sources : tuple of Source
         The tables that its rows came from, with the conditions that chose them.
     originals : mapping of str to Series
-        Columns that were renamed or scaled, under their names and in their units of the file, for conditions.
+        What conditions may name besides the columns of `frame`: columns that were renamed or scaled, under their names and in their
+        units of the file, and `last`.
 
     Examples
     --------
@@ -119,7 +120,8 @@ class Runs:
     def where(self, condition: str | None) -> Runs:
         """Return the rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``.
 
-        It may name columns as bayeslaw does or as the file does, such as ``val/loss < 3``.
+        It may name columns as bayeslaw does or as the file does, such as ``val/loss < 3``. If no column has that name, ``last`` is
+        the last row with a loss of each run, in the table as it was read.
 
         Parameters
         ----------
@@ -137,11 +139,12 @@ class Runs:
         """
         if condition is None:
             return self
-        frame = where(self.frame, condition, self.originals)
+        originals = last_rows(self.frame) | dict(self.originals)
+        frame = where(self.frame, condition, originals)
         # A line break inside would end the condition of a command; blanks stay, which may be those of a run's name.
         text = re.sub(r"\s*[\r\n]\s*", " ", condition.strip())
         sources = tuple(replace(s, where=f"({s.where}) and ({text})" if s.where else text) for s in self.sources)
-        return replace(self, frame=frame, sources=sources)
+        return replace(self, frame=frame, sources=sources, originals=originals)
 
     @property
     def unit(self) -> str:

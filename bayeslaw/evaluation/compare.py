@@ -21,7 +21,6 @@ from bayeslaw.core.executors import Executor, opened, values_of
 from bayeslaw.core.text import exact
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
-from bayeslaw.data.query import where
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
 from bayeslaw.evaluation.backtest import check_options, pooled_law
@@ -243,7 +242,7 @@ def _targets(runs: Runs, laws: Sequence[Law], at: Settings) -> TargetDirection:
 def _folds(table: Runs, common: Runs, holdout: str | None, by: str | None) -> list[_Fold]:
     """Return the folds to hold out, of rows that every law describes; none where no rows are named."""
     if holdout is not None:
-        fold = _fold(table, common, holdout, where(table.frame, holdout, table.originals).index)
+        fold = _fold(table, common, holdout, table.where(holdout).frame.index)
         return [fold._replace(seen=replace(fold.seen, sources=table.where(f"not ({holdout})").sources))]
     if by is None:
         return []

@@ -18,6 +18,8 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import row_ranges
 from bayeslaw.data.observations import Observations
+from bayeslaw.data.query import LAST_ROWS
+from bayeslaw.data.validate import from_scratch
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise import ou
@@ -46,6 +48,7 @@ LAG = 0.1  # correlation of neighbouring points below which intervals are at mos
 # they are .6 and 1.9 of a run, and 3 and 2%; on those of 100M and 400M models, where it does little
 # harm, .05 and .1 of a run and 1%.
 LASTING, TAKEN = 0.3, 0.015
+FEWEST_ENDS = 5  # runs from which on their last rows alone forecast better than whole curves under falling rates (docs/evidence.md)
 SLOPES = 50  # draws over which a slope of the law is averaged
 
 
@@ -73,7 +76,7 @@ def model_checks(
         explained_check(residual, observed, [] if outliers is None else outliers.table["row"]),
         known_errors_check(residual, observed, len(law.parameters)),
         misfit_check(residual, observed, noise, _settings(law, observed) | dict(others), len(law.parameters)),
-        autocorrelation_check(residual, observed, noise, draws, order),
+        autocorrelation_check(law, residual, observed, noise, draws, order),
     ]
     if not law.noise:  # a card that names this noise was compared with the usual noise on held-out runs
         checks.append(drift_check(residual, observed, noise, draws))
@@ -386,7 +389,7 @@ def binned(values: Array, bins: int) -> tuple[Index, Array]:
 
 
 def autocorrelation_check(
-    residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], order: Array
+    law: Law, residual: Array, observed: Observations, noise: Noise, draws: Mapping[str, Array], order: Array
 ) -> Check | None:
     """Check that neighbouring points of a run do not err together beyond what the noise says; None without runs of 3 rows.
 
@@ -395,6 +398,7 @@ def autocorrelation_check(
 
     Parameters
     ----------
+    law : Law
     residual : array (n,)
     observed, noise, draws
     order : array (n,)
@@ -424,6 +428,8 @@ def autocorrelation_check(
         text += f": intervals may be {narrow:.1f} times too narrow"
     other = "" if noise.drift else "noise normal-drift, " if noise.run_effect else "noise with a run effect, "
     advice = f"Try {other}another law, or fewer rows a run"
+    if from_scratch(law) and observed.runs >= FEWEST_ENDS:
+        advice = f"If the learning rate falls along the runs, fit their last rows alone: {LAST_ROWS}. Else try {advice[4:]}"
     return Check("autocorrelation", passed, text, "model", pd.DataFrame({"correlation": [correlation], "p": [p]}), advice)
 
 

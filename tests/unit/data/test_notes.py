@@ -9,6 +9,7 @@ import pytest
 from bayeslaw.data.notes import (
     _pairs,
     counted_on_note,
+    falling_rates_note,
     few_tokens_note,
     flops_note,
     no_tokens_note,
@@ -82,6 +83,26 @@ def test_what_varies_and_is_unknown_to_a_law_is_a_concern() -> None:
     assert unknown_covariates_note(TABLE, by_size).startswith("the rows have 2 values of r")
     names = [(note.name, note.subject) for note in table_notes(read_runs(TABLE[TABLE["D"] > 0]), one)]
     assert ("unknown_covariates", "model") in names
+
+
+def test_rates_that_fall_along_runs_are_a_concern_of_laws_that_know_none() -> None:
+    """A loss in the middle of a cosine is not that of a run that ends there."""
+    law = load_law("chinchilla")
+    curves = pd.DataFrame(
+        {"run": f"{n:g}", "N": n, "D": n * share, "lr": lr, "loss": 3.0 - 0.01 * share}
+        for n in (1e8, 2e8, 4e8)
+        for share, lr in ((5, 1e-3), (10, 6e-4), (20, 1e-4))
+    )
+    assert falling_rates_note(curves, law) == (
+        "the learning rate falls along 3 runs, which chinchilla does not know: losses before its fall are higher than those of "
+        "runs that end there"
+    )
+    assert falling_rates_note(curves, load_law("lr-batch")) == ""
+    assert falling_rates_note(curves.assign(lr=1e-3), law) == falling_rates_note(curves.assign(lr="cosine"), law) == ""
+    (note,) = (note for note in table_notes(read_runs(curves), law) if note.name == "rates")
+    assert note.subject == "model"
+    ends = read_runs(curves).where("last")
+    assert not [note for note in table_notes(ends, law) if note.name == "rates"]
 
 
 def test_tokens_of_adaptations_in_millions_are_refused() -> None:

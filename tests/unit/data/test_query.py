@@ -221,3 +221,43 @@ def test_a_condition_on_record_is_one_line_and_chooses_the_same_rows() -> None:
     chosen = runs.where(" (run == 'a  b'\n  and N > 0) ")
     assert chosen.sources[0].where == "(run == 'a  b' and N > 0)"
     assert runs.where(chosen.sources[0].where).frame.equals(chosen.frame)
+
+
+CURVES = pd.DataFrame(
+    {"run": ["a", "a", "a", "b", "b", None, None], "D": [1e9, 3e9, 2e9, 1e9, 2e9, 1e9, 2e9],
+     "loss": [3.0, 2.8, 2.9, 3.1, None, 3.2, 3.3]}
+)  # fmt: skip
+
+
+def test_last_is_the_last_row_of_each_run_that_has_a_loss() -> None:
+    """Rows come in any order, and a row without a run is a run of its own."""
+    runs = read_runs(CURVES)
+    assert [*runs.where("last").frame.index] == [2, 4, 6, 7]
+    assert [*runs.where("not last").frame.index] == [1, 3, 5]
+    assert [*runs.where("last and loss < 3").frame.index] == [2]
+    by_step = read_runs(CURVES.rename(columns={"D": "step"}))
+    assert [*by_step.where("last").frame.index] == [2, 4, 6, 7]
+
+
+def test_last_is_that_of_the_table_as_it_was_read() -> None:
+    """So that conditions one after the other choose the same rows as the one condition on record."""
+    runs = read_runs(CURVES)
+    chained = runs.where("D < 3e9").where("last")
+    (source,) = chained.sources
+    assert [*chained.frame.index] == [*runs.where(source.where).frame.index] == [4, 6, 7]
+
+
+def test_each_domain_of_a_run_has_a_last_row() -> None:
+    domains = pd.DataFrame({"run": "a", "domain": ["x", "x", "y", "y"], "D": [1e9, 2e9, 1e9, 1.5e9], "loss": [3.0, 2.9, 4.0, 3.9]})
+    assert [*read_runs(domains).where("last").frame.index] == [2, 4]
+
+
+def test_a_column_called_last_is_that_column() -> None:
+    named = CURVES.assign(last=[True, False, False, False, False, False, False])
+    assert [*read_runs(named).where("last").frame.index] == [1]
+
+
+@pytest.mark.parametrize("missing", ["run", "D"])
+def test_last_is_refused_where_it_can_not_be_told(missing: str) -> None:
+    with fails("unknown-column", "the last row of each run, and the table has no column run, or neither D nor step"):
+        read_runs(CURVES.drop(columns=missing)).where("last")

@@ -283,6 +283,9 @@ def test_points_that_err_together_are_found_in_spite_of_a_run_effect() -> None:
     assert check.table["correlation"][0] > 0.3
     assert "times too narrow" in check.text
     assert "normal-drift" in check.advice
+    assert "--where last" in check.advice  # many runs from scratch
+    few = judged(curved(1, 0.004, 0.2).query("run in ['run 0', 'run 1']"))["autocorrelation"]
+    assert "last" not in few.advice
 
 
 @pytest.mark.slow
