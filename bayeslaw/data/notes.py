@@ -340,8 +340,8 @@ def falling_rates_note(frame: pd.DataFrame, law: Law) -> str:
     if not several.any() or fallen.sum() < several.sum() / 2:
         return ""
     return (
-        f"the learning rate falls along {counted(int(fallen.sum()), 'run')}, which {law.name} does not know: losses before its fall are "
-        "higher than those of runs that end there"
+        f"the learning rate falls along {counted(int(fallen.sum()), 'run')}, which {law.name} does not know: losses before its "
+        "fall are higher than those of runs that end there"
     )
 
 
