@@ -107,6 +107,17 @@ def _parsed(text: str, columns: list[str]) -> ast.expr:
     return tree
 
 
+def names(condition: str, word: str) -> bool:
+    """Whether a condition names a word outside of quotes.
+
+    Examples
+    --------
+    >>> names("last and N < 2e9", "last"), names("run != 'last'", "last")
+    (True, False)
+    """
+    return bool(re.search(rf"(?<![\w./]){re.escape(word)}(?![\w./])", re.sub(_QUOTED, "", condition)))
+
+
 def _nfkc(column: str) -> str:
     return unicodedata.normalize("NFKC", column)
 

@@ -12,6 +12,7 @@ from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import counted, short_lines
+from bayeslaw.forecasting.results import result_column
 
 NAMED = 4  # values that an error lists
 
@@ -25,7 +26,7 @@ class Averages:
     over : str
         The column, such as task.
     settings : DataFrame (g rows)
-        The other columns, and `rows`, how many values each average is over.
+        The other columns, and `rows` (`forecast_rows` beside a column of that name), how many values each average is over.
     draws : array (S, g)
         Draws of the averages: those of the rows are averaged draw by draw, so that errors which rows share don't average out.
     code : int array (n,)
@@ -77,7 +78,9 @@ def average(settings: pd.DataFrame, draws: Array, over: str, facts: Sequence[str
             "values, each once.",
             code="unequal-averages",
         )
-    return Averages(over, heads.reset_index(drop=True).assign(rows=len(every)), _means(draws, code), code)
+    return Averages(
+        over, heads.reset_index(drop=True).assign(**{result_column(heads, "rows"): len(every)}), _means(draws, code), code
+    )
 
 
 def _means(values: Array, code: Index) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayeslaw.core.text import compact, counted
+from bayeslaw.data.query import LAST, names
 from bayeslaw.laws.formula import latex_text
 
 MOST_RANGES = 4  # number of covariates whose ranges are in the text; the table has all
@@ -55,7 +56,10 @@ def _left_out(data: Mapping[str, Any]) -> str:
     """Return a sentence on the rows of the tables that were not fitted, which a reader can't see in the others; '' for none."""
     total = sum(source["rows"] for source in data["sources"])
     left = total - data["rows"] - data["base_rows"]
-    return f"They are from {data['name']}; {left} of {total:,} rows {'was' if left == 1 else 'were'} left out." if left > 0 else ""
+    if left <= 0:
+        return ""
+    meant = "; last is the last row of each run" if any(names(source["where"], LAST) for source in data["sources"]) else ""
+    return f"They are from {data['name']}{meant}; {left} of {total:,} rows {'was' if left == 1 else 'were'} left out."
 
 
 def _diagnosed(facts: Mapping[str, Any]) -> str:

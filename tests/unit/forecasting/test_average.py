@@ -16,6 +16,8 @@ def test_averages_are_means_over_the_rows_that_agree_in_all_other_columns(rng: n
     draws = rng.standard_normal((5, 4))
     averages = average(rows, draws, "task", ("items",))
     assert averages.settings.to_dict("list") == {"N": [1e9, 2e9], "rows": [2, 2]}
+    own = average(rows.assign(rows=7), draws, "task", ("items",)).settings
+    assert own[["rows", "forecast_rows"]].to_numpy().tolist() == [[7, 2], [7, 2]]
     np.testing.assert_allclose(averages.draws, np.stack([draws[:, [0, 3]].mean(axis=1), draws[:, [1, 2]].mean(axis=1)], axis=1))
     np.testing.assert_array_equal(averages.measured(np.array([1.0, np.nan, 2.0, 4.0])), [2.5, np.nan])
     np.testing.assert_allclose(average(rows[["task"]][:2], draws[:, :2], "task").draws[:, 0], draws[:, :2].mean(axis=1))

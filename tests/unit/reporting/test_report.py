@@ -263,9 +263,12 @@ def test_the_methods_text_names_stated_errors_of_losses(sound_fit: Fit) -> None:
 def test_the_methods_text_says_which_rows_were_left_out(sound_fit: Fit) -> None:
     (source,) = sound_fit.info["sources"]
     chosen = source | {"name": "all.csv", "rows": 43, "where": "loss < 5"}
-    some = replace(sound_fit, info={**sound_fit.info, "sources": [chosen]})
-    of = (fit_facts(f, "fit", None, None, 0.9, True, "") for f in (sound_fit, some))
-    whole, text = (methods(facts, "90% interval", False)["text"] for facts in of)
+    some, ends = (
+        replace(sound_fit, info={**sound_fit.info, "sources": [source]}) for source in (chosen, chosen | {"where": "last"})
+    )
+    of = (fit_facts(f, "fit", None, None, 0.9, True, "") for f in (sound_fit, some, ends))
+    whole, text, of_ends = (methods(facts, "90% interval", False)["text"] for facts in of)
+    assert "(43 rows, where last); last is the last row of each run; 3 of 43 rows were left out." in of_ends
     assert "They are from all.csv (43 rows, where loss < 5); 3 of 43 rows were left out." in text
     assert "left out" not in whole
 
