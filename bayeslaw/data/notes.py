@@ -39,8 +39,7 @@ ONE_CURVE = (
     "vary by the column (--by E=COLUMN, by={'E': 'COLUMN'})"
 )
 NO_SCHEDULE = (
-    f"Fit the last row of each run: {LAST_ROWS}. With fewer than five runs whole curves tell more, and intervals are wide; laws of "
-    "schedules describe whole curves of one size (`bayeslaw dynamics areas`)"
+    f"Fit the last row of each run: {LAST_ROWS}; laws of schedules describe whole curves of one size (`bayeslaw dynamics areas`)"
 )
 FALLEN = 0.5  # of the highest rate of a run, below which its rate has fallen
 NO_TOKENS = "Give the tokens of the run if it had some"

@@ -201,15 +201,40 @@ def find_mode(
     return np.asarray(result.x)
 
 
+def exactly_fitted(density: Density) -> bool:
+    """Whether rows are so few that the law may go through all of them, whatever their losses are."""
+    return "sigma_point" in density.names and density.observed.response.size <= len(density.law.parameters) + 1
+
+
+def _without_spike(density: Density, logp: Callable[[Array], tuple[float, Array]]) -> Callable[[Array], tuple[float, Array]]:
+    """Return a log density to which as many logarithms of the points' noise are added as the law takes degrees of freedom.
+
+    Where a law goes through all its n rows the density grows like sigma^-n as the noise goes to 0, up to a mode at 1e-7 around
+    which there is no mass: the parameters have as little room there. What is added is the logarithm of that room.
+    """
+    noise, free = density.names.index("sigma_point"), min(density.observed.response.size, len(density.law.parameters))
+
+    def with_room(x: Array) -> tuple[float, Array]:
+        value, gradient = logp(x)
+        gradient = gradient.copy()
+        gradient[noise] += free
+        return value + free * float(x[noise]), gradient
+
+    return with_room
+
+
 def find_best_mode(density: Density, logp: Function) -> tuple[Array, Array]:
     """The mode with most of the density's mass by Laplace's approximation, and the curvature there.
 
     It is that of `Density.start` unless another start leads to one that weighs much more. A law that misses its runs may fit them
-    in several ways, and no chain goes from one to another.
+    in several ways, and no chain goes from one to another. Where the law may go through all rows, the mode is that without the
+    spike of the density there.
     """
-    outcome, rng = density.law.outcome, np.random.default_rng(0)
+    outcome, rng, log_density = density.law.outcome, np.random.default_rng(0), logp
+    if exactly_fitted(density):
+        logp = _without_spike(density, logp)
     mode = find_mode(logp, density.start(), outcome)
-    hessian = curvature(logp, mode)
+    hessian = curvature(log_density, mode)
     value = logp(mode)[0]
     mass = value - _log_height(hessian)
     for _ in range(STARTS):
@@ -220,7 +245,7 @@ def find_best_mode(density: Density, logp: Function) -> tuple[Array, Array]:
         if logp(other)[0] < value + BETTER:  # lower modes are wider, though seldom by so much that they weigh more
             continue
         other = find_mode(logp, other, outcome)
-        curved = curvature(logp, other)
+        curved = curvature(log_density, other)
         if (own := logp(other)[0] - _log_height(curved)) > mass + BETTER:
             mode, hessian, value, mass = other, curved, logp(other)[0], own
     return mode, hessian

@@ -21,7 +21,7 @@ from bayeslaw.engine.centring import centred, needs_centring
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.matching import matched, rematched, replaced_if_far
-from bayeslaw.engine.transport import RidgeMap, find_ridge_map
+from bayeslaw.engine.transport import RidgeMap, exactly_fitted, find_ridge_map
 from bayeslaw.noise.noise import kind
 from bayeslaw.posterior.diagnostics import ESS, Check, diagnostics, failures, sampler_checks
 
@@ -251,22 +251,26 @@ def ridge_candidates(density: Density) -> list[int]:
     if len(density.names) > MANY:
         return []
     scale = [density.names.index("discrepancy")] if "discrepancy" in density.names else []
+    if exactly_fitted(density):  # as the points' noise does
+        scale.append(density.names.index("sigma_point"))
     return [*range(len(density.law.shapes)), *scale]
 
 
 def _check_noise(density: Density, centre: dict[str, Array]) -> None:
     """Refuse losses that the law describes to the last digits: no chain moves along so narrow a posterior."""
     noise = [float(values.ravel()[0]) for name, values in centre.items() if kind(name) == "sigma_point"]
-    if noise and max(noise) < LEAST_NOISE:
-        outcome, name = density.law.outcome, density.law.name
+    outcome, name, few = density.law.outcome, density.law.name, exactly_fitted(density)
+    if not noise or not (few or max(noise) < LEAST_NOISE):
+        return
+    each = [column for column, values in density.law.levels.items() if len(values) >= density.observed.response.size]
+    if each:
+        raise FitError(
+            f"{each[0]} has a value for each of the {density.observed.response.size} rows, so that a parameter that varies by "
+            "it follows them exactly, and nothing tells their noise. Vary it by a column whose values have several rows.",
+            code="value-for-each-row",
+        )
+    if not few:  # through which the law goes whatever they are
         how = ", relatively" if outcome.relative else " on the scale of its noise"
-        each = [column for column, values in density.law.levels.items() if len(values) >= density.observed.response.size]
-        if each:
-            raise FitError(
-                f"{each[0]} has a value for each of the {density.observed.response.size} rows, so that a parameter that varies by "
-                "it follows them exactly, and nothing tells their noise. Vary it by a column whose values have several rows.",
-                code="value-for-each-row",
-            )
         problem = f"The {outcome.plural} lie within {max(noise):.0e} of {name}{how}: they were computed, not measured"
         raise FitError(f"{problem}. Add the noise of measured {outcome.plural}, some 1e-3.", code="losses-without-noise")
 

@@ -48,7 +48,7 @@ LAG = 0.1  # correlation of neighbouring points below which intervals are at mos
 # they are .6 and 1.9 of a run, and 3 and 2%; on those of 100M and 400M models, where it does little
 # harm, .05 and .1 of a run and 1%.
 LASTING, TAKEN = 0.3, 0.015
-FEWEST_ENDS = 5  # runs from which on their last rows alone forecast better than whole curves under falling rates (docs/evidence.md)
+FEWEST_ENDS = 4  # runs from which on their last rows alone forecast better than whole curves under falling rates (docs/evidence.md)
 SLOPES = 50  # draws over which a slope of the law is averaged
 
 

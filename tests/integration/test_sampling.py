@@ -40,6 +40,16 @@ def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
     assert again.info["data_sha256"] == small_fit.info["data_sha256"] == other.info["data_sha256"]
 
 
+@pytest.mark.parametrize("runs", [3, 5])
+def test_as_few_losses_as_a_law_goes_through_have_the_noise_of_the_prior(runs: int) -> None:
+    """Five losses, through which chinchilla goes, were refused as computed: the density has its mode at a noise of 1e-7 there."""
+    rows = oracles.table(LAW, runs=runs).groupby("run").tail(1)
+    made = fit(LAW, rows, draws=500, chains=2, seed=1, progress=False)
+    assert made.passed, made.checks
+    low, middle, high = np.quantile(made.draws["sigma_point"], [0.05, 0.5, 0.95])
+    assert 1e-4 < low < 0.003 < middle < 0.02 < high < 0.3  # the prior has .0004, .005 and .06; misfit can only raise it
+
+
 def test_draws_are_the_same_in_processes_that_compile_at_once_and_in_later_ones(tmp_path: Path) -> None:
     """On one core and on two. A function compiled into its caller is optimised differently: draws differ in their last digits."""
     TABLE.to_csv(tmp_path / "runs.csv", index=False)

@@ -36,6 +36,17 @@ from tests.values import present
 DATA = Path(__file__).parents[3] / "data"
 
 
+def test_the_mode_of_as_few_rows_as_a_law_goes_through_is_not_at_their_noise_of_0() -> None:
+    """The density grows like sigma^-n there, though the parameters have as little room."""
+    law = load_law("chinchilla")
+    few = oracles.table(law, runs=4).groupby("run").tail(1)
+    density = Density.of(law, Observations.of(law, bayeslaw.read_runs(few)), NOISES["normal-no-run"])
+    logp, noise = density.function(), density.names.index("sigma_point")
+    spike, mode = find_mode(logp, density.start()), find_best_mode(density, logp)[0]
+    assert np.exp(spike[noise]) < 1e-5
+    assert np.exp(mode[noise]) == pytest.approx(0.005, rel=0.3)  # the prior's median
+
+
 def density_of(name: str) -> Density:
     return Density.of(load_law(name), oracles.observations(load_law(name)), NOISES["normal"])
 
