@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from bayeslaw.data.table import Runs
     from bayeslaw.forecasting.stack import Posterior
     from bayeslaw.posterior.diagnostics import Check
 
@@ -43,6 +44,10 @@ class Answer:
     def say(self, *lines: str) -> None:
         """Add lines of text."""
         self.parts += [(line, False) for line in lines]
+
+    def read(self, table: Runs) -> None:
+        """Say which columns of a table were renamed or rescaled when it was read."""
+        self.say(*(f"read: {conversion}" for conversion in table.conversions))
 
     def verbatim(self, text: str) -> None:
         """Add text for other programs, whose lines no terminal may break."""

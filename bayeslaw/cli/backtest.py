@@ -69,6 +69,7 @@ def backtest(
     )  # fmt: skip
 
     answer = Answer()
+    answer.read(table)
     if len(result.rows):
         draw, draw_reach = (partial(of, result) for of in (bayeslaw.plots.plot_backtest, bayeslaw.plots.plot_reach_coverage))
         counted_runs = independent_runs(result.rows)

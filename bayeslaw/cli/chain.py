@@ -44,6 +44,7 @@ def chain(
     values = options.pairs_of("--set", set_, "NAME=VALUES, such as N=8.1e9 or D=1e9:2e11:20")
     settings = values if at is None else bayeslaw.read_runs(at, columns=of_settings)
     if not isinstance(settings, dict):
+        answer.read(settings)
         note_earlier_results(answer, settings)
     result = bayeslaw.chain(first_fit, second_fit, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     logged = None if isinstance(settings, dict) else settings.frame

@@ -67,6 +67,7 @@ def fit(
         fitted = bayeslaw.fit_stack(laws, table, progress=not quiet, **settings)
     options.save_draws(fitted, output)
     answer = Answer()
+    answer.read(table)
     _add_fits(answer, fitted)
     answer.say(f"written to {output}")
     return answer
@@ -233,6 +234,7 @@ def update(
     updated = bayeslaw.update(bayeslaw.load_fit(fit), new, targets=settings, seed=seed, force=force, progress=not quiet)
     options.save_draws(updated.fit, output)
     answer, predictions = Answer(), updated.predictions
+    answer.read(new)
     if csv:
         answer.csv = predictions.to_csv(index=False)
     else:

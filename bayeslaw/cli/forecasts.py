@@ -66,6 +66,8 @@ def forecast(
     of_settings, of_measured = options.columns_of_each(column, at, measured)
     points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
     settings = settings_of(loaded, at, set_, of_settings)
+    if at is not None:
+        answer.read(settings)
     note_earlier_results(answer, settings)
     result = bayeslaw.forecast(loaded, settings, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     table, checks = result.summary(ci, progress=True), (*loaded.checks, *result.checks)
@@ -192,6 +194,7 @@ def score(
     result = scored(loaded, held, discrepancy=discrepancy, as_=as_, seed=seed, in_sample=in_sample, force=force, mean=mean)
     outcome = loaded.outcome
     table, answer = result.table, Answer()
+    answer.read(held)
     answer.note([note for note in (*result.notes, sample_note(table, held.name)) if note])
     if csv:
         answer.csv = table.to_csv(index=False)
@@ -306,6 +309,7 @@ def compare(
         options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip
     answer = Answer()
+    answer.read(table)
     answer.save_picture(
         plot,
         lambda ax: bayeslaw.plots.plot_comparison(comparison, ax),

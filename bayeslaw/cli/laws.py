@@ -153,7 +153,7 @@ def check(
     cards, table = options.laws_and_table([law], read, shares)
     answer = Answer()
     cards = [with_levels(card, levels_of(card, table.frame)) for card in cards]
-    answer.say(*(f"read: {conversion}" for conversion in table.conversions))
+    answer.read(table)
     faults = _faults(table, cards)
     answer.results["faults"] = [asdict(fault) for fault in faults]
     answer.say(*grouped(faults))

@@ -17,6 +17,7 @@ from bayeslaw.core.errors import row_ranges
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.text import counted, label_text, listed
 from bayeslaw.core.units import unit_of
+from bayeslaw.data.columns import our_name
 from bayeslaw.data.query import LAST_ROWS
 from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs
@@ -328,12 +329,11 @@ def unknown_covariates_note(frame: pd.DataFrame, law: Law) -> str:
 
 def falling_rates_note(frame: pd.DataFrame, law: Law) -> str:
     """Say that the rate falls along most runs of several losses, which a law of tokens does not know; '' otherwise."""
-    columns = ["run", "D", "lr", law.outcome.name]
-    if not law.outcome.is_loss or "D" not in law.covariates or "lr" in law.covariates:
+    columns = ["run", "D", law.outcome.name]
+    rate = next((c for c in frame if our_name(str(c), "logs") == "lr" and holds_numbers(frame[c])), None)
+    if not law.outcome.is_loss or "D" not in law.covariates or "lr" in law.covariates or rate is None or not {*columns} <= {*frame}:
         return ""
-    if not {*columns} <= {*frame} or not holds_numbers(frame["lr"]):
-        return ""
-    rows = frame[columns].dropna().sort_values("D", kind="stable").groupby("run")["lr"]
+    rows = frame[[*columns, rate]].dropna().sort_values("D", kind="stable").groupby("run")[rate]
     several = rows.size() > 2
     fallen = several & (rows.last() < FALLEN * rows.max())
     if not several.any() or fallen.sum() < several.sum() / 2:
@@ -347,8 +347,8 @@ def falling_rates_note(frame: pd.DataFrame, law: Law) -> str:
 def two_units_note(frame: pd.DataFrame, law: Law) -> str:
     """Say that some losses are 1.44 times those of other rows at similar settings, as bits are beside nats; '' otherwise.
 
-    It fits a quadratic in the logarithms of the covariates to log losses of one group of rows, and of two that are log 1.44 apart:
-    two scatter much less around it where units are mixed.
+    It fits a quadratic, or a plane to few rows, in the logarithms of the covariates to log losses of one group of rows, and of two
+    that are log 1.44 apart: two scatter much less around it where units are mixed.
     """
     if not law.outcome.is_loss or law.levels or any(p.by for p in law.parameters.values()):
         return ""
@@ -356,6 +356,8 @@ def two_units_note(frame: pd.DataFrame, law: Law) -> str:
     rows = rows.iloc[evenly(len(rows), FITTED)]
     logs = [_standard(rows[c].to_numpy(dtype=np.float64)) for c in rows if c != law.outcome.name and rows[c].min() < rows[c].max()]
     terms = np.stack([np.ones(len(rows)), *logs, *(a * b for a, b in combinations_with_replacement(logs, 2))], axis=1)
+    if len(rows) < 3 * terms.shape[1]:  # too few for the squares
+        terms = terms[:, : 1 + len(logs)]
     if len(rows) < 3 * terms.shape[1]:
         return ""
     basis, logged = np.linalg.qr(terms)[0], np.log(rows[law.outcome.name].to_numpy(dtype=np.float64))

@@ -17,8 +17,9 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
+from bayeslaw.core.text import label_text
 from bayeslaw.data.base_loss import BASE_LOSS
-from bayeslaw.data.columns import RUNS, our_name
+from bayeslaw.data.columns import RUNS, TEXT, our_name
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.notes import TableNote, table_notes
 from bayeslaw.data.observations import Observations, clock_column
@@ -43,6 +44,7 @@ from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_dige
 
 MOST_DRAWS, MOST_CHAINS = 10_000_000, 1_000  # draws of all chains together
 UNUSUAL = 0.95  # quantile of the prior of a law's learnt error above which that is a concern
+MOST_RECIPES, OF_RECIPE = 4, 3  # names in a column that may say how runs were trained, and the runs that each has at least
 SHIFTED = 20  # draws at which the shift of binned settings is computed
 Learning = Literal["learned", "none"]
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
@@ -333,7 +335,28 @@ def _checks(
         if name in RUNS and name not in (*law.covariates, law.outcome.name, BASE_LOSS)
     } | settings_of_runs(law, observed, logged)
     order = logged.get("step", logged.get("D", observed.covariates[next(iter(law.axes))]))
-    return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, order)]
+    recipes = recipes_of_runs(law, observed, frame)
+    return [*checks, *([] if related is None else [related]), *model_checks(law, observed, noise, scalar, others, recipes, order)]
+
+
+def recipes_of_runs(law: Law, observed: Observations, frame: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return columns of names, such as optimizer, by which runs differ: two to four, each of three runs or more.
+
+    Not those that say which run, domain or checkpoint a row is of, or by which parameters or the noise vary.
+    """
+    known, rows, recipes = {*TEXT["curves"], *law.levels, observed.group_column}, frame.loc[observed.rows], dict[str, pd.Series]()
+    first = np.unique(observed.run, return_index=True)[1]
+    for column in (c for c in rows if c not in known and not holds_numbers(rows[c]) and rows[c].notna().all()):
+        names = rows[column].map(label_text)
+        of_run = names.iloc[first]
+        counts = of_run.value_counts()
+        if (
+            2 <= counts.size <= MOST_RECIPES
+            and counts.min() >= OF_RECIPE
+            and (names.to_numpy() == of_run.to_numpy()[observed.run]).all()
+        ):
+            recipes[str(column)] = names
+    return recipes
 
 
 def settings_of_runs(law: Law, observed: Observations, logged: Mapping[str, Array]) -> dict[str, Array]:

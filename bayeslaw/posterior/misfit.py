@@ -53,8 +53,9 @@ SLOPES = 50  # draws over which a slope of the law is averaged
 
 
 def model_checks(
-    law: Law, observed: Observations, noise: Noise, draws: Mapping[str, Array], others: Mapping[str, Array], order: Array
-) -> list[Check]:
+    law: Law, observed: Observations, noise: Noise, draws: Mapping[str, Array], others: Mapping[str, Array],
+    recipes: Mapping[str, pd.Series], order: Array,
+) -> list[Check]:  # fmt: skip
     """Check a fitted model against its runs.
 
     Parameters
@@ -63,6 +64,8 @@ def model_checks(
     draws : mapping of parameter to array (chains, draws)
     others : mapping of column to array (n,)
         Covariates in the table that the law does not have.
+    recipes : mapping of column to Series (n,)
+        Columns of names by which runs differ and which the law does not have.
     order : array (n,)
         When each row was logged: its step or D.
     """
@@ -76,6 +79,7 @@ def model_checks(
         explained_check(residual, observed, [] if outliers is None else outliers.table["row"]),
         known_errors_check(residual, observed, len(law.parameters)),
         misfit_check(residual, observed, noise, _settings(law, observed) | dict(others), len(law.parameters)),
+        recipes_check(residual, observed, noise, recipes, len(law.parameters), next(iter(law.parameters))),
         autocorrelation_check(law, residual, observed, noise, draws, order),
     ]
     if not law.noise:  # a card that names this noise was compared with the usual noise on held-out runs
@@ -352,6 +356,40 @@ def misfit_check(
     advice = f"Compare other laws, or let forecasts inside the runs have an error of that size ({state})"
     advice = advice if observed.outcome.kind != "count" else "Compare other laws"
     return Check("misfit", False, text, "model", frame, advice)
+
+
+def recipes_check(
+    residual: Array, observed: Observations, noise: Noise, recipes: Mapping[str, pd.Series], fitted: int, least: str
+) -> Check | None:
+    """Check that runs of different names in a column, such as optimizers, do not lie off the law by different amounts.
+
+    Parameters
+    ----------
+    residual, observed, noise, fitted
+        As in `misfit_check`.
+    recipes : mapping of column to Series (n,)
+        Names of the rows' recipes, the same along each run.
+    least : str
+        The parameter that advice lets vary by the column: the law's floor.
+    """
+    table: dict[str, dict[str, object]] = {}
+    for column, names in recipes.items():
+        code, values = pd.factorize(names, sort=True)
+        p, means = _differ(residual, observed, noise, code.astype(np.float64), fitted, BINS)
+        if not math.isnan(p):
+            shown = (f"{v} {m:+.1%}" if observed.outcome.relative else f"{v} {m:+.2g}" for v, m in zip(values, means, strict=True))
+            table[column] = {"p": p, "worst": float(np.abs(means).max()), "means": ", ".join(shown)}
+    if not table:
+        return None
+    frame = pd.DataFrame(table, index=["p", "worst", "means"]).T
+    wrong = frame[frame["p"] < ALARM].sort_values("worst", ascending=False)
+    if not len(wrong):
+        return Check("recipes", True, f"residuals of runs do not differ by {', '.join(table)}", "model", frame)
+    first = wrong.index[0]
+    text = "; ".join(f"mean residuals of runs differ by {name}: {row['means']}" for name, row in wrong.iterrows())
+    ways = f"--by {least}={first}, by={{{least!r}: {first!r}}}"
+    advice = f"Let parameters vary by it ({ways}), or fit the runs of one (--where, runs.where)"
+    return Check("recipes", False, text, "model", frame, advice)
 
 
 def _differ(residual: Array, observed: Observations, noise: Noise, values: Array, fitted: int, bins: int) -> tuple[float, Array]:

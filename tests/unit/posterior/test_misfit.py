@@ -12,6 +12,7 @@ import pytest
 from bayeslaw.core.errors import row_ranges
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
+from bayeslaw.inference.fit import recipes_of_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
@@ -47,7 +48,8 @@ def judged(
     chosen = Noise.choose(noise, observed)
     draws = {k: np.full((1, 2), v) for k, v in (TRUTH | {k: CALM[k] for k in chosen.parameters} | values).items()}
     more = {name: runs.frame.loc[observed.rows, name].to_numpy(dtype=np.float64) for name in others}
-    checks = model_checks(law, observed, chosen, draws, more, observed.covariates["D"])
+    recipes = recipes_of_runs(law, observed, runs.frame)
+    checks = model_checks(law, observed, chosen, draws, more, recipes, observed.covariates["D"])
     return {check.name: check for check in checks}
 
 
@@ -56,6 +58,24 @@ def test_sound_tables_raise_few_concerns() -> None:
     """Of 150 tables with their own law and noise at most 4% raise any concern; each check has a share of 1% a covariate or less."""
     raised = [[c.name for c in judged(twin(seed)).values() if not c.passed] for seed in range(150)]
     assert sum(map(bool, raised)) <= 6, raised
+
+
+def test_runs_of_two_recipes_are_a_concern_where_they_lie_off_the_law_by_different_amounts() -> None:
+    """Runs of two optimizers 6% apart, fitted as one, were called sound."""
+    table = twin()
+    number = pd.factorize(table["run"])[0]
+    table["optimizer"] = np.where(number % 2 == 0, "adamw", "muon")
+    assert judged(table)["recipes"].passed
+    table["loss"] *= np.where(table["optimizer"] == "muon", 0.97, 1.03)
+    check = judged(table, sigma_run=0.03)["recipes"]
+    assert not check.passed
+    assert "differ by optimizer: adamw +2.9%" in check.text
+    assert "muon -3." in check.text
+    assert "(--by E=optimizer, by={'E': 'optimizer'})" in check.advice
+    by_row = table.assign(optimizer=np.where(np.arange(len(table)) % 2 == 0, "adamw", "muon"))  # changes along the runs
+    of_few = table.assign(optimizer=np.where(number < 2, "adamw", "muon"))
+    one_each = table.assign(optimizer=[f"seed {n}" for n in number])
+    assert not [other for other in (by_row, of_few, one_each) if "recipes" in judged(other)]
 
 
 def test_the_law_and_not_the_run_is_to_blame_where_a_few_runs_lie_apart() -> None:
@@ -114,7 +134,7 @@ def test_effects_of_runs_on_counted_items_are_in_logits_or_in_a_covariate(shifts
     noise = Noise.choose("beta-binomial", observed)
     draws = {k: np.full((1, 2), float(v[0])) for k, v in truth.items()} | {k: np.full((1, 2), effect) for k in noise.parameters}
     draws["sigma_point"] = np.full((1, 2), 0.03)
-    checks = {c.name: c for c in model_checks(law, observed, noise, draws, {}, observed.covariates["loss"])}
+    checks = {c.name: c for c in model_checks(law, observed, noise, draws, {}, {}, observed.covariates["loss"])}
     assert checks["outliers"].passed == (sds < 5), checks["outliers"].text
 
 
