@@ -37,6 +37,7 @@ from bayeslaw.engine.density import Density
 from bayeslaw.laws.outcome import LOSS, Outcome
 
 TRIALS = 400  # draws by which a map is judged
+SPIKE = 1e-4  # noise at a mode, on its scale, that a law has which goes through all its rows, and no measured losses have
 GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is sought
 DROP = 9.0  # log density below the maximum at which a ridge path ends
 STEP = 0.3  # first step along the ridge path, in standard deviations of its coordinate at the mode
@@ -206,35 +207,38 @@ def exactly_fitted(density: Density) -> bool:
     return "sigma_point" in density.names and density.observed.response.size <= len(density.law.parameters) + 1
 
 
-def _without_spike(density: Density, logp: Callable[[Array], tuple[float, Array]]) -> Callable[[Array], tuple[float, Array]]:
-    """Return a log density to which as many logarithms of the points' noise are added as the law takes degrees of freedom.
+class WithoutSpike:
+    """A log density to which as many logarithms of the points' noise are added as the law takes degrees of freedom.
 
     Where a law goes through all its n rows the density grows like sigma^-n as the noise goes to 0, up to a mode at 1e-7 around
     which there is no mass: the parameters have as little room there. What is added is the logarithm of that room.
     """
-    noise, free = density.names.index("sigma_point"), min(density.observed.response.size, len(density.law.parameters))
 
-    def with_room(x: Array) -> tuple[float, Array]:
-        value, gradient = logp(x)
-        gradient = gradient.copy()
-        gradient[noise] += free
-        return value + free * float(x[noise]), gradient
+    def __init__(self, density: Density, logp: Function) -> None:
+        self.logp, self.noise = logp, density.names.index("sigma_point")
+        self.free = min(density.observed.response.size, len(density.law.parameters))
 
-    return with_room
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        values, gradients = self.many(x[None])
+        return float(values[0]), gradients[0]
+
+    def many(self, x: Array) -> tuple[Array, Array]:
+        """Return values (S,) and gradients (S, k) at coordinates (S, k)."""
+        values, gradients = self.logp.many(x)
+        gradients = gradients.copy()
+        gradients[:, self.noise] += self.free
+        return values + self.free * x[:, self.noise], gradients
 
 
-def find_best_mode(density: Density, logp: Function) -> tuple[Array, Array]:
+def find_best_mode(density: Density, logp: Function | WithoutSpike) -> tuple[Array, Array]:
     """The mode with most of the density's mass by Laplace's approximation, and the curvature there.
 
     It is that of `Density.start` unless another start leads to one that weighs much more. A law that misses its runs may fit them
-    in several ways, and no chain goes from one to another. Where the law may go through all rows, the mode is that without the
-    spike of the density there.
+    in several ways, and no chain goes from one to another.
     """
-    outcome, rng, log_density = density.law.outcome, np.random.default_rng(0), logp
-    if exactly_fitted(density):
-        logp = _without_spike(density, logp)
+    outcome, rng = density.law.outcome, np.random.default_rng(0)
     mode = find_mode(logp, density.start(), outcome)
-    hessian = curvature(log_density, mode)
+    hessian = curvature(logp, mode)
     value = logp(mode)[0]
     mass = value - _log_height(hessian)
     for _ in range(STARTS):
@@ -245,7 +249,7 @@ def find_best_mode(density: Density, logp: Function) -> tuple[Array, Array]:
         if logp(other)[0] < value + BETTER:  # lower modes are wider, though seldom by so much that they weigh more
             continue
         other = find_mode(logp, other, outcome)
-        curved = curvature(log_density, other)
+        curved = curvature(logp, other)
         if (own := logp(other)[0] - _log_height(curved)) > mass + BETTER:
             mode, hessian, value, mass = other, curved, logp(other)[0], own
     return mode, hessian
@@ -256,7 +260,7 @@ def _log_height(hessian: Array) -> float:
     return float(-np.log(np.diag(root_of_inverse(hessian))).sum())
 
 
-def curvature(logp: Function, x: Array) -> Array:
+def curvature(logp: Function | WithoutSpike, x: Array) -> Array:
     """Negative Hessian of a log density, by central differences of its gradient."""
     move = 1e-4 * np.eye(x.size)
     slopes = logp.many(np.concatenate([x - move, x + move]))[1]
@@ -273,9 +277,16 @@ def root_of_inverse(hessian: Array) -> Array:
 
 
 def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
-    """The map by mode and curvature or, where that is better, along one of the candidate coordinates."""
+    """The map by mode and curvature or, where that is better, along one of the candidate coordinates.
+
+    Where the mode is in the spike of a law that goes through all its rows, it is that without the spike, and the points' noise is a
+    candidate: as it goes to 0, the posterior of the law's parameters narrows, like a funnel.
+    """
     logp = density.function()
     mode, hessian = find_best_mode(density, logp)
+    if exactly_fitted(density) and mode[noise := density.names.index("sigma_point")] < math.log(SPIKE):
+        mode, hessian = find_best_mode(density, WithoutSpike(density, logp))
+        candidates = [*candidates, noise]
     plain = affine(mode, root_of_inverse(hessian))
     draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
     if _spread(logp, plain, draws) < GOOD:

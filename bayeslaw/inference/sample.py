@@ -251,8 +251,6 @@ def ridge_candidates(density: Density) -> list[int]:
     if len(density.names) > MANY:
         return []
     scale = [density.names.index("discrepancy")] if "discrepancy" in density.names else []
-    if exactly_fitted(density):  # as the points' noise does
-        scale.append(density.names.index("sigma_point"))
     return [*range(len(density.law.shapes)), *scale]
 
 

@@ -18,6 +18,7 @@ from bayeslaw.engine.transport import (
     DROP,
     RidgeMap,
     Section,
+    WithoutSpike,
     curvature,
     find_best_mode,
     find_mode,
@@ -43,9 +44,14 @@ def test_the_mode_of_as_few_rows_as_a_law_goes_through_is_not_at_their_noise_of_
     few = pd.DataFrame({"N": [1e8, 2e8, 4e8], "D": [2e9, 8e9, 8e9], "loss": [3.655, 3.111, 2.924]})
     density = Density.of(law, Observations.of(law, bayeslaw.read_runs(few)), NOISES["normal-no-run"])
     logp, noise = density.function(), density.names.index("sigma_point")
-    spike, mode = find_mode(logp, density.start()), find_best_mode(density, logp)[0]
-    assert np.exp(spike[noise]) < 1e-5
-    assert np.exp(mode[noise]) == pytest.approx(0.005, rel=0.3)  # the prior's median
+    assert np.exp(find_mode(logp, density.start())[noise]) < 1e-5
+    ridge_map = find_ridge_map(density, [])
+    assert np.exp(ridge_map.x(np.zeros((1, density.size)))[0, noise]) == pytest.approx(0.005, rel=0.3)  # the prior's median
+    assert ridge_map.ridge == noise
+    without = WithoutSpike(density, logp)
+    x = density.start()
+    assert_true_gradient(without, x)
+    assert without(x)[0] - logp(x)[0] == pytest.approx(3 * x[noise])
 
 
 def density_of(name: str) -> Density:
