@@ -81,9 +81,10 @@ class Losses:
     def log(self, n: float | Array, d: Array, axes: int) -> Array:
         """Log losses; with `axes=1` at D (m,) as (S, m), with `axes=0` at places of each draw (S,). Not finite is inf."""
         with np.errstate(all="ignore"):
-            out = np.log(JoinedDraws(self.laws).outcome({"N": np.broadcast_to(n, d.shape), "D": d}, axes=axes))
+            out = np.log(JoinedDraws(self.laws).outcome({"N": np.reshape(n, np.shape(n) or 1), "D": d}, axes=axes))
         out += self.shift[:, None] if axes else self.shift
-        return np.where(np.isfinite(out), out, np.inf)
+        out[~np.isfinite(out)] = np.inf
+        return out
 
 
 @dataclass(frozen=True)
@@ -203,8 +204,17 @@ class LifeSearch:
 
     def _best_tokens(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
         """At a size and for each number of draws needed: the best tokens, and the log cost or log loss that is minimised."""
-        if self.budgeted:
-            return self._tokens_of_least_loss(n, needed)
+        key = (n, *needed)
+        if key not in self._found:
+            self._found[key] = self._tokens_of_least_loss(n, needed) if self.budgeted else self._tokens_of_least_cost(n, needed)
+        return self._found[key]
+
+    @cached_property
+    def _found(self) -> dict[tuple[float, ...], tuple[Array, Array]]:
+        """The best tokens of sizes that were tried: a quarter of those around a place lie around another one too."""
+        return {}
+
+    def _tokens_of_least_cost(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
         training, serving = self._means
         with np.errstate(over="ignore"):
             tokens = np.exp(self._fewest_tokens(n, needed))
