@@ -315,7 +315,8 @@ def curves(every: int, after: int = 0) -> pd.DataFrame:
 @pytest.mark.statistical
 @pytest.mark.parametrize("page", PLANNING)
 def test_a_page_about_models_of_usual_sizes(page: str, logged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Reader(page, logged)
+    shutil.copytree(logged, folder := tmp_path / "folder")
+    reader = Reader(page, folder)
     if page != "README.md":
         reader.follow()
     elif not (SHARED / "chinchilla.csv").exists():
