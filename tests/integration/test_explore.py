@@ -36,7 +36,7 @@ from tests.pages import HOSTILE
 from tests.values import present
 
 pytestmark = needs_browser
-SETTINGS, DRAWS = 200, 60
+SETTINGS, DRAWS = 60, 60
 SIDES = ("source", "target")
 CLOSE = 1e-9
 
