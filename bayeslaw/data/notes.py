@@ -330,7 +330,7 @@ def unknown_covariates_note(frame: pd.DataFrame, law: Law) -> str:
 def falling_rates_note(frame: pd.DataFrame, law: Law) -> str:
     """Say that the rate falls along most runs of several losses, which a law of tokens does not know; '' otherwise."""
     columns = ["run", "D", law.outcome.name]
-    rate = next((c for c in frame if our_name(str(c), "logs") == "lr" and holds_numbers(frame[c])), None)
+    rate = next((str(c) for c in frame if our_name(str(c), "logs") == "lr" and holds_numbers(frame[c])), None)
     if not law.outcome.is_loss or "D" not in law.covariates or "lr" in law.covariates or rate is None or not {*columns} <= {*frame}:
         return ""
     rows = frame[[*columns, rate]].dropna().sort_values("D", kind="stable").groupby("run")[rate]

@@ -183,10 +183,10 @@ def test_losses_in_bits_among_those_in_nats_are_noted(name: str, rng: np.random.
         assert "units" in [note.name for note in table_notes(mixed, law)]
     for pure in (table, table.assign(loss=table["loss"] / np.log(2)), table.head(8)):
         assert two_units_note(pure, law) == ""
-    for few, bits in ((10, 0), (16, 3)):  # a plane in place of a quadratic
+    for few, in_bits in ((10, 0), (16, 3)):  # a plane in place of a quadratic
         ends = table.groupby("run").tail(1).head(few).reset_index(drop=True)
-        mixed = ends["loss"].where(ends.index >= bits, ends["loss"] / np.log(2))
-        assert bool(two_units_note(ends.assign(loss=mixed), law)) == bool(bits)
+        losses = ends["loss"].where(ends.index >= in_bits, ends["loss"] / np.log(2))
+        assert bool(two_units_note(ends.assign(loss=losses), law)) == bool(in_bits)
     for other in (1.2, 2.0):  # of two tokenizers, or two domains
         assert two_units_note(table.assign(loss=table["loss"] * np.where(by_row, other, 1.0)), law) == ""
 
