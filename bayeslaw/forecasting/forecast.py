@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -88,6 +88,8 @@ class Forecast:
     is_outside : bool array (n,)
         Whether settings lie outside the runs of a fit, in a covariate or in several together, or in their schedule: those of new
         runs, by laws of training dynamics whose runs show how far they lie from the law (`posterior.run_distance`).
+    again : callable
+        Makes this forecast at other settings, given as Runs: by the same draws, with the same choices.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class Forecast:
     measured: Runs | None
     beyond: tuple[MemberDraws, ...]
     is_outside: NDArray[np.bool_]
+    again: Callable[[Runs], Forecast]
 
     def __repr__(self) -> str:
         return short_lines(f"<Forecast by {self.law} at {counted(self.rows.size, 'setting')}: {self.size:,} draws>")
@@ -167,7 +170,9 @@ class Forecast:
     @property
     def with_errors(self) -> Forecast:
         """The forecast in which every setting has the errors of laws that fits have learnt, inside the runs as outside."""
-        return replace(self, members=self.beyond, beyond=()) if self.beyond else self
+        if not self.beyond:
+            return self
+        return replace(self, members=self.beyond, beyond=(), again=lambda runs: self.again(runs).with_errors)
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
@@ -559,9 +564,12 @@ def forecast_selections(
     away_by = pd.DataFrame(distances)
     some = tuple(beyond) if any(m.errors is not None or m.distance is not None for m in beyond) else ()
     is_outside |= (away_by > 0).any(axis=1).to_numpy()
+    again = partial(
+        forecast_selections, name, selections, sd=sd, seed=seed, reading=reading, left_out=left_out, failed=failed, learned=learned
+    )
     return Forecast(
         law=name, failed=failed, members=tuple(members), settings=settings, outside=away_by, rows=rows, discrepancy=sd,
-        measured=measured, beyond=some, is_outside=is_outside,
+        measured=measured, beyond=some, is_outside=is_outside, again=again,
     )  # fmt: skip
 
 

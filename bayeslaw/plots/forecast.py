@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 NEAR = 0.05  # e-folds of N within which a measured model is one of a curve along which N changes
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
 SAME = 1e-3  # relative difference of settings that count as one
+ROUNDING = 1e-6  # relative difference of numbers of which one was written as text in between
 MOST_POINTS = 1_000  # fitted losses that are drawn at each setting
 LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves, and as far outside as the curves are long
 
@@ -91,7 +92,8 @@ def plot_forecast(
 
     Small points are the fitted losses at the setting of a curve, in all covariates but the one on the axis. Where there are none,
     those at the nearest setting of the runs are grey. Measured losses are hollow, with a cross where the interval does not hold
-    them. Notes below the picture count what is not drawn. A thin dashed line is what guessing scores, where the law's card says so.
+    them; curves and bands go through the forecasts at their settings too, which judge them. Notes below the picture count what is
+    not drawn. A thin dashed line is what guessing scores, where the law's card says so.
 
     Parameters
     ----------
@@ -101,8 +103,8 @@ def plot_forecast(
     ci_prob : float
         Probability of the equal-tailed interval.
     measured : Runs, DataFrame or path, optional
-        Measured losses: columns `loss` (or the name of another outcome), the covariates by which curves differ, and the text
-        columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
+        Measured losses: columns `loss` (or the name of another outcome), the covariates that change along curves or by which
+        they differ, and the text columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
         Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit (by
         default that of the law's card). Where
@@ -123,7 +125,8 @@ def plot_forecast(
     """
     expect(forecast, Forecast, "fit.forecast(settings)")
     curves = _Curves.of(forecast, x or forecast_axis(forecast), ci_prob)
-    losses = None if measured is None else _measured_rows(curves, measured)
+    losses, away = (None, "") if measured is None else _measured_rows(curves, measured)
+    curves = curves if losses is None else curves.through(losses, ci_prob)
     x, outcome, ax = curves.x, forecast.outcome, axes_of(ax)
     for number in range(len(curves.drawn)):
         _draw_curve(ax, curves, number)
@@ -137,13 +140,8 @@ def plot_forecast(
     notes = _draw_fitted(ax, curves) if fitted else []
     if "N" in curves.along and x != "N":
         notes.append(f"fitted {outcome.plural} are of any N and D, and those of a curve change together")
-        if losses is not None:
-            on_curve = _on_curve(losses, curves.drawn)
-            if away := int((~on_curve).sum()):
-                notes.append(f"{away} of {len(losses)} measured {outcome.plural} are of another N at their compute and not drawn")
-            losses = losses[on_curve]
     if losses is not None:
-        notes += _draw_measured(ax, curves, losses, ci_prob)
+        notes += [*filter(None, [away]), *_draw_measured(ax, curves, losses, ci_prob)]
     _draw_chance(ax, curves)
     keep_within(ax, outcome)
     if any(_elsewhere(curve, curves.along) for curve in curves.drawn):
@@ -178,29 +176,73 @@ class _Curves:
         if x not in covariates and not by_compute:
             known = ", ".join(covariates)
             raise BayeslawError(f"{x!r} is not a covariate of {forecast.law}, which has {known}.", code="unknown-covariate")
-        table = forecast.summary(ci_prob)
-        texts = text_columns(forecast, table)
-        table = _headline(forecast, table.assign(**texts), ci_prob)
+        table, texts = _summary(forecast, by_compute, ci_prob), [*text_names(forecast)]
         if by_compute:
-            table = _with_compute(table)
-            of_size = table.groupby(["N", *(c for c in covariates if c not in ("N", "D")), *map(str, texts)])["D"].nunique()
+            of_size = table.groupby(["N", *(c for c in covariates if c not in ("N", "D")), *texts])["D"].nunique()
             along = {x, "D"} if of_size.max() > 1 else {x, "N", "D"}
-        others = [*(c for c in covariates if c not in along), *_asked(forecast, table, x), *map(str, texts)]
+        others = [*(c for c in covariates if c not in along), *_asked(forecast, table, x), *texts]
         varying = [c for c in others if c in texts or table[c].unique().size > 1]
         curves = [curve for _, curve in table.groupby(varying, sort=True)] if varying else [table]
         drawn = [curves[i].sort_values(x) for i in evenly(len(curves), MOST_LINES)]
         return cls(forecast, x, along, others, varying, table, drawn, len(curves))
 
+    def through(self, measured: pd.DataFrame, ci_prob: float) -> _Curves:
+        """Return the curves with points at the settings of measured outcomes.
 
-def _measured_rows(curves: _Curves, measured: Table) -> pd.DataFrame:
-    """Return measured outcomes with the columns that their place among the curves takes."""
+        Between settings of a coarse grid a straight line is no forecast, and outcomes would be judged wrongly by it.
+        """
+        between = [self._between(curve, measured) for curve in self.drawn]
+        settings = pd.concat(between, ignore_index=True)
+        if settings.empty:
+            return self
+        added = _summary(self.forecast.again(Runs(settings, "measured settings")), COMPUTE in self.along, ci_prob)
+        of_curve = np.repeat(np.arange(len(between)), [len(some) for some in between])
+        drawn = [pd.concat([curve, added[of_curve == i]]).sort_values(self.x) for i, curve in enumerate(self.drawn)]
+        return replace(self, drawn=drawn)
+
+    def _between(self, curve: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
+        """Return the settings of measured outcomes between the points of a curve; none if the table lacks what changes along it."""
+        given = {name for member in self.forecast.members for name in member.fit.law.measured if name in self.forecast.settings}
+        changing = [name for name in given if (curve[name] != curve[name].iloc[0]).any()]
+        if not {*changing} <= {*measured}:
+            return self.forecast.settings.head(0)
+        same = _same(measured, curve, [c for c in self.others if c in measured])
+        rows = measured[same].dropna(subset=changing).drop_duplicates(self.x)
+        at, along = rows[self.x].to_numpy(dtype=np.float64), curve[self.x].to_numpy(dtype=np.float64)
+        new = (at > along.min()) & (at < along.max()) & ~_same_point(at, along).any(axis=1)
+        nearest = np.abs(np.subtract.outer(at[new], along)).argmin(axis=1)
+        settings: pd.DataFrame = self.forecast.settings.loc[curve.index[nearest]]
+        return settings.assign(**{name: rows[name].to_numpy()[new] for name in changing})
+
+
+def _same_point(at: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark which values (n,) on the horizontal axis are those of points of a curve (m,); bool array (n, m)."""
+    return np.isclose(at[:, None], along, rtol=ROUNDING, atol=0.0)
+
+
+def _summary(forecast: Forecast, by_compute: bool, ci_prob: float) -> pd.DataFrame:
+    """Return the table of a forecast with text columns as the fits have them, the columns of `_headline` and, if so, compute."""
+    table = forecast.summary(ci_prob)
+    table = _headline(forecast, table.assign(**text_columns(forecast, table)), ci_prob)
+    return _with_compute(table) if by_compute else table
+
+
+def _measured_rows(curves: _Curves, measured: Table) -> tuple[pd.DataFrame, str]:
+    """Return measured outcomes with the columns that their place among the curves takes, and a note of those that have none."""
     measured = measured if isinstance(measured, (Runs, pd.DataFrame)) else read_runs(measured)
     rows, forecast = measured.frame if isinstance(measured, Runs) else measured, curves.forecast
     rows = rows if curves.x in forecast.outside else _with_compute(rows)
-    if missing := [c for c in (curves.x, *curves.varying, forecast.outcome.name) if c not in rows]:
+    needed = dict.fromkeys([curves.x, *sorted(curves.along), *curves.varying, forecast.outcome.name])
+    if missing := [c for c in needed if c not in rows]:
         problem = f"The measured {forecast.outcome.plural} have no column {', '.join(missing)}: add it to the table."
         raise BayeslawError(problem, code="missing-columns")
-    return rows.assign(**text_columns(forecast, rows))
+    rows = rows.assign(**text_columns(forecast, rows))
+    if "N" not in curves.along or curves.x == "N":
+        return rows, ""
+    on_curve = _on_curve(rows, curves.drawn)
+    away = int((~on_curve).sum())
+    note = f"{away} of {len(rows)} measured {forecast.outcome.plural} are of another N at their compute and not drawn"
+    return rows[on_curve], note if away else ""
 
 
 def _title(forecast: Forecast, ci_prob: float) -> str:
@@ -388,26 +430,26 @@ def _nearest(forecast: Forecast, rows: pd.DataFrame, group: pd.DataFrame, others
 def _draw_measured(ax: Axes, curves: _Curves, measured: pd.DataFrame, ci_prob: float) -> list[str]:
     """Draw measured outcomes at the settings of the curves, crossed out where their interval does not hold them; return notes."""
     outcome, others = curves.forecast.outcome, [c for c in curves.others if c in measured]
-    left, held, missed, beyond = np.ones(len(measured), dtype=bool), 0, 0, 0
-    scale = np.log if ax.get_xscale() == "log" else np.asarray
+    left, held, missed, beyond, between = np.ones(len(measured), dtype=bool), 0, 0, 0, 0
     style: dict[str, Any] = {"ls": "", "ms": 5.5, "mfc": "white", "mew": 1.3, "zorder": 4}
     for i, curve in enumerate(curves.drawn):
         same = _same(measured, curve, others)
         left &= ~same
         at, values = (measured[name].to_numpy(dtype=np.float64)[same] for name in (curves.x, outcome.name))
-        along = curve[curves.x].to_numpy(dtype=np.float64)
-        rounding = 1e-6 * np.abs(along).max()  # of numbers that were written as text in between
-        judged = (at >= along.min() - rounding) & (at <= along.max() + rounding)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            low, high = (np.interp(scale(at), scale(along), curve[end]) for end in ("_low", "_high"))
-        inside = (values >= low) & (values <= high)
+        along, low, high = (curve[name].to_numpy(dtype=np.float64) for name in (curves.x, "_low", "_high"))
+        points = _same_point(at, along)
+        judged, point = points.any(axis=1), points.argmax(axis=1)
+        inside = (values >= low[point]) & (values <= high[point])
         if same.any():
             ax.plot(at, values, marker=MARKERS[i], mec=COLOURS[i], **style)
         if (out := judged & ~inside).any():
             mark_missed(ax, at[out], values[out])
-        held, missed, beyond = held + int((judged & inside).sum()), missed + int(out.sum()), beyond + int((~judged).sum())
+        within = (at > along.min()) & (at < along.max())
+        held, missed = held + int((judged & inside).sum()), missed + int(out.sum())
+        beyond, between = beyond + int((~judged & ~within).sum()), between + int((~judged & within).sum())
     count_measured(ax, ci_prob, held, missed)
-    notes = [f"{counted(beyond, f'measured {outcome.name}')} beyond the ends of the curves: hollow, not counted"] if beyond else []
+    places = {"beyond the ends of the curves": beyond, "between settings, without all columns that change along a curve": between}
+    notes = [f"{counted(n, f'measured {outcome.name}')} {place}: hollow, not counted" for place, n in places.items() if n]
     if left.any():
         notes.append(f"{int(left.sum())} of {len(measured)} measured {outcome.plural} are of other settings and not drawn")
     return notes

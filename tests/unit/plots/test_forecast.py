@@ -173,6 +173,34 @@ def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecas
 
 
 @pytest.mark.slow
+def test_measured_losses_between_the_settings_of_a_coarse_grid_are_judged_at_their_own(fan: Forecast, ax: Axes) -> None:
+    """A straight line between two settings is far above the law's curve."""
+    fit, between = fan.members[0].fit, [3e8, 1e9, 3e9, 1e10]
+    coarse = forecast(fit, grid(fit.law, {"N": "1e8,1e9", "D": "1e8,1e11"}))
+    own = forecast(fit, grid(fit.law, {"N": 1e9, "D": between})).summary()
+    losses = [*own["latent_median"][:3], own["run_eti90_ub"][3] + 0.1]
+    plot_forecast(coarse, ax, x="D", measured=pd.DataFrame({"N": 1e9, "D": between, "loss": losses}), fitted=False)
+    assert labels(ax)[-2:] == ["measured, inside the 90% interval: 3", "measured, outside: 1"]
+    (cross,) = [p for p in points(ax) if p.get_marker() == "x"]
+    assert up(cross) == losses[3:]
+    curves = {str(line.get_label()): line for line in lines(ax)}
+    assert np.asarray(curves["N = 1B"].get_xdata()).tolist() == [1e8, *between, 1e11]
+    np.testing.assert_array_equal(np.asarray(curves["N = 1B"].get_ydata())[1:-1], own["latent_median"])
+    assert np.asarray(curves["N = 100M"].get_xdata()).tolist() == [1e8, 1e11]
+
+
+@pytest.mark.slow
+def test_measured_outcomes_that_lack_what_changes_along_a_curve_are_not_judged_between_its_settings(ax: Axes) -> None:
+    fit = outcome_fit("count")
+    at = pd.DataFrame({"N": 1e9, "D": [1e9, 1e10, 1e11], "items": [100, 200, 400]})
+    measured = pd.DataFrame({"N": 1e9, "D": [2e9, 1e10], "accuracy": [0.99, 0.99]})
+    plot_forecast(fit.forecast(at, force=True), ax, x="D", measured=measured, fitted=False)
+    assert "measured, outside: 1" in labels(ax)
+    said = " ".join(notes(ax))
+    assert "1 measured accuracy between settings, without all columns that change along a curve: hollow, not counted" in said
+
+
+@pytest.mark.slow
 def test_fitted_losses_are_points_at_their_settings_and_others_are_counted(fitted: Fit, ax: Axes) -> None:
     seen = fitted.observed.covariates
     n, far = float(seen["N"].max()), 10 * float(seen["N"].max())
@@ -306,7 +334,8 @@ def test_compute_may_be_on_the_axis_with_a_curve_for_each_size(ax: Axes) -> None
     plot_forecast(fit.forecast(at, force=True), ax, x="compute", measured=measured)
     assert (ax.get_xlabel(), ax.get_xscale()) == ("compute (FLOPs)", "log")
     lines = {str(line.get_label()): line for line in ax.lines}
-    np.testing.assert_allclose(np.asarray(lines["N = 100M"].get_xdata()), 6e8 * np.unique(at["D"]))
+    through = np.unique([*at["D"], *measured["D"]])
+    np.testing.assert_allclose(np.asarray(lines["N = 100M"].get_xdata()), 6e8 * through)
     np.testing.assert_allclose(np.asarray(lines["N = 1B"].get_xdata()), 6e9 * np.unique(at["D"]))
     assert {"fitted accuracies: 12", "chance"} <= {*lines}
     (hatched,) = [patch for patch in ax.patches if patch.get_hatch()]
