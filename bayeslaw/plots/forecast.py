@@ -50,8 +50,11 @@ LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves,
 
 
 def forecast_axis(forecast: Forecast) -> str:
-    """Return the covariate for the horizontal axis of a forecast."""
-    return main_axis({str(c): forecast.settings[c].unique().size for c in forecast.outside})
+    """Return the covariate for the horizontal axis of a forecast: that of the fewest curves, and of several that of `main_axis`."""
+    names, settings = [*map(str, forecast.outside)], forecast.settings
+    curves = {name: len(settings[[c for c in names if c != name]].drop_duplicates()) for name in names}
+    fewest = min(curves.values())
+    return main_axis({name: settings[name].unique().size for name in names if curves[name] == fewest})
 
 
 def main_axis(counts: Mapping[str, int]) -> str:

@@ -284,6 +284,18 @@ def test_D_is_on_the_axis_where_it_varies(fan: Forecast, ax: Axes) -> None:
     assert labels(ax) == ["ptpp = 15", "ptpp = 31"]
 
 
+def test_the_axis_is_the_covariate_of_the_fewest_curves(fitted: Fit) -> None:
+    for sizes, tokens, axis in ((12, 3, "N"), (12, 12, "D"), (3, 12, "D"), (2, 2, "N")):
+        at = grid(fitted.law, {"N": f"1e8:1e9:{sizes}", "D": f"1e9:1e10:{tokens}"})
+        assert forecast_axis(forecast(fitted, at)) == axis
+
+
+def test_covariates_that_change_together_are_no_axis() -> None:
+    """Each curve over N would be a point, since parameters of the vocabulary change with N."""
+    at = pd.DataFrame([{"N": n, "Nv": n / 4, "D": d} for n in (1e8, 2e8, 4e8, 8e8) for d in (1e9, 2e9, 4e9)])
+    assert forecast_axis(forecast(typical_fit("vocabulary"), at, force=True)) == "D"
+
+
 @pytest.mark.slow
 def test_a_single_setting_shows_its_interval(fitted: Fit, ax: Axes) -> None:
     predicted = forecast(fitted, grid(fitted.law, {"N": 1e9, "D": 1e10}))
