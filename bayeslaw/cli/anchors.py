@@ -24,7 +24,10 @@ def anchors(
     candidates: Annotated[Path | None, Option(help="A table of runs that could be bought, one evaluation in each row.")] = None,
     candidates_grid: Annotated[
         list[str] | None,
-        Option(help="Buy from all combinations of values, such as N=241e6,517e6 r=.1,.25 atpp=4,10; a run has all D."),
+        Option(
+            help="All combinations of values, such as N=241e6,517e6 r=.1,.25 atpp=4,10. Those of D or atpp are points of "
+            "one run, which is paid for up to the largest; give shorter runs by --candidates, with names in its column run."
+        ),
     ] = None,
     column: options.Columns = None,
     cost: Annotated[str, Option(help="The column with each run's price; flops means 6 N D.")] = "flops",

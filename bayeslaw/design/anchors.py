@@ -427,6 +427,16 @@ def _misfits(members: Sequence[Posterior]) -> list[str]:
     ]
 
 
+def _shorter(rows: pd.DataFrame) -> str:
+    """Say of a candidate with several D that it is one run, and how to ask for runs that end earlier."""
+    if "D" not in rows or rows["D"].min() == rows["D"].max():
+        return ""
+    return (
+        f" It is one run at one price, logged at {len(rows)} D up to {rows['D'].max():.4g}. Shorter runs are candidates of their "
+        "own: give a table (--candidates) with a name for each in the column `run`."
+    )
+
+
 def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
     """Picks for the whole budget and the rounds in which they are bought, runs of most gain for their price first."""
     at, fixed = market.candidates, np.flatnonzero(market.candidates.fixed).tolist()
@@ -437,7 +447,8 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
         cheapest = int(np.argmin(at.total_price))
         with_checkpoint = ", its checkpoint included" if at.price[at.checkpoint[cheapest]] else ""
         price = f"the cheapest run, {at.names[cheapest]}, costs {at.total_price[cheapest]:.4g}{with_checkpoint}."
-        raise BayeslawError(f"The budget of {market.budget:.4g} buys nothing: {price}", code="budget-too-small")
+        problem = f"The budget of {market.budget:.4g} buys nothing: {price}{_shorter(at.of(cheapest))}"
+        raise BayeslawError(problem, code="budget-too-small")
     picks = choose(market, fixed)
     if not picks:
         raise BayeslawError("No run tells anything about these targets: do their draws vary?", code="nothing-to-learn")

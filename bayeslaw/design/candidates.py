@@ -178,6 +178,7 @@ def read_candidates(
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
     price, assumed = _checkpoints(heads, checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
+    notes += _on_the_way(frame, run, [observed for _, observed in fitted])
     if cost == FLOPS and cost not in frame:
         assumed += [
             f"runs cost 6 N D with all N parameters, and a token uses the share `{share}` of them: give a column of costs"
@@ -201,6 +202,18 @@ def _unlogged(runs: Runs, fitted: Iterable[Observations]) -> tuple[Runs, list[st
         raise BayeslawError(f"{runs.name}: {problem}", code="no-new-runs")
     note = f"{counted(len(names), 'candidate')} left out because the fit has runs of these names ({listed(names, 3)})"
     return replace(runs, frame=runs.frame[~seen]), [note]
+
+
+def _on_the_way(frame: pd.DataFrame, run: NDArray[np.int64], fitted: Sequence[Observations]) -> list[str]:
+    """A note on candidates that are logged at several D, where each fitted run is logged once, as in a table of last rows."""
+    tokens = frame["D"].groupby(run) if "D" in frame else None
+    several = 0 if tokens is None else int((tokens.max() > tokens.min()).sum())
+    if not several or any(observed.runs < observed.response.size for observed in fitted):
+        return []
+    return [
+        f"{counted(several, 'candidate')} of several D, which are points of one run, and the fit has one row a run. If its rows "
+        "are ends of runs, losses on the way of a run are not like them: give a table (--candidates) with one row a run"
+    ]
 
 
 def _faults(
@@ -351,7 +364,10 @@ def _fixed(frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64]
 
 
 def grid_of_runs(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> pd.DataFrame:
-    """Return all combinations of values as candidates: one run for each, logged at every D or atpp; see `bayeslaw.grid`.
+    """Return all combinations of values as candidates, one run for each, logged at every D or atpp; see `bayeslaw.grid`.
+
+    The values of D, or atpp, are points of one run, which is paid for up to the largest. Runs that end at each of them are
+    candidates of their own: give a table with a name for each in the column `run`.
 
     Parameters
     ----------

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeslaw.core.errors import FitError
-from bayeslaw.data.table import read_runs
+from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.design.anchors import anchors
 from bayeslaw.design.candidates import read_candidates
 from bayeslaw.forecasting.stack import Stack
@@ -139,6 +140,25 @@ def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
     assert one.picks["spent"].iloc[-1] == one.market.bill(one.bought)
     with fails("two-trunks", "pool.csv", "row 3"):
         anchors(tokens, replace(read_runs(runs.assign(trunk=["a", "b", "c"])), name="pool.csv"), AT, budget=1e22)
+
+
+def test_a_budget_for_no_whole_run_of_several_tokens_says_how_to_ask_for_shorter_ones(tokens: Fit) -> None:
+    runs = RUNS.iloc[:4].assign(ptpp=20.0)
+    with fails("budget-too-small", "the cheapest run, a, costs 1.2e+18.", "2 D", "2e+09", "--candidates"):
+        anchors(tokens, runs, AT, budget=1e18)
+    with pytest.raises(BayeslawError) as refused:
+        anchors(tokens, runs.assign(run=["a", "b", "c", "d"]), AT, budget=1e17)
+    assert str(refused.value).endswith("the cheapest run, a, costs 6e+17.")
+
+
+def test_candidates_with_points_on_their_way_are_noted_where_each_fitted_run_is_one_row(tokens: Fit) -> None:
+    law = tokens.law
+    ends = pd.DataFrame({"N": [1e8, 1e8, 1e9, 1e9], "D": [1e9, 8e9, 1e9, 8e9], "ptpp": 20.0, "loss": 2.5, "run": list("pqrs")})
+    of_ends = Observations.of(law, Runs(ends))
+    notes = [read_candidates([(law, of)], RUNS, checkpoint_cost="0").notes for of in (of_ends, tokens.observed)]
+    notes.append(read_candidates([(law, of_ends)], RUNS.assign(run=None), checkpoint_cost="0").notes)
+    assert [sum("losses on the way" in note for note in some) for some in notes] == [1, 0, 0]
+    assert notes[0][-2].startswith("2 candidates of several D")
 
 
 @pytest.mark.slow
