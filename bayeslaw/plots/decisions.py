@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.html import header
 from bayeslaw.core.intervals import quantiles
@@ -24,6 +25,7 @@ from bayeslaw.plots.allocation import MENU, THINNED
 from bayeslaw.plots.style import (
     COLORMAP,
     COLOURS,
+    HATCHED,
     SMALL,
     axes_of,
     expect,
@@ -44,7 +46,8 @@ GRID = (61, 81)  # replay shares, log tokens
 def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95)) -> Axes:
     """Draw the probability that all constraints hold over replay share and tokens, as contours (Goffinet et al. 2025, fig. 2).
 
-    The star marks the plan, or the most probable point where no plan is feasible. The diamond marks the deterministic plan.
+    The star marks the plan, or the most probable point where no plan is feasible. The diamond marks the deterministic plan. The
+    ground is hatched where replay share or tokens leave the range of the runs of a fit.
 
     Parameters
     ----------
@@ -97,6 +100,7 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
         ax.contour(100 * r, across, chance.T, levels=drawn, colors=ink, linewidths=1.6, linestyles=styles)
         for level, style in zip(drawn, styles, strict=True):  # labels on lines so close would lie on each other
             ax.plot([], [], color="0.3" if of else ink, lw=1.6, ls=style, label=f"probability {level:.0%}")
+    hatched = _hatch_outside(plan, ax, 100 * r[[0, -1]], across[[0, -1]], unit)
     _marks(plan, ax, unit)
     ax.set_yscale("log")
     y = "adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens"
@@ -104,6 +108,7 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
     title = f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}"
     used = plan.draws[:: max(1, plan.draws.size // THINNED)].size
     notes = [f"colours: from {used:,} of {plan.draws.size:,} draws"] if of and used < plan.draws.size else []
+    notes += ["hatched: outside the runs"] if hatched else []
     return finish(ax, "replay share (%)", y, title, notes)
 
 
@@ -118,6 +123,20 @@ def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
     side = next(s for s in problem.sources if s.name == names[0])
     rise = values_on_grid([side], some, x, r)[0] - problem.base_losses[names[0]].log[some][None, :, None]
     return 100 * np.expm1(np.median(rise, axis=1)), f"forgetting of {names[0]} (% of base loss), median"
+
+
+def _hatch_outside(plan: Plan, ax: Axes, replay: Array, tokens: Array, unit: float) -> bool:
+    """Hatch where a window, whose ends (2,) are given, leaves the runs of a fit; return whether it does."""
+    runs = [fit.observed.covariates for loss in plan.problem.losses for fit, _ in loss.posterior.selections]
+    hatched = False
+    for name, scale, (start, end), span in (("r", 100.0, replay, ax.axvspan), ("D", 1 / unit, tokens, ax.axhspan)):
+        seen = [scale * of[name] for of in runs if name in of]
+        low, high = (max(v.min() for v in seen), min(v.max() for v in seen)) if seen else (start, end)
+        for a, b in ((start, min(low, end)), (max(high, start), end)):
+            if a < b:
+                span(a, b, fc="none", zorder=1.5, **HATCHED)
+                hatched = True
+    return hatched
 
 
 def _marks(plan: Plan, ax: Axes, unit: float) -> None:

@@ -23,6 +23,7 @@ from bayeslaw.inference.refit import rows_of
 from bayeslaw.plots.style import (
     COLOURS,
     COMPUTE,
+    HATCHED,
     MARKERS,
     MOST_LINES,
     SMALL,
@@ -483,7 +484,7 @@ def _grounds_outside(forecast: Forecast, x: str) -> list[tuple[float, float]]:
 def _shade_outside(ax: Axes, grounds: Sequence[tuple[float, float]]) -> None:
     """Hatch the ground where settings leave the range of the runs."""
     for start, end in grounds:
-        ax.axvspan(start, end, fc="0.95", ec="0.82", hatch="//", lw=0, zorder=0)
+        ax.axvspan(start, end, fc="0.95", zorder=0, **HATCHED)
         middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
         if _share_of_width(ax, start, end) > LABELLED:
             place: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top", "zorder": 6}

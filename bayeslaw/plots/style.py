@@ -44,6 +44,7 @@ MARGIN = 0.7  # inches beside the axes for ticks and label
 NARROW = 30.0  # ratio of the ends of a logarithmic axis below which it is numbered at 1, 2 and 5
 PLAIN = (1e-2, 1e4)  # numbers of ticks in this range have no power of ten
 DECADE = 10.0  # ratio of the ends of what is drawn from which on an axis is logarithmic
+HATCHED: dict[str, Any] = {"ec": "0.82", "hatch": "//", "lw": 0}  # ground outside the runs
 COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
 

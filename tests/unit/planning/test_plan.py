@@ -369,6 +369,25 @@ def test_the_picture_shows_the_plan_over_a_landscape(whole: Plan) -> None:
         plot_plan(whole, axes, of="loss")
 
 
+@pytest.mark.slow
+def test_the_ground_outside_the_runs_is_hatched(whole: Plan) -> None:
+    axes = Figure().subplots()
+    plot_plan(whole, axes)
+    runs = [fit.observed.covariates for loss in whole.problem.losses for fit, _ in loss.posterior.selections]
+    replay, tokens = ((max(of[name].min() for of in runs), min(of[name].max() for of in runs)) for name in ("r", "D"))
+    r, d = np.meshgrid(np.linspace(0.003, 0.997, 40), np.geomspace(*axes.get_ylim(), 42)[1:-1])
+    marked = np.zeros(r.shape, dtype=bool)
+    for patch in axes.patches:
+        (left, bottom), (right, top) = patch.get_extents().transformed(axes.transData.inverted()).get_points()
+        marked |= (100 * r >= left) & (100 * r <= right) & (d >= bottom) & (d <= top)
+    of_model = d * whole.problem.n
+    outside = (r < replay[0]) | (r > replay[1]) | (of_model < tokens[0]) | (of_model > tokens[1])
+    assert 0 < outside.sum() < outside.size
+    np.testing.assert_array_equal(marked, outside)
+    assert {patch.get_hatch() for patch in axes.patches} == {"//"}
+    assert "hatched: outside the runs" in present(axes.get_legend()).get_title().get_text()
+
+
 def in_bytes(fit: Fit) -> Fit:
     return replace(fit, observed=replace(fit.observed, unit="bits/byte"))
 
