@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.transforms import offset_copy
 
-from bayeslaw.core.arrays import Array, holds_numbers
+from bayeslaw.core.arrays import Array, Index, holds_numbers
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import quantiles
@@ -18,6 +18,8 @@ from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.style import (
     COLOURS,
     COMPUTE,
+    LETTERS,
+    MARGIN,
     MARKERS,
     MOST_LINES,
     count_measured,
@@ -29,6 +31,7 @@ from bayeslaw.plots.style import (
     mark_missed,
     new_panels,
     note_hidden,
+    panel_width,
     short_number,
 )
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 APART = 9.0  # points between lines at one setting
+WIDE = 0.4  # half the width of the line of chance at a place of its own
 CHANCE: dict[str, Any] = {"color": "0.35", "lw": 0.9, "ls": (0, (2, 2)), "zorder": 1}
 
 
@@ -44,6 +48,8 @@ def plot_chain(
     measured: pd.DataFrame | None = None,
 ) -> list[Axes]:  # fmt: skip
     """Draw both parts of a chain over one axis, each with the equal-tailed interval of the next run.
+
+    At one setting of the first fit for several tasks these stand beside each other, each with its own chance.
 
     Parameters
     ----------
@@ -105,15 +111,19 @@ def chain_panels(
     link = _measured(measured, first, len(settings))
     title = f"{chain.first.law}, then {chain.second.law}: median, {100 * ci_prob:g}% equal-tailed interval of the next run"
 
+    texts = [str(name) for name in lines if not holds_numbers(lines[name]) and name != "run"]
+    beside = min(len(lines[texts].drop_duplicates()), MOST_LINES) if texts and len(heads) == 1 else 1
+    setting = ", ".join(f"{name} = {short_number(heads[name].iloc[0])}" for name in map(str, chain.first.outside))
+    names = (setting, ", ".join(texts)) if beside > 1 else (_name(chain, x), _name(chain, x))
+
     def above(ax: Axes) -> None:
-        _draw(ax, heads, chain.first.predictive, x, ci_prob, None if link is None else link[place], first, [])
-        finish(ax, _name(chain, x), first.labelled(chain.first.unit), title + failure(chain.forced))
+        _draw(ax, heads, chain.first.predictive, x, ci_prob, None if link is None else link[place], first, [], beside=beside)
+        finish(ax, names[0], first.labelled(chain.first.unit), title + failure(chain.forced))
 
     def below(ax: Axes) -> None:
-        texts = [name for name in lines if not holds_numbers(lines[name]) and name != "run"]
-        _draw(ax, lines, draws, x, ci_prob, own, second, list(map(str, texts)), _chance(chain, mean))
+        _draw(ax, lines, draws, x, ci_prob, own, second, texts, _chance(chain, mean), beside)
         label = second.labelled(chain.second.unit)
-        finish(ax, _name(chain, x), f"{label}, mean over {mean}" if mean else label, "")
+        finish(ax, names[1], f"{label}, mean over {mean}" if mean else label, "")
 
     return above, below
 
@@ -150,18 +160,23 @@ def _measured(measured: pd.DataFrame | None, outcome: Outcome, count: int) -> Ar
 
 def _draw(
     ax: Axes, settings: pd.DataFrame, draws: Array, x: str, ci_prob: float, measured: Array | None, outcome: Outcome,
-    texts: Sequence[str], chance: Array | None = None,
+    texts: Sequence[str], chance: Array | None = None, beside: int = 1,
 ) -> None:  # fmt: skip
-    """Draw medians and intervals (S, n) along an axis, a line for each combination of texts, and measured outcomes."""
+    """Draw medians and intervals (S, n) along an axis, a line for each combination of texts, and measured outcomes.
+
+    With several places beside each other the axis has no numbers: each combination has a place.
+    """
     along, (median, low, high) = _along(settings, x), quantiles(draws, ci_prob, axis=0)
     lines = _lines(settings, x, texts)
     groups: list[tuple[Any, Any]] = [("", np.arange(len(settings)))]
     if lines:
         groups = list(settings.groupby(lines, sort=False).indices.items())
-    held, missed, beside = 0, 0, APART if len(groups) > 1 and np.unique(along).size == 1 else 0.0
+    if beside > 1:
+        along = _places(ax, len(settings), dict(groups), beside)
+    held, missed, apart = 0, 0, APART if len(groups) > 1 and np.unique(along).size == 1 else 0.0
     for i, (key, members) in enumerate(groups[:MOST_LINES]):
         # Side by side at the only setting, where intervals would hide each other.
-        shift = beside * (i - (min(len(groups), MOST_LINES) - 1) / 2)
+        shift = apart * (i - (min(len(groups), MOST_LINES) - 1) / 2)
         at: dict[str, Any] = {"transform": offset_copy(ax.transData, ax.get_figure(root=True), shift, 0, "points")} if shift else {}
         rows = members[np.argsort(along[members], kind="stable")]
         values = key if isinstance(key, tuple) else (key,)
@@ -184,17 +199,32 @@ def _draw(
             out = known[~inside]
             mark_missed(ax, along[out], measured[out], **at)
             held, missed = held + int(inside.sum()), missed + int((~inside).sum())
-    if beside:  # what is drawn with an offset doesn't count for the limits
+    if apart:  # what is drawn with an offset doesn't count for the limits
         ends = [low, high, *([measured[np.isfinite(measured)]] if measured is not None else [])]
         ax.update_datalim([(along[0], float(y)) for y in np.concatenate(ends)])
         ax.autoscale_view()
     note_hidden(ax, len(groups))
     if measured is not None:
         count_measured(ax, ci_prob, held, missed)
-    fit_scale(ax, along)
+    if beside == 1:
+        fit_scale(ax, along)
     if chance is not None:
-        _draw_chance(ax, chance)
+        _draw_chance(ax, chance, along if beside > 1 else None)
     keep_within(ax, outcome)
+
+
+def _places(ax: Axes, count: int, groups: Mapping[Any, Index], beside: int) -> Array:
+    """Return the places (n,) of rows on an axis without numbers, by their group, and name the groups if the names fit."""
+    places = np.full(count, (beside - 1) / 2)  # of a single group in the middle
+    ax.set_xlim(-0.6, beside - 0.4)
+    ax.set_xticks([])
+    if len(groups) > 1:
+        for i, members in enumerate(groups.values()):
+            places[members] = i
+        names = [", ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in [*groups][:beside]]
+        if beside * (2 + max(map(len, names))) <= (panel_width(ax) - MARGIN) * LETTERS:  # the legend has them all
+            ax.set_xticks(range(beside), names)
+    return places
 
 
 def _lines(settings: pd.DataFrame, x: str, texts: Sequence[str]) -> list[str]:
@@ -203,11 +233,14 @@ def _lines(settings: pd.DataFrame, x: str, texts: Sequence[str]) -> list[str]:
     return [*texts, *(["N"] if curves and len(settings["N"].unique()) > 1 else [])]
 
 
-def _draw_chance(ax: Axes, chance: Array) -> None:
-    """Draw what guessing scores; `chance` has it for every row."""
+def _draw_chance(ax: Axes, chance: Array, places: Array | None) -> None:
+    """Draw what guessing scores; `chance` has it for every row, which has a place of its own or shares the axis."""
     levels = np.unique(chance)
-    for level in levels:
-        ax.axhline(float(level), **CHANCE)
+    if places is None or levels.size == 1:
+        for level in levels:
+            ax.axhline(float(level), **CHANCE)
+    else:
+        ax.hlines(chance, places - WIDE, places + WIDE, **CHANCE)
     ax.plot([], [], label=f"chance, {short_number(float(levels[0]))}" if levels.size == 1 else "chance", **CHANCE)
 
 

@@ -332,6 +332,24 @@ def test_a_single_setting_has_a_bar() -> None:
     assert all((low < at).all() and (at < high).all() for at in pixels)
 
 
+def test_tasks_at_a_single_setting_have_a_place_and_a_line_of_chance_each() -> None:
+    """On an axis of N they would look as if N differed, and lines over the whole width could not be told apart."""
+    from matplotlib.figure import Figure
+
+    settings = pd.DataFrame([{"N": 1e9, "D": 1e10, "task": t} for t in CHANCES])
+    chain = bayeslaw.chain(losses(), accuracies(), settings, force=True)
+    above, below = bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1))
+    assert (above.get_xlabel(), below.get_xlabel()) == ("N = 1B, D = 10B", "task")
+    assert above.get_xticks().size == 0
+    assert [label.get_text() for label in below.get_xticklabels()] == [*CHANCES]
+    (chances,) = [lines for lines in below.collections if len(lines.get_paths()) == len(CHANCES)]
+    ends = [np.asarray(path.vertices) for path in chances.get_paths()]
+    assert [float(end[0, 1]) for end in ends] == [*CHANCES.values()]
+    assert all(end[0, 0] < place < end[1, 0] and np.ptp(end[:, 0]) < 1 for place, end in enumerate(ends))
+    shared = bayeslaw.plots.plot_chain(chain)
+    assert [label.get_text() for label in shared[1].get_xticklabels()] == [*CHANCES]
+
+
 def test_the_picture_has_both_panels_and_the_chance_line() -> None:
     from matplotlib.figure import Figure
 
