@@ -58,6 +58,12 @@ def forecast_axis(forecast: Forecast) -> str:
     return main_axis({name: settings[name].unique().size for name in names if curves[name] == fewest})
 
 
+def _usual_axis(forecast: Forecast) -> str:
+    """Return `forecast_axis`, or compute for a single setting of N and D, over which all losses of the runs can be shown."""
+    single = len(forecast.settings[[*forecast.outside]].drop_duplicates()) == 1
+    return COMPUTE if single and {"N", "D"} <= {*forecast.outside} else forecast_axis(forecast)
+
+
 def main_axis(counts: Mapping[str, int]) -> str:
     """Return the covariate for a horizontal axis by numbers of values: D from three on, otherwise the one with the most."""
     return "D" if counts.get("D", 0) > 2 else max(counts, key=counts.__getitem__)
@@ -111,9 +117,8 @@ def plot_forecast(
         they differ, and the text columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
         Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit (by
-        default that of the law's card). Where
-        settings have N and D it may be 'compute', which is 6 N D: one curve for each N, or where N and D change together, one for
-        all.
+        default that of the law's card). Where settings have N and D it may be 'compute', which is 6 N D: one curve for each N, or
+        where N and D change together, one for all. It is the default for a single setting.
     fitted : bool
         Whether to draw the fitted losses.
 
@@ -128,7 +133,7 @@ def plot_forecast(
     'compute (FLOPs)'
     """
     expect(forecast, Forecast, "fit.forecast(settings)")
-    curves = _Curves.of(forecast, x or forecast_axis(forecast), ci_prob)
+    curves = _Curves.of(forecast, x or _usual_axis(forecast), ci_prob)
     losses, away = (None, "") if measured is None else _measured_rows(curves, measured)
     curves = curves if losses is None else curves.through(losses, ci_prob)
     x, outcome, ax = curves.x, forecast.outcome, axes_of(ax)
@@ -138,19 +143,21 @@ def plot_forecast(
     grounds = _grounds_outside(forecast, x)
     points = [losses[x].to_numpy(dtype=np.float64)] if losses is not None else []
     if fitted and curves.table[x].min() == curves.table[x].max():
-        points += [np.ravel(m.fit.observed.covariates[x]) for m in forecast.members if x in m.fit.observed.covariates]
+        points.append(fitted_rows(forecast, [x])[x].to_numpy(dtype=np.float64))
     fit_scale(ax, np.concatenate([curves.table[x].to_numpy(dtype=np.float64), *grounds, *(p[p > 0] for p in points)]))
     _shade_outside(ax, grounds)
     notes = _draw_fitted(ax, curves) if fitted else []
     if "N" in curves.along and x != "N":
-        notes.append(f"fitted {outcome.plural} are of any N and D, and those of a curve change together")
+        together = ", and those of a curve change together" if len(curves.table) > 1 else ""
+        notes.append(f"fitted {outcome.plural} are of any N and D{together}")
     if losses is not None:
         notes += [*filter(None, [away]), *_draw_measured(ax, curves, losses, ci_prob)]
     _draw_chance(ax, curves)
     keep_within(ax, outcome)
     if any(_elsewhere(curve, curves.along) for curve in curves.drawn):
         notes.append("dashed: outside the runs in another covariate")
-    if fixed := {c: curves.table[c].iloc[0] for c in curves.others if c not in curves.varying}:
+    constant = [*(c for c in ("N", "D") if c in curves.along and c != x and curves.table[c].unique().size == 1), *curves.others]
+    if fixed := {c: curves.table[c].iloc[0] for c in constant if c not in curves.varying}:
         notes.insert(0, f"at {_words(fixed)}")
     if "extrapolated" in forecast.headlines:
         inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
@@ -393,9 +400,11 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
 
 
 def _reach(ax: Axes, along: pd.Series) -> tuple[float, float]:
-    """Return the least and the largest value at which fitted outcomes are drawn."""
+    """Return the least and the largest value at which fitted outcomes are drawn: all of them beside a single setting."""
     low, high = float(along.min()), float(along.max())
-    if ax.get_xscale() == "log" or (low > 0 and high == low):
+    if high == low:
+        return np.finfo(float).tiny if ax.get_xscale() == "log" else -math.inf, math.inf
+    if ax.get_xscale() == "log":
         factor = max(high / low, LEAST_REACH)
         return low / factor, high * factor
     return -math.inf, math.inf

@@ -306,6 +306,18 @@ def test_a_single_setting_shows_its_interval(fitted: Fit, ax: Axes) -> None:
     assert lines(ax)[0].get_marker() == "o"
 
 
+@pytest.mark.slow
+def test_a_single_setting_stands_over_compute_beside_all_fitted_losses(sound_fit: Fit, ax: Axes) -> None:
+    """Over N it would stand alone: no run has had its D."""
+    plot_forecast(forecast(sound_fit, {"N": 1e13, "D": 1e12}), ax)
+    seen = sound_fit.observed
+    (fitted,) = [p for p in points(ax) if p.get_color() == COLOURS[0]]
+    np.testing.assert_allclose(sorted(np.asarray(fitted.get_xdata())), np.sort(6 * seen.covariates["N"] * seen.covariates["D"]))
+    assert (ax.get_xlabel(), ax.get_xscale()) == ("compute (FLOPs)", "log")
+    assert labels(ax)[-1] == f"fitted losses: {seen.response.size}"
+    assert notes(ax) == ["interval: extrapolated", "at N = 10T, D = 1T", "fitted losses are of any N and D"]
+
+
 def test_unknown_axes_and_incomplete_losses_are_refused(fan: Forecast, ax: Axes) -> None:
     with fails("unknown-covariate", "'r'", "chinchilla", "N, D"):
         plot_forecast(fan, ax, x="r")
