@@ -412,7 +412,7 @@ class _Solver:
         shown = best or attainable
         notes = [*(base.text for base in problem.base_losses.values()), *mixture_note(problem)]
         notes += (
-            infeasible_notes(problem, attainable, confidence)
+            infeasible_notes(problem, attainable, confidence, self.draws)
             if best is None
             else frontier_note(problem, [level for level, point in points_at.items() if point is None])
         )

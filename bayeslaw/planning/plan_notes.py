@@ -18,6 +18,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.walk import directions
 from bayeslaw.planning.domain_loss import DomainLoss
 from bayeslaw.planning.problem import PlanProblem, logged_tokens
+from bayeslaw.planning.search import Optimum, Search, values_at
 from bayeslaw.posterior.diagnostics import Reach, distrusted, extrapolation, failed_text
 from bayeslaw.posterior.fit import Fit
 
@@ -25,29 +26,64 @@ if TYPE_CHECKING:
     from bayeslaw.planning.plan import PlanPoint
 
 LIMITS = "--tokens or --atpp, tokens= or atpp="
-OTHERS = "others are searched by --tokens 1e9:1e12 or --atpp 1:200 (tokens='1e9:1e12', atpp='1:200')"
 EDGE = 1e-3  # of the box, within which a plan lies on its edge
 
 
-def infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: float) -> list[str]:
+def infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: float, draws: Index) -> list[str]:
     """Why no plan satisfies the constraints with the confidence asked for.
 
     Parameters
     ----------
-    problem, most, confidence
-        The place where most draws satisfy every constraint is `most`, None where no draw does anywhere.
+    problem, most, confidence, draws
+        The place where most of the searched draws (s,) satisfy every constraint is `most`, None where no draw does anywhere.
     """
     if most is None:
-        return [f"no draw satisfies every constraint with {_searched(problem)} tokens, which were searched: {OTHERS}"]
-    high, budget, limit = problem.box.high, problem.box.budget(most.replay), ""
-    if math.log(most.tokens) + EDGE >= min(high, budget):
-        limit = f"; it lies at the {'budget' if budget < high else 'upper limit of tokens'}"
+        return _no_draw_notes(problem, confidence, draws)
     each = ", ".join(f"{name} {share:.0%}" for name, share in most.by_constraint.items())
+    limit = _limit(problem, math.log(most.tokens), most.replay)
     return [
         f"no plan of {_searched(problem)} tokens satisfies every constraint with probability {confidence:g}: at most "
         f"{most.searched:.3f} of the searched draws do, at {most.place}; {most.probability} of the held-out ones",
         f"active constraint: {most.active} (probability of satisfying each constraint there: {each}){limit}",
     ]
+
+
+def _no_draw_notes(problem: PlanProblem, confidence: float, draws: Index) -> list[str]:
+    """Which constraints are out of reach and what is nearest to them; or where each is satisfied, if never in one place."""
+    alone, reached, notes = Search((), problem.box, problem.log_price), list[str](), list[str]()
+    for constraint in problem.constraints:
+        (nearest,) = alone.lowest(draws, [(draws.size + 1) // 2], constraint.loss)
+        if nearest is None:  # the budget allows none of the listed tokens
+            continue
+        share = float((values_at(constraint, draws, nearest.x, nearest.r) >= 0).mean())
+        unit = f" {constraint.loss.unit}" if isinstance(constraint.loss, DomainLoss) else ""
+        if share >= confidence:
+            reached.append(f"{constraint.name} {share:.0%} at {_at(problem, nearest)}")
+            continue
+        limit = math.exp(float(np.median(constraint.limit[draws])))
+        notes.append(
+            f"active constraint: {constraint.name}, which is out of reach by itself: the limit is {limit:.4g}{unit}, and the "
+            f"lowest median of the searched settings is {math.exp(nearest.value):.4g}, at {_at(problem, nearest)}"
+        )
+    if reached and not notes:
+        places = "; ".join(reached)
+        notes = [f"each constraint is satisfied somewhere, but not all in one place (probability of satisfying each: {places})"]
+    return [f"no draw satisfies every constraint with {_searched(problem)} tokens, which were searched", *notes]
+
+
+def _at(problem: PlanProblem, place: Optimum) -> str:
+    """A place in words, with the limit of the search that it lies at."""
+    return f"{math.exp(place.x):.3g} tokens, r = {place.r:.3g}{_limit(problem, place.x, place.r)}"
+
+
+def _limit(problem: PlanProblem, x: float, r: float) -> str:
+    """The limit of the search that log tokens lie at, and how to move it, as the end of a sentence; empty inside the box."""
+    high, budget = problem.box.high, problem.box.budget(r)
+    if x + EDGE < min(high, budget):
+        return ""
+    return (
+        ", and the budget allows no more tokens" if budget < high else f", and no more tokens were searched: allow more ({LIMITS})"
+    )
 
 
 def mixture_note(problem: PlanProblem) -> list[str]:
@@ -62,7 +98,8 @@ def mixture_note(problem: PlanProblem) -> list[str]:
 def frontier_note(problem: PlanProblem, without: Sequence[float]) -> list[str]:
     """Return a note of the tokens that were searched where some confidences of the frontier have no plan."""
     at = ", ".join(f"{confidence:g}" for confidence in without)
-    return [f"there is no plan of {_searched(problem)} tokens at confidence {at}: {OTHERS}"] if without else []
+    tokens = f"there is no plan of {_searched(problem)} tokens at confidence {at}"
+    return [f"{tokens}: limits ({LIMITS}) and budgets say which are searched"] if without else []
 
 
 def _searched(problem: PlanProblem) -> str:

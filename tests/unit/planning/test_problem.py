@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -303,9 +304,32 @@ def test_a_frontier_without_a_plan_at_some_confidence_states_the_tokens_that_wer
     kept = plan(None, fit, {}, confidence=0.5, **asked)
     assert best_of(kept).tokens <= tokens[1] * (1 + 1e-9)
     (note,) = [note for note in kept.notes if note.startswith("there is no plan of ")]
-    assert f"{tokens[0]:.3g} to {tokens[1]:.3g} tokens at confidence 0.9: others are searched by --tokens" in note
+    assert f"{tokens[0]:.3g} to {tokens[1]:.3g} tokens at confidence 0.9: limits (--tokens or --atpp, " in note
     none = plan(None, fit, {}, confidence=0.9, **asked)
     assert f"no plan of {tokens[0]:.3g} to {tokens[1]:.3g} tokens satisfies every constraint" in "\n".join(none.notes)
+
+
+def test_a_plan_that_no_draw_allows_names_the_constraint_out_of_reach_and_what_is_nearest(source: Fit, target: Fit) -> None:
+    def last_notes(**changed: Any) -> tuple[str, ...]:
+        result = plan(source, target, MODEL, **(PROBLEM | changed))
+        assert result.shown is None
+        return result.notes[-2:]
+
+    few = MODEL | {"D": 2 * MODEL["N"], "r": 0.5}
+    lowest = float(np.median(oracles.ptpp_gate_floor({k: target.draws[k][: SIZE // 2] for k in TARGET}, few)))
+    none, active = last_notes(max_forgetting="20%", max_loss=0.95 * lowest, atpp="1:2")
+    assert none.startswith("no draw satisfies every constraint with 8.1e+09 to 1.62e+10 tokens")
+    assert f"target loss, which is out of reach by itself: the limit is {0.95 * lowest:.4g} nats/token" in active
+    stated = re.search(r"searched settings is ([\d.]+), at 1.62e\+10 tokens, r = 0.5, and no more", active)
+    assert stated is not None
+    assert float(stated[1]) == pytest.approx(lowest, rel=2e-3)
+    assert "--atpp 1:200" not in active
+    assert (
+        "and the budget allows no more tokens"
+        in last_notes(max_forgetting="20%", max_loss=0.95 * lowest, max_tokens=2 * MODEL["N"])[1]
+    )
+    apart = last_notes(replay=[0.01, 0.95], atpp="1:20")[1]
+    assert apart.startswith("each constraint is satisfied somewhere, but not all in one place"), apart
 
 
 def test_a_plan_beyond_the_logged_tokens_has_the_error_of_a_law_along_them() -> None:
