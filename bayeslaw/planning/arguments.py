@@ -24,6 +24,7 @@ from bayeslaw.posterior.fit import Fit
 
 CHOICES = {"on": ("latent", "run"), "discrepancy": ("learned", "none")}
 MOST = 2_000  # values of an argument, such as compute
+UNIT_ASKED = "is it in millions or in billions? Give"
 NOTED = 0.1  # e-folds outside the runs from which a note is written
 
 type Spread = Literal["latent", "run"]  # of the laws' expected losses, or of those that the next run logs
@@ -121,6 +122,16 @@ def require_covariates(names: Iterable[str], known: Iterable[str]) -> None:
         if name not in known:
             has = f"they have {', '.join(known)}" if known else "they have none that can be set"
             raise BayeslawError(f"No law here has a covariate {name!r}; {has}.{nearest(name, known)}", code="unknown-setting")
+
+
+def check_sizes(sizes: pd.DataFrame, laws: Iterable[Law]) -> None:
+    """Refuse sizes and tokens, in columns N and D, that a law does not describe, as those in billions are."""
+    for law, name in ((law, str(column)) for law in laws for column in sizes if column in law.covariates):
+        low, high = law.covariates[name].support
+        if (off := sizes.loc[(sizes[name] < low) | (sizes[name] > high), name]).size:
+            problem = f"{name} = {off.iloc[0]:g} lies outside what {law.name} describes, {low:g} to {high:g}"
+            hint = UNIT_ASKED if off.iloc[0] < low else "give"
+            raise BayeslawError(f"{problem}: {hint} the number of {law.covariates[name].unit}.", code="out-of-support")
 
 
 def positive(name: str, value: float | None) -> float:

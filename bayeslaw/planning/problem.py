@@ -14,10 +14,19 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
 from bayeslaw.core.text import compact
-from bayeslaw.data.validate import from_scratch
+from bayeslaw.data.validate import LEAST_USUAL, from_scratch
 from bayeslaw.forecasting.stack import Posterior, Stack, laws_of, paired, require_losses
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import Range, as_number, check_passed, read_once, read_range, require_covariates, setting
+from bayeslaw.planning.arguments import (
+    UNIT_ASKED,
+    Range,
+    as_number,
+    check_passed,
+    read_once,
+    read_range,
+    require_covariates,
+    setting,
+)
 from bayeslaw.planning.base_loss import BaseLoss, base_loss
 from bayeslaw.planning.domain_loss import DomainLoss, domain_loss
 from bayeslaw.planning.prices import EXAMPLE_PRICE, Prices, check_size
@@ -280,6 +289,8 @@ def check_settings(settings: Mapping[str, Any], posteriors: Sequence[Posterior])
         model[name] = setting(name, value)
         if name in ("N", "ptpp") and model[name] <= 0:
             raise BayeslawError(f"{name} must be positive, not {value}.", code="setting-not-positive")
+        if name == "N" and name not in known and model[name] < LEAST_USUAL:  # else the laws say whether they describe it
+            raise BayeslawError(f"N = {value} is small: {UNIT_ASKED} the number of parameters.", code="out-of-support")
     return model
 
 

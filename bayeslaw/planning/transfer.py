@@ -9,7 +9,7 @@ laws: the same one where a law serves both, and independent ones of two fits.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from bayeslaw.core.text import counted
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_passed, outside_note
+from bayeslaw.planning.arguments import check_choice, check_passed, check_sizes, outside_note
 from bayeslaw.planning.recipe_paths import drawn_errors
 from bayeslaw.planning.search import narrowed
 from bayeslaw.planning.stages import SCRATCH, stage_names, stages
@@ -148,7 +148,7 @@ def transfer(
     table = _table(fit, {k: v for k, v in settings.items() if k not in others})
     before, after = _starts(fit, continued, others, stage, discrepancy == "learned", seed)
     for start, given in ((before, ["N"]), (after, ["N", "D"])):
-        _check_supports(table[given], start.laws)
+        check_sizes(table[given], [law.law for law in start.laws])
     size, other = (JoinedDraws(start.laws).size for start in (before, after))
     unpaired = f"The draws of the two fits are unpaired: {size:,} and {other:,}. Fit both with the same number of draws."
     check_pairing((size, other), unpaired)
@@ -273,16 +273,6 @@ def _table(fit: Posterior | PointFit, sizes: Mapping[str, Any]) -> pd.DataFrame:
     if not ((table["N"] > 0) & (table["D"] > 0)).all():
         raise BayeslawError("N and D must be positive.", code="setting-not-positive")
     return table
-
-
-def _check_supports(table: pd.DataFrame, laws: Sequence[LawDraws]) -> None:
-    """Refuse sizes and tokens that a law does not describe, as those in billions are."""
-    for law, name in ((law.law, str(column)) for law in laws for column in table):
-        low, high = law.covariates[name].support
-        if (off := table.loc[(table[name] < low) | (table[name] > high), name]).size:
-            problem = f"{name} = {off.iloc[0]:g} lies outside what {law.name} describes, {low:g} to {high:g}"
-            hint = "is it in millions or in billions? Give" if off.iloc[0] < low else "give"
-            raise BayeslawError(f"{problem}: {hint} the number of {law.covariates[name].unit}.", code="out-of-support")
 
 
 def _tokens_from_scratch(law: LawDraws, error: DrawnErrors | None, n: float, loss: Array) -> Array:

@@ -37,7 +37,7 @@ from bayeslaw.data.table import Table
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import Settings
 from bayeslaw.forecasting.stack import Posterior, laws_of
-from bayeslaw.planning.arguments import MOST, check_choice, read_values
+from bayeslaw.planning.arguments import MOST, check_choice, check_sizes, read_values
 from bayeslaw.planning.recipe_paths import REACH, ComputePath, Recipe, check_shared, path, points, recipe
 from bayeslaw.planning.stages import check_size_is_free
 from bayeslaw.planning.versus_arguments import names_of, own_settings, pair, read_ratio, rows_of
@@ -372,6 +372,7 @@ def versus(
         flops = read_values(0.0 if compute is None else compute)
         groups = [_Group(np.arange(flops.size), {}, ratio)]
     else:
+        check_sizes(frame[["N", "D"]], laws_of((first, second)))
         flops, groups = FLOPS * (frame["N"] * frame["D"]).to_numpy(dtype=np.float64), _groups(frame)
     if flops.size > MOST:
         raise BayeslawError(f"These are {flops.size:,} settings; give at most {MOST:,}.", code="too-many-settings")

@@ -296,6 +296,11 @@ def test_limits_of_replay_are_refused_for_laws_without_it() -> None:
         plan(None, fit, {}, on="latent", max_loss=2.0, replay=0.25)
 
 
+def test_sizes_in_billions_are_asked_about_where_they_count_tokens_alone() -> None:
+    with fails("out-of-support", "N = 1.4", "in billions?"):
+        plan(None, one_checkpoint()[1], {"N": 1.4}, on="latent", max_loss=2.0)
+
+
 def test_a_frontier_without_a_plan_at_some_confidence_states_the_tokens_that_were_searched() -> None:
     fit = of_one_mixture()
     tokens = fit.observed.covariates["D"].min(), fit.observed.covariates["D"].max()

@@ -326,6 +326,7 @@ def test_the_seed_determines_everything(fits: tuple[Fit, Fit]) -> None:
         ({"compute": 1e20, "settings": {"r": 0.1}}, "unknown-setting", "'r'"),
         ({"compute": 1e20, "settings_a": {"N": 1e9}}, "unknown-setting", "N"),
         ({"compute": 1.0}, "compute-out-of-support", "chinchilla"),
+        ({"at": {"N": 1.4, "D": 1e10}}, "out-of-support", "N = 1.4 lies outside what chinchilla describes"),
         ({"at": pd.DataFrame({"N": [1e9]})}, "missing-covariate", "no D"),
         ({"at": pd.DataFrame({"D": [1e9]})}, "missing-covariate", "no N"),
         ({"at": pd.DataFrame({"N": [1e9, np.nan], "D": [1e10, 1e10]})}, "setting-not-positive", "Row 2"),
