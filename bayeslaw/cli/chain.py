@@ -28,7 +28,7 @@ def chain(
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
     discrepancy: options.Discrepancy = None,
-    as_: options.As = "known",
+    as_: options.AsNew = "known",
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:

@@ -86,8 +86,7 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
         faults += tokenizer_faults(frame, law)
     for column, known in law.levels.items():
         if column in frame:
-            new = "; `bayeslaw forecast --as new-group` (forecast(as_='new-group')) forecasts it as a new one"
-            faults += _check_level(frame, column, known, new if purpose == "forecast" else "")
+            faults += _check_level(frame, column, known)
     of_mixture, percentages = _check_shares(rows, law)
     faults += of_mixture
     for covariate in (c for name, c in law.measured.items() if name in frame):
@@ -228,14 +227,14 @@ def _check_series(frame: pd.DataFrame, law: Law) -> Iterable[Fault]:
             yield Fault(None, series, "", f"there are {len(nodes)} columns {series}_1, {series}_2, …", way, "other-number-of-nodes")
 
 
-def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...], hint: str) -> Iterable[Fault]:
+def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...]) -> Iterable[Fault]:
     values = frame[column].map(exact, na_action="ignore")
     for row in frame.index[~values.isin(known)]:
         value = "" if pd.isna(values[row]) else str(values[row])
         names = ", ".join(map(repr, known) if any("," in name for name in known) else known)
         problem = f"{column} {value!r} is not among {names}" if value else f"{column} is missing"
         code = "unknown-level" if value else "missing-value"
-        yield Fault(int(row), column, value, problem, f"the law has parameters for those only{hint}", code)
+        yield Fault(int(row), column, value, problem, "the law has parameters for those only", code)
 
 
 def _of_one_checkpoint(frame: pd.DataFrame, law: Law) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from bayeslaw.data.tokenizers import LOSS, differ
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average, setting_codes
 from bayeslaw.forecasting.facts import with_facts
-from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
+from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections, seen_as
 from bayeslaw.forecasting.grid import Settings, grid_of
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.results import result_column
@@ -147,7 +148,7 @@ def chain(
     at: Settings,
     *,
     discrepancy: float | str | None = None,
-    as_: Reading = "known",
+    as_: Reading | Literal["new-group"] = "known",
     seed: int = 0,
     force: bool = False,
 ) -> Chain:
@@ -163,7 +164,7 @@ def chain(
         one model: they are at the same draws of it, and share the effect of a run of the second fit.
     discrepancy : float or text, optional
         Discrepancy of the first fit's law, as in `bayeslaw.forecast`.
-    as_ : {'known', 'new-run', 'new-checkpoint'}
+    as_ : {'known', 'new-run', 'new-checkpoint', 'new-group'}
         As in `bayeslaw.forecast`, for both fits.
     seed : int
         Seed of the noise of both, and of which draws go together; the same seed gives the same draws.
@@ -191,11 +192,11 @@ def chain(
     logged, expected = before.predictive, before.draws["latent"].values
     middle = np.median(logged, axis=0)[place]
     frame = runs.frame.assign(**{link: middle})
-    selections = second.selections
+    selections, reading = seen_as(as_, second.selections, frame, seed)
     if not second.passed and not force:
         raise distrusted(f"Sampling of {second.name}", second.checks)
     after = forecast_selections(
-        second.name, selections, replace(runs, frame=frame), None, seed, as_, failed=not second.passed, learned=True
+        second.name, selections, replace(runs, frame=frame), None, seed, reading, failed=not second.passed, learned=True
     )
     if not force and failures(after.checks):
         raise distrusted("Sampling at the settings of this forecast", after.checks)

@@ -501,12 +501,20 @@ def forecast(
     runs = replace(runs, frame=with_known_base_losses(fit.name, [member.observed for member, _ in selections], runs.frame))
     for member, _ in selections:
         runs = with_facts(member, runs)
-    if as_ == "new-group":
-        selections, as_ = tuple((with_new_groups(f, runs.frame, seed), chosen) for f, chosen in selections), "new-checkpoint"
-    result = forecast_selections(fit.name, selections, runs, sd, seed, as_, failed=not fit.passed, learned=learned)
+    selections, reading = seen_as(as_, selections, runs.frame, seed)
+    result = forecast_selections(fit.name, selections, runs, sd, seed, reading, failed=not fit.passed, learned=learned)
     if not force and failures(result.checks):
         raise distrusted("Sampling at the settings of this forecast", result.checks)
     return result
+
+
+def seen_as(
+    as_: Reading | Literal["new-group"], selections: Sequence[tuple[Fit, Index]], frame: pd.DataFrame, seed: int
+) -> tuple[Sequence[tuple[Fit, Index]], Reading]:
+    """Return selections of draws, with the groups that the fits have not seen where these are asked for, and the reading."""
+    if as_ != "new-group":
+        return selections, as_
+    return tuple((with_new_groups(fit, frame, seed), chosen) for fit, chosen in selections), "new-checkpoint"
 
 
 def forecast_selections(
@@ -592,4 +600,16 @@ def _faults(runs: Runs, fit: Fit) -> list[Fault]:
     at_base = ("D", "0", f"D = 0 is the base checkpoint, which {law.name} does not describe", "ask for D > 0", "infinite-at-base")
     at_checkpoints = runs.frame.index[base_rows(runs.frame, law)]
     faults = [fault for fault in check(runs, law, purpose="forecast") if fault.code != "tokens-too-few" or not few]
-    return faults + [Fault(int(row), *at_base) for row in at_checkpoints]
+    return [_with_advice(fault, fit) for fault in faults] + [Fault(int(row), *at_base) for row in at_checkpoints]
+
+
+def _with_advice(fault: Fault, fit: Fit) -> Fault:
+    """Return a fault that says how a value is forecast that no fitted row has, of a column by which parameters differ."""
+    if fault.code != "unknown-level":
+        return fault
+    if (column := fit.observed.group_column) == fault.column:
+        way = f"the fit's noise differs by {column} too, and a fit without that (--noise-by, noise_by=) forecasts"
+    else:
+        way = "`bayeslaw forecast` and `bayeslaw chain` forecast"
+    new = f"{way} it as a new one with --as new-group (as_='new-group')"
+    return replace(fault, suggestion=f"{fault.suggestion}; {new}")

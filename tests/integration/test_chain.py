@@ -180,6 +180,18 @@ def test_fits_without_a_link_are_refused() -> None:
     assert error.value.code == "no-link"
 
 
+def test_a_new_task_is_forecast_as_the_refusal_says() -> None:
+    at = {"N": 1e9, "D": 5e10, "task": "new", "chance": 0.25, "items": 1000}
+    with fails("unknown-level", "chain` forecast it as a new one with --as new-group (as_='new-group')", kind=TableError):
+        bayeslaw.chain(losses(), accuracies(), at, force=True)
+    new = bayeslaw.chain(losses(), accuracies(), at, as_="new-group", force=True)
+    known = bayeslaw.chain(losses(), accuracies(), at | {"task": "hard"}, force=True)
+    assert np.ptp(np.quantile(new.predictive, [0.05, 0.95])) > np.ptp(np.quantile(known.predictive, [0.05, 0.95]))
+    assert any("task = new" in check.text for check in new.checks)
+    with fails("unknown-level", "differs by task too", "(--noise-by, noise_by=)", kind=TableError):
+        accuracies(noise_by="task").forecast(pd.DataFrame([at | {"loss": 2.0}]), force=True)
+
+
 def test_measured_outcomes_are_checked() -> None:
     with pytest.raises(TableError, match="is it in percent"):
         bayeslaw.chain(losses(), accuracies(), AT.assign(accuracy=50.0), force=True)
