@@ -70,9 +70,10 @@ def _text_table(path: Path, separator: str) -> pd.DataFrame:
         raise ValueError("it holds NUL bytes: save it as UTF-8 text")
     header = content.partition(b"\n")[0].decode("utf-8-sig")
     if separator not in header and (other := next((s for s in SEPARATORS if s in header), "")):
-        way = "`bayeslaw import` (in Python bayeslaw.import_runs) reads it"
+        way = "`bayeslaw import` (in Python bayeslaw.import_runs) reads a table with losses"
         if other == ";":
             way += ', decimal commas with decimal = "," in a file of --map (map=)'
+        way += f"; in a table of settings write {SEPARATORS[separator]}, and points in decimals"
         raise ValueError(f"its header has {SEPARATORS[other]} where {SEPARATORS[separator]} are needed between cells; {way}")
     frame = pd.read_csv(path, sep=separator, dtype=object, keep_default_na=False, na_values=[""], skipinitialspace=True)
     if not isinstance(frame.index, pd.RangeIndex):
