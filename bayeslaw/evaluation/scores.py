@@ -12,12 +12,14 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, TableError, as_mapping
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, as_mapping
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.text import counted, significant
 from bayeslaw.core.units import check_unit
+from bayeslaw.data.columns import parted
 from bayeslaw.data.notes import domain_note
 from bayeslaw.data.observations import run_codes
+from bayeslaw.data.starter import option
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
 from bayeslaw.data.validate import base_rows, check, complete, other_domain, without_repeats
@@ -384,6 +386,16 @@ class HeldRows:
     notes: tuple[str, ...]
 
 
+def _as_fitted(fault: Fault, members: Sequence[Fit | PointFit], frame: pd.DataFrame) -> Fault:
+    """Return a fault of a missing column that names the column from which a fit has it, where the table has that one too."""
+    sources = [source for member in members if isinstance(member, Fit) for source in member.sources]
+    for text in (source.columns.get(fault.column, "") for source in sources if fault.code == "missing-column"):
+        if (column := parted(fault.column, text)[0]) in frame:
+            way = f"{option(fault.column, text)} (in Python read_runs(…, columns={{{fault.column!r}: {text!r}}}))"
+            return replace(fault, suggestion=f"the fit has it from {column}, which is in this table too: {way}")
+    return fault
+
+
 def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = False) -> HeldRows:
     """Return the rows that can be scored: all but base checkpoints that one of the laws can't describe, and rows of the fits.
 
@@ -406,7 +418,7 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
     runs, notes = without_repeats(runs, laws)
     notes += [str(note) for law in laws if (note := domain_note(runs, law)).text]
     if faults := list(dict.fromkeys(fault for law in laws for fault in check(runs, law, purpose="score"))):
-        raise TableError(faults, runs.name)
+        raise TableError([_as_fitted(fault, members, runs.frame) for fault in faults], runs.name)
     for member in members:
         fitted = "" if isinstance(member, PointFit) else str(member.info.get("domain", ""))
         if other := other_domain(runs.frame, member.law, fitted):

@@ -601,7 +601,9 @@ def test_other_separators_are_named(tmp_path: Path) -> None:
     with fails("unreadable-table", "runs.tsv", "commas", "tabs"):
         read_runs(tmp_path / "runs.tsv")
     (tmp_path / "tabs.csv").write_text("run\tN\tD\tloss\na\t1e8\t1e9\t3.1\n", encoding="utf-8")
-    with fails("unreadable-table", "tabs.csv", "tabs", "`bayeslaw import` (in Python bayeslaw.import_runs) reads a table with losses"):
+    with fails(
+        "unreadable-table", "tabs.csv", "tabs", "`bayeslaw import` (in Python bayeslaw.import_runs) reads a table with losses"
+    ):
         read_runs(tmp_path / "tabs.csv")
     assert import_runs(tmp_path / "tabs.csv").runs.frame["D"].tolist() == [1e9]  # without a mapping, as it says
     (tmp_path / "comma.csv").write_text("run;N;D;loss\na;1e8;1e9;3,1\n", encoding="utf-8")

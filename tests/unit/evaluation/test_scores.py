@@ -339,6 +339,16 @@ def test_faulty_held_out_tables(
             score(fit, table)
 
 
+def test_a_missing_column_is_named_as_the_fit_has_it(sound_fit: Fit, held: pd.DataFrame) -> None:
+    own = {"sources": [{"name": "cpt.csv", "rows": 9, "columns": {"loss": "medical_loss:bits/token"}}]}
+    fit = replace(sound_fit, info={**sound_fit.info, **own})
+    table = held.rename(columns={"loss": "medical_loss"}).assign(general_loss=held["loss"])
+    with fails("missing-column", "the fit has it from medical_loss", "--column loss=medical_loss:bits/token", kind=TableError):
+        score(fit, table)
+    with fails("missing-column", "--column loss=general_loss", kind=TableError):
+        score(fit, table.drop(columns="medical_loss"))
+
+
 # --- rows that a fit has seen ---------------------------------------------------------------------------------------
 
 
