@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.columns import TEXT, columns_there, resolve
-from bayeslaw.data.starter import advice, losses_elsewhere
+from bayeslaw.data.starter import advice, losses_elsewhere, option
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.card import laws_with, load_law
@@ -82,7 +81,7 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
         problem, suggestion = f"every row is a base checkpoint ({zero} = 0)", "add rows logged during adaptation"
         faults.append(Fault(None, zero, "0", problem, suggestion, "only-base-checkpoints"))
     if with_loss:
-        faults += _check_measured(frame, law, read_from(runs, law.outcome.name))
+        faults += _check_measured(frame, law, runs)
         faults += tokenizer_faults(frame, law)
     for column, known in law.levels.items():
         if column in frame:
@@ -94,7 +93,7 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
         unknown = covariate.name == "r" and "D" in law.covariates and "D" not in frame
         adapted = frame.dropna(subset=["r"]) if unknown else rows
         if not (percentages and covariate.name in law.shares):
-            of_covariate = _check_covariate(adapted, covariate, purpose)
+            of_covariate = _check_covariate(adapted, covariate, purpose, _unscaled(runs, covariate.name))
             faults += [fault for fault in of_covariate if fault.code != "tokens-too-few" or not counts_examples(runs)]
         if purpose == "fit" and not only_base:
             faults += _check_variation(rows, covariate, law)
@@ -257,7 +256,7 @@ def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Ite
         yield Fault(None, name, shown, problem, f"log runs at another value, or fit {other}", "too-few-values")
 
 
-def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose) -> list[Fault]:
+def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose, unscaled: str) -> list[Fault]:
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
     if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
@@ -275,11 +274,13 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
         )
     of_all = values.max() < (LEAST_TRAINING if name == "D" else low)  # 168 beside 0.35 are both billions of tokens
     unit_of_all = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL).format(name=name) if of_all else ""
+    all_percent = purpose != "forecast" and not values.between(0, 1, "neither").any()
+    percent = _or_read(unscaled, "%", name) if all_percent else ""
     outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
         "N": (_question(_units(values[values < low].max(), *PARAMETERS)), "give the number of parameters" + unit_of_all),
         "D": (_question(_units_of_tokens(frame, values[values < low])), "give the number of tokens" + unit_of_all),
-        "r": (": is it a percentage?", "divide by 100"),
+        "r": (": is it a percentage?", f"divide by 100{percent}"),
     }.get(name, ("", f"unit: {covariate.unit}"))
     below, above = values < low, values > high
     asked = above if name == "r" else below & (values > 0)
@@ -418,7 +419,7 @@ def cell_faults(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, 
         yield Fault(int(row), column, value, problem.format(value=value), suggestion, code)
 
 
-def check_loss(frame: pd.DataFrame, column: str = LOSS.name) -> list[Fault]:
+def check_loss(frame: pd.DataFrame, column: str = LOSS.name, unscaled: str = "") -> list[Fault]:
     """List losses, and their known standard errors, that a language model can't have, judged in the table's unit.
 
     Parameters
@@ -426,6 +427,8 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name) -> list[Fault]:
     frame : DataFrame
     column : str
         Column of the file, from which losses were read.
+    unscaled : str
+        The same if they were read as they are, so that it may be named in another unit.
     """
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
@@ -448,15 +451,31 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name) -> list[Fault]:
     faults += cell_faults(frame, "loss", (loss > 0) & (loss < least), tiny, "correct or remove the row", "loss-too-small")
     problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
     large = (loss > most) & np.isfinite(loss)
-    way = f"take the logarithm of every perplexity, also of those below {most:.3g}; if the model had diverged, {LEAVE_OUT}"
+    way = f"take the logarithm of every perplexity, also of those below {most:.3g}{_or_read(unscaled, PERPLEXITY, LOSS.name)}"
+    way += f"; if the model had diverged, {LEAVE_OUT}"
     return faults + list(cell_faults(frame, "loss", large, problem, way, "loss-too-large"))
 
 
-def _check_measured(frame: pd.DataFrame, law: Law, column: str) -> list[Fault]:
-    """List impossible outcomes of a law; `column` is that of the file from which they were read."""
+def _check_measured(frame: pd.DataFrame, law: Law, runs: Runs) -> list[Fault]:
+    """List impossible outcomes of a law."""
     if law.outcome.name not in frame:
         return []
-    return check_loss(frame, column) if law.outcome.is_loss else check_outcome(frame, law.outcome, column)
+    column = read_from(runs, law.outcome.name)
+    if not law.outcome.is_loss:
+        return check_outcome(frame, law.outcome, column)
+    return check_loss(frame, column, "" if "unit" in frame else _unscaled(runs, LOSS.name))
+
+
+def _or_read(column: str, unit: str, ours: str) -> str:
+    """Return how a column of a file is read in a unit instead, as the end of a sentence; '' without a column."""
+    text = f"{column}:{unit}"
+    return f", or read all so: {option(ours, text)} (columns={{{ours!r}: {text!r}}})" if column else ""
+
+
+def _unscaled(runs: Runs, name: str) -> str:
+    """Return the column of the file from which ours of this name was read as it is; '' where its numbers were converted."""
+    read = next((text for text in runs.conversions if text.startswith(f"{name} = ")), f"{name} = {name}").removeprefix(f"{name} = ")
+    return "" if re.search(r" x |^log\(|, in ", read) else read
 
 
 def read_from(runs: Runs, name: str) -> str:
@@ -496,8 +515,7 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
     percent = wrong & (values > 1) & (values <= 100) & (high == 1)
     question = "is it in percent? Divide by 100"
     if values[finite].median() > 1:  # all of them are, it seems
-        text = f"{column or name}:%"
-        question += f", or read it so: --column {shlex.quote(f'{name}={text}')} (columns={{{name!r}: {text!r}}})"
+        question += _or_read(column or name, "%", name)
     faults += cell_faults(frame, name, percent, outside, question, "percent")
     faults += cell_faults(frame, name, wrong & ~percent, outside, remove, "out-of-bounds")
     if outcome.kind == "count" and outcome.items in frame and holds_numbers(frame[outcome.items]):

@@ -590,6 +590,21 @@ def test_columns_whose_largest_would_be_too_large_in_billions_are_in_millions() 
     assert {fault.problem.rpartition(": ")[2] for fault in found if fault.column == "N"} == {"is it in millions?"}
 
 
+def test_perplexities_and_percentages_are_read_as_the_fault_says() -> None:
+    table = oracles.table(load_law("replay-target"))
+    odd = table.assign(r=100 * table["r"], loss=np.exp(20 * table["loss"])).rename(columns={"loss": "val_loss", "r": "replay"})
+    shown = str(check(read_runs(odd), "replay-target")[0]) + str(check(read_runs(odd), "replay-target")[-1])
+    named = {"loss": "val_loss:perplexity", "r": "replay:%"}
+    for ours, text in named.items():
+        assert f"--column {ours}={text} (columns={{{ours!r}: {text!r}}})" in shown
+    read = read_runs(odd, columns=named)
+    np.testing.assert_allclose(read.frame["loss"], 20 * table["loss"])
+    np.testing.assert_allclose(read.frame["r"], table["r"])
+    again = " ".join(map(str, check(read_runs(odd.assign(replay=100 * odd["replay"]), columns=named), "replay-target")))
+    assert "divide by 100" in again.lower()
+    assert ":%" not in again  # read so already
+
+
 def test_other_separators_are_named(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("run;N;D;loss\na;1e8;1e9;3.1\n", encoding="utf-8")
     with fails("unreadable-table", "runs.csv", "semicolons", "commas"):
