@@ -73,11 +73,11 @@ class TableNote(NamedTuple):
 
 def table_notes(runs: Runs, law: Law) -> list[TableNote]:
     """Return the notes on a table that has no faults for a law."""
-    frame = runs.frame
+    frame, twice = runs.frame, of_two_outcomes(runs.frame, law)
     ways = {
         "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(frame, law))),
         "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(frame, law)),
-        f"take the other {law.outcome.name} out of the table": bool(of_two_outcomes(frame, law)),
+        _without(frame, twice, law.outcome.name): bool(twice),
     }
     needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
     notes = [
@@ -202,6 +202,13 @@ def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:
     rows = rows[rows["run"].notna()]
     columns = [c for c in understood(rows, law) if c not in (name, law.outcome.error)]
     return [int(row) for row in rows.index[rows.duplicated(columns) & ~rows.duplicated([*columns, name])]]
+
+
+def _without(frame: pd.DataFrame, twice: list[int], outcome: str) -> str:
+    """Return how the outcome of the first of some rows is left out; '' where there are none."""
+    if not twice:
+        return ""
+    return f"`--where '{outcome} != {float(frame.loc[twice[0], outcome])!r}'` (runs.where) leaves out that of row {twice[0]}"
 
 
 def swapped_note(frame: pd.DataFrame, law: Law) -> str:

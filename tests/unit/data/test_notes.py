@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -198,6 +200,11 @@ def test_a_run_with_two_losses_at_one_setting_is_noted() -> None:
     again = table.tail(1).assign(loss=table["loss"].iloc[-1] + 0.03)
     note = repeats_note(read_runs(pd.concat([table, again])), law)
     assert note.startswith("row 31 has the run and the settings of an earlier row and another loss")
+    (whole,) = (note for note in table_notes(read_runs(pd.concat([table, again])), law) if note.name == "repeats")
+    condition = re.search(r"--where '([^']+)'` \(runs.where\) leaves out that of row 31", whole.advice)
+    assert condition is not None
+    left = read_runs(pd.concat([table, again])).where(condition[1])
+    assert left.frame.index.tolist() == list(range(1, 31))
     for other in ({"run": "another seed"}, {"run": np.nan}, {"D": 2 * again["D"]}):
         assert repeats_note(read_runs(pd.concat([table, again.assign(**other)])), law) == ""
     assert repeats_note(read_runs(pd.concat([table, again]).assign(seed=range(31))), law) == ""
