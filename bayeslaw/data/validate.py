@@ -442,6 +442,9 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name, unscaled: str = "")
     diverged = "loss {value} is infinite: the run diverged"
     faults += cell_faults(frame, "loss", np.isinf(loss), diverged, LEAVE_OUT, "infinite-loss")
     above = f"give losses in {of}, above 0: add back what was subtracted"
+    if not (loss > 0).any():
+        signs = f"change the sign of all, in pandas df[{column!r}] = -df[{column!r}]"
+        above = f"give losses in {of}, above 0: if these are log likelihoods, {signs}"
     faults += cell_faults(frame, "loss", loss <= 0, "loss {value} is not positive", above, "loss-not-positive")
     if "loss_se" in frame:
         faults += check_error(frame, LOSS, of)

@@ -605,6 +605,14 @@ def test_perplexities_and_percentages_are_read_as_the_fault_says() -> None:
     assert ":%" not in again  # read so already
 
 
+def test_losses_that_are_all_negative_may_be_log_likelihoods() -> None:
+    table = oracles.table(load_law("chinchilla")).rename(columns={"loss": "val_loss"})
+    fault = check(read_runs(table.assign(val_loss=-table["val_loss"])), "chinchilla")[0]
+    assert "log likelihoods, change the sign of all, in pandas df['val_loss'] = -df['val_loss']" in fault.suggestion
+    table.loc[0, "val_loss"] = -1.0
+    assert "add back what was subtracted" in check(read_runs(table), "chinchilla")[0].suggestion
+
+
 def test_other_separators_are_named(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("run;N;D;loss\na;1e8;1e9;3.1\n", encoding="utf-8")
     with fails("unreadable-table", "runs.csv", "semicolons", "commas"):
