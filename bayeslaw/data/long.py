@@ -48,7 +48,8 @@ def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str 
         raise BayeslawError("The column of domains can't be 'loss', which holds the losses.", code="name-used-twice")
     for taken, way in (("loss", "drop or rename it"), (by, "drop it, or give another name for the column of domains")):
         if taken in frame or taken in given:
-            raise BayeslawError(f"{name} has a column {taken!r} already: {way}.", code="name-used-twice")
+            read = next((f"{column!r}, which is read as {taken}," for column in given if our_name(column) == taken != column), "")
+            raise BayeslawError(f"{name} has a column {read or repr(taken)} already: {way}.", code="name-used-twice")
     own = [_own(i) for i in range(len(pairs))]
     others = frame.drop(columns=own)
     parts = [others.assign(loss=frame[column]) for column in own]

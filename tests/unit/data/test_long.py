@@ -44,6 +44,8 @@ def test_names_that_are_taken_are_refused() -> None:
         to_long(WIDE, ["web_loss", "code_loss"], by="loss")
     with fails("name-used-twice", "drop or rename it"):
         to_long(WIDE.assign(loss=2.0), ["web_loss", "code_loss"])
+    with fails("name-used-twice", "a column 'val_loss', which is read as loss, already: drop or rename it"):
+        to_long(WIDE.assign(val_loss=2.0), ["web_loss", "code_loss"])
     renamed = WIDE.assign(params_b=1.0).drop(columns="N")
     for table in (renamed, read_runs(renamed)):
         with fails("name-used-twice", "'params_b'"):  # which is N when it is read
