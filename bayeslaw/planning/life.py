@@ -78,7 +78,7 @@ class WholeLife:
     searches : tuple of LifeSearch
         For pictures: losses, costs, and choices at other sizes, for each given value.
     beyond : tuple of bool
-        For each given value, whether its losses have the law's error beyond the runs, as learnt: where a choice leaves them.
+        For each given value, whether its losses have the law's error beyond the runs: where a choice leaves them.
 
     Examples
     --------
@@ -483,7 +483,7 @@ def _notes(
         notes.append("the plan's N lies at a limit of the sizes allowed")
     if extrapolated:
         notes.append(
-            f"losses have the law's error at the {'deterministic plan' if search.budgeted else 'plan'} as learnt (extrapolated); "
+            f"losses have the law's error at the {'deterministic plan' if search.budgeted else 'plan'} (extrapolated); "
             "sizes are compared by the law"
         )
     if not all(search.costs.certain(unit) for unit in search.costs.rates):

@@ -547,9 +547,7 @@ def _notes(
     if today is not None and (off := [s for i, s in enumerate(shares) if not low[i] - EDGE <= today[i] <= high[i] + EDGE]):
         notes.append(f"today's mixture lies outside the fitted ones ({', '.join(off)}): the law is not known there, nor the gain")
     if any(domain.extrapolated for domain in domains):
-        notes.append(
-            "size or tokens lie outside the runs: losses have the law's error as learnt (extrapolated), the same at every mixture"
-        )
+        notes.append("size or tokens lie outside the runs: losses have the law's error (extrapolated), the same at every mixture")
     if search.tail is None and search.limits:
         notes.append("limits are probabilities over posterior draws, for all limited domains together")
     return notes

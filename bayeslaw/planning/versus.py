@@ -77,7 +77,7 @@ class Versus:
         In words, how compute is spent.
     recipes, posteriors : tuples of Recipe and of Fit or Stack
     on, spread, unit : str
-        'latent' or 'run'; 'latent' or 'extrapolated' with the laws' errors as learnt; the unit of the losses.
+        'latent' or 'run'; 'latent' or 'extrapolated' with the laws' errors; the unit of the losses.
     shared_error : float
     notes : tuple of str
     failed : bool
@@ -194,7 +194,10 @@ class Versus:
         """Return the result in sentences."""
         a, b = self.names
         losses = "the losses that the next runs log" if self.on == "run" else "the laws' expected losses"
-        error = ", with the laws' errors as learnt (extrapolated)" if self.spread == "extrapolated" else ""
+        walks = [error.walk for recipe in self.recipes for error in recipe.errors if error is not None]
+        learnt = any(not walk.exact for walk in walks)
+        whose = "the laws' errors as learnt" if learnt else "the errors that laws have on other ladders"
+        error = f", with {whose} (extrapolated)" if walks else ""
         error += " in multipliers, and in losses outside the runs" if error and self.inside.any() else ""
         failed = "; CHECKS FAILED" if self.failed else ""
         lines = [f"A is {a} and B is {b}, {self.allocation}; by {losses}{error}{failed}."]

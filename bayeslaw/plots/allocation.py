@@ -123,7 +123,7 @@ def _erring(drawn: str, allocation: Allocation) -> list[str]:
     """Say that what is drawn has the law's error, where it has."""
     if all(errors is None for errors in allocation.errors):
         return []
-    return [f"{drawn} have the law's error as learnt" + ("" if allocation.extrapolated else ", in half of the draws")]
+    return [f"{drawn} have the law's error" + ("" if allocation.extrapolated else ", in half of the draws")]
 
 
 def _ground(allocation: Allocation, ax: Axes) -> list[str]:

@@ -22,6 +22,7 @@ from tests.errors import fails
 from tests.fixed import fixed_fit, line_fit, stand_in_fit
 from tests.oracles import Array
 from tests.posteriors import law_named, learning, posterior, scattered, source_fit
+from tests.values import present
 
 LAW = law_named("chinchilla")
 TYPICAL = oracles.typical(LAW)
@@ -185,6 +186,11 @@ def test_errors_of_the_laws_widen_differences_beyond_the_runs(fits: tuple[Fit, F
     assert widths[0.0] > 2 * np.log(exact.losses[1] / exact.losses[0]).std(axis=0)[-1]
     assert widths[1.0] < 0.7 * widths[0.0]
     assert any("independent, which makes the widest" in note for note in results[0.0].notes)
+    unlearnt = results[0.0]  # as where parameters vary by a column
+    assert "with the errors that laws have on other ladders (extrapolated)" in unlearnt.lines()[0]
+    walks = [replace(present(r.errors[0]), walk=replace(present(r.errors[0]).walk, exact=False)) for r in unlearnt.recipes]
+    of_own = tuple(replace(r, errors=(error,)) for r, error in zip(unlearnt.recipes, walks, strict=True))
+    assert "with the laws' errors as learnt (extrapolated)" in replace(unlearnt, recipes=of_own).lines()[0]
 
 
 @pytest.mark.slow
