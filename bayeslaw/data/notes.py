@@ -208,7 +208,7 @@ def _without(frame: pd.DataFrame, twice: list[int], outcome: str) -> str:
     """Return how the outcome of the first of some rows is left out; '' where there are none."""
     if not twice:
         return ""
-    return f"`--where '{outcome} != {float(frame.loc[twice[0], outcome])!r}'` (runs.where) leaves out that of row {twice[0]}"
+    return f"`--where '{outcome} != {float(frame[outcome][twice[0]])!r}'` (runs.where) leaves out that of row {twice[0]}"
 
 
 def swapped_note(frame: pd.DataFrame, law: Law) -> str:

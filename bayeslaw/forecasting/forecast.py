@@ -494,7 +494,7 @@ def forecast(
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
     runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
-    selections = fit.selections
+    selections: Sequence[tuple[Fit, Index]] = fit.selections
     for member, _ in selections:  # before known base losses are added, which are in the unit of the fit
         unit = member.unit if member.law.outcome.is_loss else member.info.get("loss_unit", "")
         check_loss_unit(unit, runs.frame, member.law, runs.name)

@@ -181,7 +181,7 @@ def test_fits_without_a_link_are_refused() -> None:
 
 
 def test_a_new_task_is_forecast_as_the_refusal_says() -> None:
-    at = {"N": 1e9, "D": 5e10, "task": "new", "chance": 0.25, "items": 1000}
+    at: dict[str, str | float] = {"N": 1e9, "D": 5e10, "task": "new", "chance": 0.25, "items": 1000}
     with fails("unknown-level", "chain` forecast it as a new one with --as new-group (as_='new-group')", kind=TableError):
         bayeslaw.chain(losses(), accuracies(), at, force=True)
     new = bayeslaw.chain(losses(), accuracies(), at, as_="new-group", force=True)

@@ -188,9 +188,10 @@ def test_errors_of_the_laws_widen_differences_beyond_the_runs(fits: tuple[Fit, F
     assert any("independent, which makes the widest" in note for note in results[0.0].notes)
     unlearnt = results[0.0]  # as where parameters vary by a column
     assert "with the errors that laws have on other ladders (extrapolated)" in unlearnt.lines()[0]
-    walks = [replace(present(r.errors[0]), walk=replace(present(r.errors[0]).walk, exact=False)) for r in unlearnt.recipes]
-    of_own = tuple(replace(r, errors=(error,)) for r, error in zip(unlearnt.recipes, walks, strict=True))
-    assert "with the laws' errors as learnt (extrapolated)" in replace(unlearnt, recipes=of_own).lines()[0]
+    first, second = unlearnt.recipes
+    error = present(first.errors[0])
+    learnt = replace(first, errors=(replace(error, walk=replace(error.walk, exact=False)),))
+    assert "with the laws' errors as learnt (extrapolated)" in replace(unlearnt, recipes=(learnt, second)).lines()[0]
 
 
 @pytest.mark.slow
