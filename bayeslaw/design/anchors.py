@@ -433,7 +433,7 @@ def _shorter(rows: pd.DataFrame) -> str:
         return ""
     return (
         f" It is one run at one price, logged at {len(rows)} D up to {rows['D'].max():.4g}. Shorter runs are candidates of their "
-        "own: give a table (--candidates) with a name for each in the column `run`."
+        "own: give a table (--candidates, candidates=) with a name for each in the column `run`."
     )
 
 

@@ -212,7 +212,7 @@ def _on_the_way(frame: pd.DataFrame, run: NDArray[np.int64], fitted: Sequence[Ob
         return []
     return [
         f"{counted(several, 'candidate')} of several D, which are points of one run, and the fit has one row a run. If its rows "
-        "are ends of runs, losses on the way of a run are not like them: give a table (--candidates) with one row a run"
+        "are ends of runs, losses on the way are not like them: give a table (--candidates, candidates=) with one row a run"
     ]
 
 
