@@ -511,7 +511,13 @@ def forecast(
 def seen_as(
     as_: Reading | Literal["new-group"], selections: Sequence[tuple[Fit, Index]], frame: pd.DataFrame, seed: int
 ) -> tuple[Sequence[tuple[Fit, Index]], Reading]:
-    """Return selections of draws, with the groups that the fits have not seen where these are asked for, and the reading."""
+    """Return selections of draws, with the groups that the fits have not seen where these are asked for, and the reading.
+
+    Parameters
+    ----------
+    as_, selections, frame, seed
+        What names in the settings `frame` mean, as users say it; fits with the draws that are selected; the seed of new groups.
+    """
     if as_ != "new-group":
         return selections, as_
     return tuple((with_new_groups(fit, frame, seed), chosen) for fit, chosen in selections), "new-checkpoint"

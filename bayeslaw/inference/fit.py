@@ -343,6 +343,12 @@ def recipes_of_runs(law: Law, observed: Observations, frame: pd.DataFrame) -> di
     """Return columns of names, such as optimizer, by which runs differ: two to four, each of three runs or more.
 
     Not those that say which run, domain or checkpoint a row is of, or by which parameters or the noise vary.
+
+    Parameters
+    ----------
+    law, observed
+    frame : DataFrame
+        The table of the runs.
     """
     known, rows, recipes = {*TEXT["curves"], *law.levels, observed.group_column}, frame.loc[observed.rows], dict[str, pd.Series]()
     first = np.unique(observed.run, return_index=True)[1]
