@@ -40,7 +40,10 @@ FitPath = Annotated[Path, Argument(help="A fit written by `bayeslaw fit` or a st
 RunsPath = Annotated[Path, Argument(help="A table of losses (.csv, .tsv, .parquet or .jsonl) with one evaluation in each row.")]
 Where = Annotated[
     str | None,
-    Option(help="Use only the rows that meet this condition, such as \"ptpp <= 31 and domain == 'target'\", or last: of each run."),
+    Option(
+        help="Use only the rows that meet this condition, such as \"ptpp <= 31 and domain == 'target'\"; `last` is the last row of "
+        "each run."
+    ),
 ]
 Duplicates = Annotated[
     Literal["refuse", "drop", "keep"],

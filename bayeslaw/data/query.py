@@ -107,15 +107,15 @@ def _parsed(text: str, columns: list[str]) -> ast.expr:
     return tree
 
 
-def names(condition: str, word: str) -> bool:
-    """Whether a condition names a word outside of quotes.
+def asks_for_last(condition: str) -> bool:
+    """Whether a condition names the last rows of runs, outside of texts in quotes.
 
     Examples
     --------
-    >>> names("last and N < 2e9", "last"), names("run != 'last'", "last")
+    >>> asks_for_last("last and N < 2e9"), asks_for_last("run != 'last'")
     (True, False)
     """
-    return bool(re.search(rf"(?<![\w./]){re.escape(word)}(?![\w./])", re.sub(_QUOTED, "", condition)))
+    return bool(re.search(rf"(?<![\w./]){LAST}(?![\w./])", re.sub(_QUOTED, "", condition)))
 
 
 def _nfkc(column: str) -> str:

@@ -48,7 +48,7 @@ LAG = 0.1  # correlation of neighbouring points below which intervals are at mos
 # they are .6 and 1.9 of a run, and 3 and 2%; on those of 100M and 400M models, where it does little
 # harm, .05 and .1 of a run and 1%.
 LASTING, TAKEN = 0.3, 0.015
-FEWEST_ENDS = 4  # runs from which on their last rows alone forecast better than whole curves under falling rates (docs/evidence.md)
+FEWEST_ENDS = 4  # runs from which on their last rows are advised where rates are not logged (docs/evidence.md)
 SLOPES = 50  # draws over which a slope of the law is averaged
 
 
@@ -370,7 +370,7 @@ def recipes_check(
     recipes : mapping of column to Series (n,)
         Names of the rows' recipes, the same along each run.
     least : str
-        The parameter that advice lets vary by the column: the law's floor.
+        The parameter that advice lets vary by the column.
     """
     table: dict[str, dict[str, object]] = {}
     for column, names in recipes.items():

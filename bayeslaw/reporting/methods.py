@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayeslaw.core.text import compact, counted
-from bayeslaw.data.query import LAST, names
+from bayeslaw.data.query import asks_for_last
 from bayeslaw.laws.formula import latex_text
 
 MOST_RANGES = 4  # number of covariates whose ranges are in the text; the table has all
@@ -58,7 +58,7 @@ def _left_out(data: Mapping[str, Any]) -> str:
     left = total - data["rows"] - data["base_rows"]
     if left <= 0:
         return ""
-    meant = "; last is the last row of each run" if any(names(source["where"], LAST) for source in data["sources"]) else ""
+    meant = "; last is the last row of each run" if any(asks_for_last(source["where"]) for source in data["sources"]) else ""
     return f"They are from {data['name']}{meant}; {left} of {total:,} rows {'was' if left == 1 else 'were'} left out."
 
 
