@@ -5,8 +5,8 @@ spread^m (x - (1 - m) typical) (Papaspiliopoulos, Roberts and Sköld 2003; Gorin
 value that the data identify well is tied to the spread; with m near 0 one that they don't identify makes a funnel. The best power
 is the share of the prior's variance that the data leave, s^2/(s^2 + spread^2) for a value that the data alone identify to a
 standard error s. Here the spread is the smallest that is likely, so that powers are near 1 where it may be near 0. Standard errors
-come from the curvature at the mode with spreads held at their prior medians: a mode over the spreads as well would lie where they
-vanish.
+come from the curvature at the mode with spreads held at their prior medians, since a mode over the spreads as well would lie where
+they vanish, and with typical values held: of few values these are hardly known, however well the data identify each value.
 
 Run effects are counted along the eigenvectors of their covariance there, each with a power of its own: effects that follow the
 loss are hardly identified by the data, others well, and each run has a part in both. Their prior is the same in every orthogonal
@@ -15,6 +15,7 @@ basis.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ import numpy as np
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.density import Density, RunEffects
 from bayeslaw.engine.transport import RidgeMap, affine, curvature, find_mode, root_of_inverse
+from bayeslaw.laws.formula import NUMPY
 from bayeslaw.laws.prior import Prior
 
 MANY = 100  # coordinates; a ridge map samples some tens of tasks' values and run effects well
@@ -37,30 +39,26 @@ TELLING = 0.95  # share of a spread's variance left by the data above which a va
 
 
 def needs_centring(density: Density) -> bool:
-    """Whether there are so many values of shares of counted items, pooled or of runs, that a ridge map from their mode fails."""
+    """Whether values of shares of counted items are pooled, or those of runs are so many that a ridge map from their mode fails."""
+    return density.noise.counts and (bool(density.coordinates.powers) or density.size > MANY)
+
+
+def needs_matching(density: Density) -> bool:
+    """Whether these values are so many that the curvature at the mode says little of them; see `matching`."""
     return density.noise.counts and density.size > MANY
 
 
 def centred(density: Density) -> tuple[Density, RidgeMap]:
     """Return the density with powers chosen by what the data identify, and an affine map to its coordinates from the same mode."""
-    spreads, logp = _spreads(density), density.function()
+    (typical_values, spreads), logp = _of_pools(density), density.function()
     mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome, **NEARLY)
-    free = np.setdiff1d(np.arange(density.size), spreads)
+    free = np.setdiff1d(np.arange(density.size), [*spreads, *typical_values])
     root, covariance = root_of_inverse(curvature(logp, mode)[np.ix_(free, free)]), np.eye(density.size)
     covariance[np.ix_(free, free)] = root @ root.T
     share = np.diag(covariance)
-    x, law, of_values = mode.copy(), density.law, dict(density.coordinates.powers)
-    place = {name: i for i, name in enumerate(density.names)}
-    for name in of_values:
-        around = law.parameters[law.members[name][0]].around
-        assert around is not None
-        own, of_spread = np.array([place[member] for member in law.members[name]]), place[around[1]]
-        spread, of_values[name] = likely_spread(
-            mode[own], share[own], float(np.exp(mode[of_spread])), law.parameters[around[1]].prior
-        )
-        rest = 1 - of_values[name]
-        x[own] = rest * mode[place[around[0]]] + spread**rest * mode[own] * np.exp(mode[of_spread]) / spread
-        x[of_spread] = np.log(spread)
+    x, place, of_values = mode.copy(), {name: i for i, name in enumerate(density.names)}, dict[str, Array]()
+    for name in density.coordinates.powers:
+        of_values[name] = _move_pool(x, name, density, share)
     effects = density.run_effects
     if density.noise.explicit_effects:
         own, of_spread = np.arange(len(density.names), density.size), place["sigma_run"]
@@ -71,8 +69,35 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
         x[own] = (turn.T @ mode[own]) * held / spread**powers
         x[of_spread] = np.log(spread)
     coordinates = replace(density.coordinates, powers=of_values)
-    new = Density.of(law, density.observed, density.noise, coordinates=coordinates, run_effects=effects)
+    new = Density.of(density.law, density.observed, density.noise, coordinates=coordinates, run_effects=effects)
     return new, affine(x, root_of_inverse(curvature(new.function(), x)))
+
+
+def _move_pool(x: Array, name: str, density: Density, share: Array) -> Array:
+    """Return powers for a pool's values and move the mode, in place, to the likely spread and the coordinates of these powers.
+
+    Parameters
+    ----------
+    x : array (k,)
+        The mode in the coordinates of the density, where powers are 1.
+    name : str
+        The name in the formula.
+    density
+    share : array (k,)
+        The shares of the spread's variance that the data leave.
+    """
+    law, place = density.law, {name: i for i, name in enumerate(density.names)}
+    around = law.parameters[law.members[name][0]].around
+    assert around is not None
+    own, of_typical, of_spread = [place[member] for member in law.members[name]], place[around[0]], place[around[1]]
+    median, scale = density.coordinates.typical[name]
+    held, typical = math.exp(x[of_spread]), median + scale * x[of_typical]
+    spread, power = likely_spread(x[own], share[own], held, law.parameters[around[1]].prior)
+    x[own] = (1 - power) * typical + spread**-power * held * x[own]
+    x[of_spread] = math.log(spread)
+    mean, precision = density.coordinates.typical_given(name, power, x[own], x[of_spread], NUMPY, np.sum)
+    x[of_typical] = (typical - mean) * math.sqrt(precision)
+    return power
 
 
 def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: float | None = None) -> tuple[float, Array]:
@@ -110,14 +135,14 @@ def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: fl
     return float(median), variance / (variance + least**2)
 
 
-def _spreads(density: Density) -> Array:
-    """The places of coordinates that are logarithms of spreads."""
-    around = (density.law.parameters[density.law.members[name][0]].around for name in density.coordinates.powers)
-    names = {pair[1] for pair in around if pair is not None} | ({"sigma_run"} if density.noise.run_effect else set())
-    return np.array([i for i, name in enumerate(density.names) if name in names], dtype=np.int64)
+def _of_pools(density: Density) -> tuple[list[int], list[int]]:
+    """The places of coordinates of typical values, and of those that are logarithms of spreads, of run effects too."""
+    pairs = [density.law.parameters[density.law.members[name][0]].around for name in density.coordinates.powers]
+    typical, spreads = ([density.names.index(pair[i]) for pair in pairs if pair] for i in (0, 1))
+    return typical, [*spreads, *([density.names.index("sigma_run")] if density.noise.run_effect else [])]
 
 
-def _holding(logp: Callable[[Array], tuple[float, Array]], held: Array) -> Callable[[Array], tuple[float, Array]]:
+def _holding(logp: Callable[[Array], tuple[float, Array]], held: list[int]) -> Callable[[Array], tuple[float, Array]]:
     """A log density whose gradient by some coordinates is 0, so that a search leaves them where they are."""
 
     def function(x: Array) -> tuple[float, Array]:

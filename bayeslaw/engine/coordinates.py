@@ -18,6 +18,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,9 @@ class Coordinates:
         (m = 0). See `centring`.
     sums : tuple of NestedSum
         Sums inside the formula whose level and factors are replaced by mean and spreads.
+    typical : dict of str to (float, float)
+        For the same names as `powers`, median and scale of the prior of the unconstrained typical value. Its coordinate is the
+        distance from the mean that this prior and the coordinates of the others leave it, in standard deviations.
     """
 
     law: Law
@@ -283,6 +287,7 @@ class Coordinates:
     softplus_scale: Any
     powers: Mapping[str, Any] = field(default_factory=dict)
     sums: tuple[NestedSum, ...] = ()
+    typical: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
     def scaled(self) -> frozenset[str]:
@@ -332,12 +337,14 @@ class Coordinates:
         standard = {name for name, (first, *_) in law.members.items() if law.parameters[first].around and name != law.floor}
         standard = {n for n in standard if n not in law.amplitudes and law.in_formula[n].prior.on is None}
         standard = standard if observed.outcome.kind == "count" else set()
+        around = {name: law.parameters[law.members[name][0]].around for name in standard}
         return replace(
             new,
             sums=tuple(replace(s, terms=_that_vary(s.terms, law, scope)) for s in nested_sums(law)),
             by_spread=frozenset(varying),
             by_mean=frozenset(constant),
             powers={name: np.ones(len(law.members[name])) for name in standard},
+            typical={name: law.parameters[pair[0]].prior.middle for name, pair in around.items() if pair},
         )
 
     def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
@@ -399,17 +406,41 @@ class Coordinates:
         return places, jacobian
 
     def _uncentre(self, places: Places, functions: Functions, on: Arrays | Variables) -> Any:
-        """Replace values that are counted in powers of their spread by the values, in place; returns the log Jacobian."""
+        """Replace the coordinates of pooled values, and of the typical one, by the values, in place; returns the log Jacobian."""
         law, jacobian = self.law, 0.0
         for name, powers in self.powers.items():
             around, column = law.parameters[law.members[name][0]].around, law.column_of[name]
             assert around is not None
-            power = on.data(column, powers, name)
-            stretch = power * places.single[around[1]]
-            typical = places.single[around[0]]
-            places.by_level[name] = typical + functions["exp"](stretch) * (places.by_level[name] - (1.0 - power) * typical)
-            jacobian = jacobian + on.sum(stretch, column)
+            power, x, log_spread = on.data(column, powers, name), places.by_level[name], places.single[around[1]]
+            mean, precision = self.typical_given(name, power, x, log_spread, functions, partial(on.sum, column=column))
+            typical = mean + places.single[around[0]] / functions["sqrt"](precision)
+            stretch = power * log_spread
+            places.single[around[0]] = typical
+            places.by_level[name] = typical + functions["exp"](stretch) * (x - (1.0 - power) * typical)
+            jacobian = jacobian + on.sum(stretch, column) - 0.5 * functions["log"](precision)
         return jacobian
+
+    def typical_given(
+        self, name: str, power: Any, x: Any, log_spread: Any, functions: Functions, over_levels: Callable[[Any], Any]
+    ) -> tuple[Any, Any]:
+        """Mean and precision that its prior, as a normal, and the coordinates of the others leave a typical value.
+
+        A coordinate x with power m is normal around (1 - m) typical with standard deviation spread^(1 - m).
+
+        Parameters
+        ----------
+        name : str
+            The name in the formula.
+        power, x, log_spread : values over the column's levels, and a single one
+        functions : mapping of str to callable
+            The functions for such values by name.
+        over_levels : callable
+            The sum over the column's levels.
+        """
+        median, scale = self.typical[name]
+        weight = (1.0 - power) * functions["exp"](-2.0 * (1.0 - power) * log_spread)
+        precision = scale**-2.0 + over_levels((1.0 - power) * weight)
+        return (median * scale**-2.0 + over_levels(weight * x)) / precision, precision
 
     def _with_floor(self, places: Places, total: Any, jacobian: Any, functions: Functions, on: Arrays | Variables) -> Any:
         """Replace the mean loss over the settings by the floor, in place; returns the log Jacobian, that of this change included.
@@ -451,6 +482,10 @@ class Coordinates:
             at={k: graph.number(f"{k} at the reference", v) for k, v in self.at.items()},
             settings={k: graph.settings(f"{k} of settings", v) for k, v in self.settings.items()},
             softplus_scale=graph.number("softplus scale", self.softplus_scale),
+            typical={
+                k: (graph.number(f"median of typical {k}", median), graph.number(f"scale of typical {k}", scale))
+                for k, (median, scale) in self.typical.items()
+            },
         )
         variables, jacobian = here.variables(x, FUNCTIONS, Variables(graph, self.levels))
         return here.parameters(variables, FUNCTIONS), variables, jacobian

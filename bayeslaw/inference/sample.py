@@ -17,7 +17,7 @@ from bayeslaw.core.errors import FitError, StoppedError
 from bayeslaw.core.executors import available_cores
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.threads import one_blas_thread
-from bayeslaw.engine.centring import centred, needs_centring
+from bayeslaw.engine.centring import centred, needs_centring, needs_matching
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.matching import matched, rematched, replaced_if_far
@@ -205,9 +205,10 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
         return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
 
     with one_blas_thread():  # its matrices are tiny
-        if many := needs_centring(density):
+        many, pooled = needs_matching(density), needs_centring(density)
+        if pooled:
             density, ridge_map = centred(density)
-            ridge_map = matched(density, ridge_map, settings.seed)
+            ridge_map = matched(density, ridge_map, settings.seed) if many else ridge_map
         else:
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
@@ -231,7 +232,7 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
                 every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
                 nearly_normal = not of_steps["diverging"].any() and float(of_steps["n_steps"].mean()) <= SHORT
                 target = acceptance.smooth if nearly_normal else acceptance.rough
-                if not nearly_normal and not density.law.levels:  # the draws of a short run say little of a pool's funnel
+                if not nearly_normal and (pooled or not density.law.levels):  # draws of a short run say little of a funnel
                     ridge_map, flat = replaced_if_far(density, ridge_map, flat)
             ridge_map = ridge_map.refined(flat, len(density.names))
         second = SamplerRun(every * settings.draws, settings.tune - 2 * tuned, chains, cores, main_seed, target)

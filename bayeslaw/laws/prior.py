@@ -35,6 +35,7 @@ _FARTHEST = 8.0  # standard deviations from mu of the nearer bound: beyond them 
 _SHAPES = {("Gamma", "alpha"), ("StudentT", "nu"), ("Beta", "alpha"), ("Beta", "beta")}
 # Beyond these numbers draws are 0 or infinite in floating point, and a sampler can't start from them.
 _LARGEST, _LEAST_SHAPE, _LARGEST_LOG = 1e100, 0.05, 700.0
+_BELOW = 0.15865525393145707  # share of a normal distribution more than a standard deviation below its mean
 
 
 @lru_cache(maxsize=1024)  # SciPy writes the documentation of a distribution's methods anew for each: a millisecond
@@ -141,6 +142,12 @@ class Prior:
             return np.log(values)
         low, high = self.bounds
         return np.log(values - low) - np.log(high - values)
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """Median and scale of the values on the real line: mean and standard deviation where they are normal."""
+        low, median, high = self.unconstrained(self.scipy.ppf([_BELOW, 0.5, 1 - _BELOW]))
+        return float(median), float(high - low) / 2
 
     @property
     def scipy(self) -> rv_frozen:

@@ -11,7 +11,7 @@ from scipy.stats import norm, ortho_group
 
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
-from bayeslaw.engine.centring import centred, likely_spread, needs_centring
+from bayeslaw.engine.centring import centred, likely_spread, needs_centring, needs_matching
 from bayeslaw.engine.density import Density, RunEffects
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -51,9 +51,14 @@ def test_other_powers_are_another_view_of_the_same_density() -> None:
         y, stretch = x.copy(), 0.0
         for name, power in powers.items():
             own = [place[f"{name}_{task}"] for task in TASKS]
-            typical, log_spread = x[place[name]], x[place[f"{name}_spread"]]
+            mu, sigma = plain.law.parameters[name].prior.args.values()
+            typical, log_spread = mu + sigma * x[place[name]], x[place[f"{name}_spread"]]
             y[own] = (1 - power) * typical + np.exp((1 - power) * log_spread) * x[own]
-            stretch += ((1 - power) * log_spread).sum()
+            # A normal typical value with this prior, of which each y is a measurement of (1 - m) typical.
+            precision = 1 / sigma**2 + ((1 - power) ** 2 / np.exp(2 * (1 - power) * log_spread)).sum()
+            mean = (mu / sigma**2 + ((1 - power) * y[own] / np.exp(2 * (1 - power) * log_spread)).sum()) / precision
+            y[place[name]] = (typical - mean) * np.sqrt(precision)
+            stretch += ((1 - power) * log_spread).sum() + np.log(sigma * np.sqrt(precision))
         rest = (1 - effects.power) * x[place["sigma_run"]]
         y[len(plain.names) :] = np.exp(rest) * (present(effects.directions).T @ x[len(plain.names) :])
         stretch += rest.sum()
@@ -67,12 +72,20 @@ def test_other_powers_are_another_view_of_the_same_density() -> None:
 @pytest.mark.slow
 def test_the_map_is_near_the_mode_and_spreads_are_not_driven_to_zero() -> None:
     plain = density()
-    assert not needs_centring(plain)  # it is for hundreds of coordinates
+    assert needs_centring(plain)
+    assert not needs_matching(plain)  # it is for hundreds of coordinates
     new, ridge_map = centred(plain)
+    powers = new.coordinates.powers
+    assert np.all(powers["L0"] < 0.1)  # each is known to a small part of their spread
+    assert np.all(powers["k"] > 0.9)  # they may all be one
     values = new.draws(ridge_map.x(np.zeros((1, new.size))))
     for task, middle in zip(TASKS, (2.4, 2.9, 3.4), strict=True):
         assert values[f"L0_{task}"].item() == pytest.approx(middle, abs=0.2)
-    assert values["L0_spread"].item() == pytest.approx(np.std(np.log([2.4, 2.9, 3.4]), ddof=1), rel=0.3)
+    # The median of the spread of three known values, around a typical one of which nothing is known.
+    spread = np.linspace(0.02, 3, 3_000)
+    density_of = norm.pdf(spread, scale=0.5) / spread**2 * np.exp(-np.log([2.4, 2.9, 3.4]).var() * 3 / (2 * spread**2))
+    below = np.cumsum(density_of) / density_of.sum()
+    assert values["L0_spread"].item() == pytest.approx(np.interp(0.5, below, spread), rel=0.1)
 
 
 def test_powers_are_the_share_of_the_likely_spread_that_data_leave() -> None:
