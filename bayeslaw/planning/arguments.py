@@ -47,9 +47,9 @@ def check_paired(sizes: Mapping[str, int], decision: str = "A mixture") -> None:
     )
 
 
-def read_once(posteriors: Sequence[Posterior]) -> list[Posterior]:
+def read_once[P: Posterior | PointFit](posteriors: Sequence[P]) -> list[P]:
     """The posteriors, with one object for all copies of a fit that was read twice."""
-    known: dict[str, Posterior] = {}
+    known: dict[str, P] = {}
     keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
     return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
 

@@ -24,7 +24,7 @@ from bayeslaw.core.text import counted
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Posterior, Stack, check_pairing, paired, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_passed, check_sizes, outside_note
+from bayeslaw.planning.arguments import check_choice, check_passed, check_sizes, outside_note, read_once, setting
 from bayeslaw.planning.recipe_paths import drawn_errors
 from bayeslaw.planning.search import narrowed
 from bayeslaw.planning.stages import SCRATCH, stage_names, stages
@@ -138,12 +138,12 @@ def transfer(
     settings = as_mapping(settings)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
-    require_losses([fit, *([continued] if continued is not None else [])], "a comparison of starts at equal loss")
-    if continued is not None:
-        fit, continued = paired([fit, continued])
-    fits = [fit, *([continued] if continued is not None else [])]
+    fits = [fit] if continued is None else [fit, continued]
+    require_losses(fits, "a comparison of starts at equal loss")
     for posterior in fits:
         check_passed(posterior, force)
+    if continued is not None:
+        fit, continued = paired(read_once(fits))
     others = {k: v for k, v in settings.items() if k not in ("N", "D", "atpp")}
     table = _table(fit, {k: v for k, v in settings.items() if k not in others})
     before, after = _starts(fit, continued, others, stage, discrepancy == "learned", seed)
@@ -163,11 +163,13 @@ def transfer(
         )
     failed = not all(f.passed for f in fits)
     n, d = table["N"].to_numpy(), table["D"].to_numpy()
-    notes = _far(continued or fit, {"N": n, "D": d, "ptpp": others.get("ptpp", np.nan)}, "D")
+    ptpp = setting("ptpp", others["ptpp"]) if "ptpp" in others else math.nan
+    notes = _far(continued or fit, {"N": n, "D": d, "ptpp": ptpp}, "D")
     notes += _far(fit, {"N": n, "D": np.median(scratch, axis=0)}, "the number of tokens from scratch")
     if extrapolated := any(error is not None for start in (before, after) for error in start.errors):
+        errors = "independent ones" if continued is not None and continued is not fit else "the same one"
         notes.append(
-            f"losses have the errors of the laws, {'the same one' if len(fits) == 1 else 'independent ones'} of both starts "
+            f"losses have the errors of the laws, {errors} of both starts "
             "(--discrepancy none, discrepancy='none' takes the laws for exact)"
         )
     return Transfer(table, loss, scratch, failed, extrapolated, tuple(dict.fromkeys(notes)))

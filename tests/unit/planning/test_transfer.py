@@ -52,6 +52,14 @@ def test_settings_outside_the_runs_are_noted(zheng: Fit) -> None:
     assert transfer(zheng, {"N": size, "D": float(np.median(logged["D"]))}).notes == ()
 
 
+def test_pre_training_may_be_written_with_a_suffix(scratch: Fit) -> None:
+    continued = repeated("transfer-target", oracles.typical(law_named("transfer-target")))
+    settings = {"N": 1e9, "D": 1e9, "r": 0.25}
+    notes = transfer(scratch, settings | {"ptpp": "1k"}, continued=continued).notes
+    assert any(note.startswith("ptpp lies up to") for note in notes)
+    assert notes == transfer(scratch, settings | {"ptpp": 1000}, continued=continued).notes
+
+
 def test_the_stage_is_no_setting_and_rows_are_not_crossed(zheng: Fit) -> None:
     with fails("contradicting-stage", "cpt", "leave it out"):
         transfer(zheng, {"N": 1e9, "D": 1e9, "cpt": 1})
@@ -279,7 +287,10 @@ def test_one_law_of_both_stages_errs_alike_in_both(zheng: Fit) -> None:
     assert error is not None
     from_scratch = oracles.cpt_joint(ZHENG, at | {"cpt": 0.0}) * np.exp(error.along(at | {"cpt": np.zeros(8)}))
     np.testing.assert_allclose(from_scratch, result.loss[:, 1], rtol=1e-9)
-    np.testing.assert_allclose(transfer(fit, settings, continued=fit, stage="cpt").saved, result.saved, rtol=1e-9)
+    for same in (fit, replace(fit)):  # the second is what reading the file again gives
+        twice = transfer(fit, settings, continued=same, stage="cpt")
+        np.testing.assert_allclose(twice.saved, result.saved, rtol=1e-9)
+        assert "the same one" in twice.notes[-1]
 
 
 def test_the_picture_shows_savings_over_tokens(zheng: Fit) -> None:
