@@ -288,7 +288,7 @@ def whole_life(
         frontier=_frontier(values, every, [a.chosen for a in answers], costs).assign(checks=label),
         menu=pd.DataFrame() if menu is None else pd.concat([a.menu for a in answers], ignore_index=True).assign(checks=label),
         N=n, D=d, loss=loss, cost=total, costs=costs, confidence=confidence, on=on, sizes=menu,
-        notes=(*of_stage, *_notes(fit, best, searches, any(beyond), confidence), *_unreached(searches, loss)),
+        notes=(*of_stage, *_notes(fit, best, searches, beyond, confidence), *_unreached(searches, loss)),
         name=fit.name, failed=not fit.passed, loss_unit=fit.unit, searches=searches, beyond=beyond,
     )  # fmt: skip
 
@@ -461,27 +461,28 @@ def _frontier(
 
 
 def _notes(
-    fit: Posterior, best: Sequence[LifeChoice | None], searches: Sequence[LifeSearch], extrapolated: bool, confidence: float
+    fit: Posterior, best: Sequence[LifeChoice | None], searches: Sequence[LifeSearch], beyond: Sequence[bool], confidence: float
 ) -> tuple[str, ...]:
     """Notes of places at limits, of sizes and tokens outside the runs, and of uncertain amounts."""
     notes, search = list[str](), searches[0]
-    for choice, own in zip(best, searches, strict=True):
+    for choice, own, erring in zip(best, searches, beyond, strict=True):
         if choice is None:
             share, n = own.attainable()
-            if share >= confidence:
+            if share >= confidence and erring and not own.budgeted:
                 text = "is reached at no size: farther beyond the runs the law's error grows by more than the loss falls"
                 notes.append(f"at confidence {confidence:g} the loss {own.value:g} {text}")
                 continue
             what = (
                 "the budget pays for a model" if own.budgeted else f"the loss {own.value:g} is reached, with however many tokens,"
             )
-            notes.append(f"{what} in at most {share:.3f} of the held-out draws, at N = {compact(n)}")
+            fewer = f", but in fewer than {confidence:g} of the searched ones" if share >= confidence else ""
+            notes.append(f"{what} in at most {share:.3f} of the held-out draws, at N = {compact(n)}{fewer}")
     shown = [choice for choice in best if choice is not None]
     for name in ("N", "D"):
         notes += outside_note(f"the plan's {name}", [getattr(choice, name) for choice in shown], logged(fit.selections, name))
     if search.menu is None and any(min(abs(math.log(c.N) - end) for end in search.span) < 1e-6 for c in shown):
         notes.append("the plan's N lies at a limit of the sizes allowed")
-    if extrapolated:
+    if any(beyond):
         notes.append(
             f"losses have the law's error at the {'deterministic plan' if search.budgeted else 'plan'} (extrapolated); "
             "sizes are compared by the law"

@@ -298,6 +298,8 @@ def forgetting_limits(given: Any, sources: Mapping[str, Posterior]) -> dict[str,
     """Limits of forgetting by source, from one for all or one for each."""
     if given is None:
         return {}
+    if not sources:
+        raise BayeslawError("max-forgetting is about a source domain: give its fit (--source, source=).", code="missing-fit")
     limits = dict(given) if isinstance(given, Mapping) else dict.fromkeys(sources, given)
     for name in limits:
         if name not in sources:
@@ -305,8 +307,6 @@ def forgetting_limits(given: Any, sources: Mapping[str, Posterior]) -> dict[str,
                 f"max-forgetting names {name!r}; the sources are {', '.join(sources)}.{nearest(name, sources)}",
                 code="unknown-source",
             )
-    if not sources:
-        raise BayeslawError("max-forgetting is about a source domain: give its fit (--source, source=).", code="missing-fit")
     return {name: ForgettingLimit.of(value, sources[name].unit) for name, value in limits.items()}
 
 

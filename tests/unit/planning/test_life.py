@@ -15,7 +15,9 @@ from bayeslaw.core.errors import FitError
 from bayeslaw.core.streams import Stream
 from bayeslaw.forecasting.stack import Posterior, Stack
 from bayeslaw.inference.point import PointFit
+from bayeslaw.planning.confidence import halves
 from bayeslaw.planning.life import WholeLife, whole_life
+from bayeslaw.planning.life_costs import draws_of
 from bayeslaw.plots.allocation import plot_whole_life
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
@@ -386,6 +388,28 @@ def test_a_loss_that_only_some_draws_reach_is_infeasible_not_an_error(fit: Fit) 
         np.testing.assert_array_equal(np.isinf(draws[:, 0]), never)
     assert not life.summary().isna().any(axis=None)
     plot_whole_life(life, Figure().subplots())
+
+
+@pytest.mark.parametrize("budgeted", [False, True])
+def test_a_share_of_held_out_draws_above_the_confidence_is_not_laid_to_the_laws_error(budgeted: bool) -> None:
+    """Nine of ten held-out draws keep what is asked at the only size, and fewer of the searched ones."""
+    fit = posterior("chinchilla", scattered(SARDANA, SIZE, 2, 0.01))
+    parts = halves(SIZE)
+    if budgeted:
+        serving = 2e9 * draws_of("served tokens", UNCERTAIN, SIZE, 2)
+        asked: dict[str, Any] = {"served": UNCERTAIN, "seed": 2, "sizes": [1e9]}
+        values = [serving[draws] for draws in parts]
+    else:
+        asked = {"sizes": [1e13]}
+        values = [losses(fit, draws, 1e13, 1e15)[:, 0] for draws in parts]
+    searched, held_out = (float(np.sort(own)[179]) for own in values)
+    assert held_out < searched
+    life = solve(fit, **{"compute" if budgeted else "max_loss": (searched + held_out) / 2}, **asked, discrepancy="none")
+    assert life.best == (None,)
+    (note,) = [text for text in life.notes if "in at most" in text]
+    assert note.startswith("the budget pays" if budgeted else "the loss ")
+    assert note.endswith("but in fewer than 0.9 of the searched ones")
+    assert not any("law's error" in text for text in life.notes)
 
 
 def test_a_frontier_without_a_plan_still_has_its_costs(fit: Fit) -> None:

@@ -119,13 +119,14 @@ def test_an_objective_needs_its_fit_and_the_number_of_parameters(
     ("there", "given"),
     [
         ("target", {"base_loss": BASE}),
+        ("target", {"max_forgetting": {"web": "2%"}}),
         ("target", {"source_levels": {"domain": "web"}}),
         ("source", {"target_levels": {"domain": "web"}}),
     ],
 )
 def test_what_is_said_of_a_domain_needs_its_fit(source: Fit, target: Fit, there: str, given: dict[str, Any]) -> None:
     limits: dict[str, Any] = {"max_loss": LIMIT} if there == "target" else {"max_forgetting": "2%", "base_loss": BASE}
-    with fails("missing-fit", *given):
+    with fails("missing-fit", *(name.replace("max_", "max-") for name in given)):
         plan(source if there == "source" else None, target if there == "target" else None, MODEL, on="latent", **limits, **given)
 
 
