@@ -51,7 +51,7 @@ def forecast(
     from bayeslaw.core.text import counted, plain
     from bayeslaw.posterior.diagnostics import failures
 
-    options.check_outputs("A forecast", output, plot, [fit, at])
+    options.check_outputs("A forecast", output, plot, [fit, at, measured])
     options.check_settings(at, set_)
     if measured is not None and plot is None:
         raise BayeslawError(

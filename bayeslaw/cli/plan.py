@@ -374,6 +374,7 @@ def tuning(
     """Find the best learning rate and batch size at settings, with bands, and how much undertuned runs lose."""
     options.check_outputs("A table of best values", output, plot, [fit, runs])
     options.check_outputs("A table of corrected runs", corrected, None, [fit, runs])
+    options.check_once([path for path in (output, corrected) if path is not None])
     if corrected is not None and runs is None:
         raise BayeslawError("--corrected needs the runs to correct: --runs RUNS.csv.", code="no-runs")
     if not set_:

@@ -275,6 +275,10 @@ def test_measured_losses_are_drawn_but_for_those_of_the_fit(
     rejected(done, "nothing-held-out", "runs.csv", "--measured")
     assert "--in-sample" not in done.err  # which this command doesn't have
     assert not Path("p.png").exists()
+    pd.read_csv("held.csv").rename(columns={"loss": "val/ppl"}).to_csv("named.csv", index=False)  # which no name of a column tells
+    named = ("--measured", "named.csv", "--column", "loss=val/ppl", "-o", "named.csv")
+    with unchanged(folder):
+        rejected(command("forecast", "fit.nc", *at, "--plot", "p.png", *named), "output-is-input", "named.csv")
 
 
 def test_show_draws_parameters_predictions_and_calibration(command: Command, folder: Path) -> None:
