@@ -149,10 +149,17 @@ def every_fault(error: TableError) -> Answer:
 def answering(command: Callable[..., Answer]) -> Callable[..., None]:
     """Return a function for typer that runs a command, has the option `--json`, and prints the answer.
 
-    The command `report` has an option `--json` of its own and keeps it.
+    A parameter of the command whose type is a dataclass, such as `options.Beginning`, stands for an option for each of its fields:
+    typer knows no groups of options that several commands share. The command `report` has an option `--json` of its own and
+    keeps it.
     """
     signature = inspect.signature(command, eval_str=True)
-    parameters = list(signature.parameters.values())
+    groups: dict[str, Any] = {p.name: p.annotation for p in signature.parameters.values() if is_dataclass(p.annotation)}
+    parameters = list[inspect.Parameter]()
+    for parameter in signature.parameters.values():
+        group = groups.get(parameter.name)
+        parameters += [parameter] if group is None else inspect.signature(group, eval_str=True).parameters.values()
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     if "json_" not in signature.parameters:
         parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
 
@@ -160,6 +167,8 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
     def run(*, as_json: bool = False, **given: Any) -> None:
         if as_json and (given.get("csv") or given.get("latex")):
             raise BayeslawError("--json can't be combined with --csv or --latex: choose one of them.", code="two-output-formats")
+        for name, group in groups.items():
+            given[name] = group(**{part.name: given.pop(part.name) for part in fields(group)})
         for answer in _answers(functools.partial(command, **given)):
             if as_json:
                 answer.print_json()

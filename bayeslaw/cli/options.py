@@ -6,6 +6,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -182,6 +183,25 @@ Warmup = Annotated[
 CurvesFile = Annotated[Path | None, Option(help="Logged curves; --from names the run from which the adaptation begins.")]
 From = Annotated[str | None, Option("--from", help="The run of --curves from which the adaptation begins: RUN or RUN@STEP.")]
 Open = Annotated[bool, Option("--open", help="The schedule of the pre-training is unknown, as for an open model.")]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Options that say where an adaptation begins; a command has all of them by a parameter of this type (`answer.answering`)."""
+
+    pretrain: Pretrain = None
+    curves: CurvesFile = None
+    warmup: Warmup = None
+    from_: From = None
+    open_: Open = False
+    memory: Memory = None
+
+    @property
+    def stated(self) -> bool:
+        """Whether an adaptation is asked for: any of the options that name its beginning is given."""
+        return self.pretrain is not None or self.curves is not None or self.from_ is not None or self.open_
+
+
 Steps = Annotated[str | None, Option(help="Steps to forecast, such as 100,1000,10000; by default 20 evenly spaced steps.")]
 Source = Annotated[Path, Option(help="A fit of the source domain's losses.")]
 Target = Annotated[Path, Option(help="A fit of the target domain's losses.")]

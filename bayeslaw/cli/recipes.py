@@ -29,15 +29,11 @@ UNUSED = "constant:steps=1,peak=1e-9"  # an adaptation, where only the pre-train
 def forecast(
     fit: Annotated[Path, Argument(help="A fit or stack of laws of training dynamics.")],
     adapt: Annotated[str | None, Option(help=f"Schedule; without it the pre-training is forecast. {options.SCHEDULES}.")] = None,
-    pretrain: options.Pretrain = None,
-    curves: options.CurvesFile = None,
+    *,
+    begin: options.Beginning,
     column: options.Columns = None,
-    warmup: options.Warmup = None,
-    from_: options.From = None,
-    open_: options.Open = False,
     steps: options.Steps = None,
     set_: options.Set = None,
-    memory: options.Memory = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
@@ -48,20 +44,19 @@ def forecast(
     from bayeslaw.core.arrays import evenly
     from bayeslaw.schedules.changes import number_of_nodes
 
-    options.check_outputs("A table", output, plot, [fit, curves, *rate_files(pretrain, adapt)])
-    if adapt is None and (pretrain is None or curves is not None or from_ is not None or open_):
+    options.check_outputs("A table", output, plot, [fit, begin.curves, *rate_files(begin.pretrain, adapt)])
+    if adapt is None and (begin.pretrain is None or begin.curves is not None or begin.from_ is not None or begin.open_):
         raise BayeslawError(
             "Without --adapt the pre-training is forecast: give its schedule by --pretrain SCHEDULE, without --curves, --from and "
             "--open.",
             code="pre-training-not-clear",
         )
     posterior, answer = bayeslaw.load_fit(fit), Answer()
+    recipe, notes = recipe_of([posterior], begin, UNUSED if adapt is None else adapt, column, set_)
     if adapt is None:
-        recipe, notes = recipe_of([posterior], None, column, warmup, pretrain, UNUSED, None, open_, set_, memory)
-        last = len(bayeslaw.data.parse_schedule(str(pretrain)))
+        last = len(bayeslaw.data.parse_schedule(str(begin.pretrain)))
         table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
     else:
-        recipe, notes = recipe_of([posterior], curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     answer.note(notes)
     result = bayeslaw.forecast(posterior, bayeslaw.Runs(table, "the recipe"), seed=seed, force=force)
@@ -90,14 +85,10 @@ def best(
         list[float] | None, Option(help="Weight of the source loss; the target loss has the rest. Repeatable.")
     ] = None,
     cvar: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, not of all.")] = None,
-    pretrain: options.Pretrain = None,
-    curves: options.CurvesFile = None,
+    *,
+    begin: options.Beginning,
     column: options.Columns = None,
-    warmup: options.Warmup = None,
-    from_: options.From = None,
-    open_: options.Open = False,
     set_: options.Set = None,
-    memory: options.Memory = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
@@ -109,10 +100,10 @@ def best(
 
     from bayeslaw.dynamics.optimise import balance_curve
 
-    options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
+    options.check_outputs("A table", output, plot, [source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
     ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search).items()}
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
-    recipe, notes = recipe_of(both, curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
+    recipe, notes = recipe_of(both, begin, adapt, column, set_)
     answer = Answer()
     answer.note(notes)
     weights = weight or [0.5]
@@ -136,23 +127,19 @@ def turning(
     target: Annotated[Path | None, Option(help="A fit of the target domain's losses.")] = None,
     weight: Annotated[float, Option(help="Weight of the source loss; the target loss has the rest.")] = 1.0,
     longest: Annotated[int, Option(help="The longest adaptation that is considered, in steps.")] = 1_000_000,
-    pretrain: options.Pretrain = None,
-    curves: options.CurvesFile = None,
+    *,
+    begin: options.Beginning,
     column: options.Columns = None,
-    warmup: options.Warmup = None,
-    from_: options.From = None,
-    open_: options.Open = False,
     set_: options.Set = None,
-    memory: options.Memory = None,
     output: options.TableFile = None,
     plot: options.Picture = None,
     ci: options.Ci = 0.9,
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has recovered the loss that it first gives up, and whether it ever does."""
-    options.check_outputs("A table", output, plot, [source, target, curves, *rate_files(pretrain, adapt)])
+    options.check_outputs("A table", output, plot, [source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
     fits, answer = [bayeslaw.load_fit(path) for path in (source, target) if path is not None], Answer()
-    recipe, notes = recipe_of(fits, curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
+    recipe, notes = recipe_of(fits, begin, adapt, column, set_)
     answer.note(notes)
     other = fits[1] if len(fits) > 1 else None
     points = bayeslaw.dynamics.turning_point(fits[0], recipe, target=other, weight=weight, longest=longest, force=force)
@@ -188,15 +175,11 @@ def outside(
     source: options.Source,
     target: options.Target,
     adapt: options.Adapt,
-    pretrain: options.Pretrain = None,
-    curves: options.CurvesFile = None,
+    *,
+    begin: options.Beginning,
     column: options.Columns = None,
-    warmup: options.Warmup = None,
-    from_: options.From = None,
-    open_: options.Open = False,
     steps: options.Steps = None,
     set_: options.Set = None,
-    memory: options.Memory = None,
     output: options.TableFile = None,
     ci: options.Ci = 0.9,
     seed: options.Seed = 0,
@@ -206,9 +189,9 @@ def outside(
     from bayeslaw.dynamics.mixtures import combination_table
     from bayeslaw.posterior.fit import require_single_fit
 
-    options.check_outputs("A table", output, inputs=[fit, source, target, curves, *rate_files(pretrain, adapt)])
+    options.check_outputs("A table", output, inputs=[fit, source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
-    recipe, notes = recipe_of(both, curves, column, warmup, pretrain, adapt, from_, open_, set_, memory)
+    recipe, notes = recipe_of(both, begin, adapt, column, set_)
     answer = Answer()
     answer.note(notes)
     table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
@@ -227,15 +210,10 @@ def _add_table(answer: Answer, table: pd.DataFrame, output: Path | None) -> None
 
 def recipe_of(
     fits: Sequence[Posterior],
-    curves: Path | None,
-    column: list[str] | None,
-    warmup: list[str] | None,
-    pretrain: str | None,
+    begin: options.Beginning,
     adapt: str,
-    from_: str | None,
-    open_: bool,
-    set_: list[str] | None,
-    memory: float | None,
+    column: list[str] | None = None,
+    set_: list[str] | None = None,
 ) -> tuple[Recipe, list[str]]:
     """Return the recipe that the options of a command describe, with areas as those of the fits, and notes of what these assume."""
     from bayeslaw.data.schedule_text import assumptions
@@ -243,8 +221,9 @@ def recipe_of(
     from bayeslaw.dynamics.recipe import Recipe, require_recipe
     from bayeslaw.schedules.changes import number_of_nodes
 
-    memory, power, reference = memory_of(fits, memory), power_of(fits), reference_batch_of(fits)
-    given = [name for name, is_ in (("--pretrain", pretrain is not None), ("--from", from_ is not None), ("--open", open_)) if is_]
+    memory, power, reference = memory_of(fits, begin.memory), power_of(fits), reference_batch_of(fits)
+    ways = {"--pretrain": begin.pretrain is not None, "--from": begin.from_ is not None, "--open": begin.open_}
+    given = [name for name, is_given in ways.items() if is_given]
     if len(given) != 1:
         raise BayeslawError(
             "Exactly one of --pretrain SCHEDULE, --curves FILE --from RUN[@STEP] and --open must say where the adaptation begins; "
@@ -258,30 +237,30 @@ def recipe_of(
             "or fit a law of adaptations, such as cpt-dynamics.",
             code="no-adaptation-area",
         )
-    notes = [note for text in (pretrain, adapt) if text is not None for note in assumptions(text)]
+    notes = [note for text in (begin.pretrain, adapt) if text is not None for note in assumptions(text)]
     if reference:
         steps = f"areas count tokens, and a step of the schedules has {reference:,.0f}"
         notes.append(f"{steps}; in Python Recipe(weight=) states another batch of the adaptation")
-    if warmup and curves is None:
+    if begin.warmup and begin.curves is None:
         raise BayeslawError(
             "--warmup is that of the logs of --curves; a schedule has its own, such as constant:steps=1000,peak=1e-3,warmup=100.",
             code="option-without-use",
         )
-    start: Point | str = bayeslaw.schedules.OPEN if pretrain is None else pretrain
-    of_runs = list[str]()
-    if from_ is None:
-        options.check_used("--curves FILE --from RUN[@STEP]", curves=curves, column=column)
-    elif curves is None:
+    if begin.from_ is None:
+        options.check_used("--curves FILE --from RUN[@STEP]", curves=begin.curves, column=column)
+        start: Point | str = bayeslaw.schedules.OPEN if begin.pretrain is None else begin.pretrain
+    elif begin.curves is None:
         raise BayeslawError("--from names a run of logged curves: give them by --curves FILE.", code="no-curves")
     else:
-        whole = bayeslaw.data.read_curves(
-            curves, memory=memory, power=power, warmup=options.warmups(warmup), per="token" if reference else "step",
+        curves = bayeslaw.data.read_curves(
+            begin.curves, memory=memory, power=power, warmup=options.warmups(begin.warmup), per="token" if reference else "step",
             tokens_per_step=reference or None, columns=options.columns_of(column),
         )  # fmt: skip
-        start, of_runs = _point_of(whole, from_)
+        start, of_runs = _point_of(curves, begin.from_)
+        notes += of_runs
     recipe = Recipe(start, adapt, settings, memory=memory, power=power)
     require_recipe(recipe, fits)
-    return recipe, [*notes, *of_runs]
+    return recipe, notes
 
 
 def _point_of(curves: Curves, text: str) -> tuple[Point, list[str]]:

@@ -54,12 +54,8 @@ def watch(
     set_: Annotated[
         list[str] | None, Option("--set", help="A covariate of the run that the law needs, such as N=410e6 or r=0.25. Repeatable.")
     ] = None,
-    curves: options.CurvesFile = None,
-    warmup: options.Warmup = None,
-    from_: options.From = None,
-    pretrain: options.Pretrain = None,
-    open_: options.Open = False,
-    memory: options.Memory = None,
+    *,
+    begin: options.Beginning,
     refit: Annotated[
         bool | None,
         Option(
@@ -90,26 +86,26 @@ def watch(
     from bayeslaw.dynamics.monitor import check_arguments
     from bayeslaw.posterior.fit import require_single_fit
 
-    options.check_outputs("A table", output, plot, [fit, log, curves, *rate_files(schedule, pretrain)])
+    options.check_outputs("A table", output, plot, [fit, log, begin.curves, *rate_files(schedule, begin.pretrain)])
     check_probability(ci)
     if not LEAST_WAIT <= every < float("inf"):
         raise BayeslawError(f"--every {every:g}: give seconds, at least {LEAST_WAIT:g}.", code="out-of-range")
     rates = bayeslaw.data.parse_schedule(schedule)
     posterior = require_single_fit(bayeslaw.load_fit(fit), "A run under way")
     check_arguments(posterior, rates, seed, discrepancy, target)
-    memory = memory_of([posterior], memory)
+    memory = memory_of([posterior], begin.memory)
     require_batch([posterior], 0.0)  # before a log is waited for, of whose steps each counts 1
-    if adapts := curves is not None or from_ is not None or pretrain is not None or open_:
-        recipe, notes = recipe_of([posterior], curves, None, warmup, pretrain, schedule, from_, open_, None, memory)
+    if begin.stated:
+        recipe, notes = recipe_of([posterior], begin, schedule)
         start: Point | None = recipe.point
     else:
-        options.check_used("--curves FILE --from RUN[@STEP]", warmup=warmup)
+        options.check_used("--curves FILE --from RUN[@STEP]", warmup=begin.warmup)
         notes, start = assumptions(schedule), None
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as N=410e6"), "--set")
     growing = GrowingLog(log, kind=kind, columns=options.columns_of(column), losses=loss, **shared)
     asked = {"domain": domain, "target": target, "discrepancy": discrepancy, "seed": seed, "force": force}
     following = _Following(
-        log=growing, fit=posterior, schedule=rates, start=start, adapts=adapts, memory=memory, run=run, asked=asked, refit=refit,
+        log=growing, fit=posterior, schedule=rates, start=start, memory=memory, run=run, asked=asked, refit=refit,
         output=output, plot=plot, ci=ci, notes=notes,
     )  # fmt: skip
     if once:
@@ -124,8 +120,7 @@ class _Following:
     log: GrowingLog
     fit: Any
     schedule: Schedule
-    start: Point | None
-    adapts: bool
+    start: Point | None  # where an adaptation begins; None for a pre-training
     memory: float
     run: str | None
     asked: dict[str, Any]
@@ -182,7 +177,7 @@ class _Following:
         losses = imported.runs.frame.dropna(subset="loss")
         self.state = (*losses["step"], *losses["loss"], self.log.diverged)
         try:
-            phase: Phase = "adapt" if self.adapts else "pretrain"
+            phase: Phase = "pretrain" if self.start is None else "adapt"
             return log_curves(
                 imported.runs, self.schedule, self.start, run=self.run, phase=phase, memory=self.memory, power=power_of([self.fit])
             )

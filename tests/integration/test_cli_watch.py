@@ -14,6 +14,7 @@ import pytest
 
 from bayeslaw.cli import watch as command_module
 from bayeslaw.cli.answer import Answer
+from bayeslaw.cli.options import Beginning
 from bayeslaw.core.errors import TableError
 from bayeslaw.data.logs import growing
 from tests import events
@@ -173,7 +174,7 @@ def test_a_diverged_run_is_said_so(command: Command, folder: Path) -> None:
 
 
 def following(log: Path, **options: Any) -> Iterator[Answer]:
-    given: dict[str, Any] = {"fit": Path("F.nc"), "schedule": SCHEDULE, "every": 0.05, "refit": False}
+    given: dict[str, Any] = {"fit": Path("F.nc"), "schedule": SCHEDULE, "every": 0.05, "refit": False, "begin": Beginning()}
     yield from command_module.watch(log, **given | options).updates
 
 
