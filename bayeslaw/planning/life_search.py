@@ -74,8 +74,7 @@ class Losses:
         """Those with the error that each law has at one place."""
         added = []
         for law, drawn in zip(self.laws, self.errors, strict=True):
-            place = {name: np.array([value]) for name, value in {**law.constants, "N": n, "D": d}.items()}
-            added.append(np.zeros(law.size) if drawn is None else drawn.at(place)[0])
+            added.append(np.zeros(law.size) if drawn is None else drawn.at({**law.constants, "N": n, "D": d})[0])
         return Losses(self.laws, self.shift + np.concatenate(added))
 
     def log(self, n: float | Array, d: Array, axes: int) -> Array:

@@ -166,7 +166,7 @@ def _learnt_error(fit: Fit, chosen: Index, member: LawDraws, entropy: tuple[int,
     drawn = fit.discrepancy.drawn(chosen, (*entropy, Stream.NEXT_RUN_ERROR))
     if "D" in directions(fit.law):
         return 0.0, drawn.over("D", member.constants)
-    return np.asarray(drawn.at({name: np.array([value]) for name, value in member.constants.items()})[0]), None
+    return np.asarray(drawn.at(member.constants)[0]), None
 
 
 def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:
@@ -177,5 +177,4 @@ def _discrepancy(member: LawDraws, entropy: tuple[int, ...]) -> Array:
             "along the adaptation, as that of laws with ptpp is.",
             code="discrepancy-along-tokens",
         )
-    covariates = {k: np.array([v]) for k, v in member.constants.items()} | {"D": np.ones(1)}
-    return StatedDiscrepancy(member.law, member.size, entropy).at(covariates)
+    return StatedDiscrepancy(member.law, member.size, entropy).at({**member.constants, "D": 1.0})

@@ -106,8 +106,7 @@ class Recipe:
         for (law, _, at, value), error in zip(JoinedDraws(self.laws).outcomes({"N": n, "D": d}, axes=1), self.errors, strict=True):
             check_values(value, law.law, at, "Ask for settings nearer to the runs.", name=f"{law.law.name} ({self.name})")
             if error is not None:
-                fixed = {k: np.full(middle["N"].size, v) for k, v in law.constants.items()}
-                value = value * np.exp(error.at(fixed | middle).T)
+                value = value * np.exp(error.at({**law.constants, **middle}).T)
             parts.append(value)
         return np.concatenate(parts)
 

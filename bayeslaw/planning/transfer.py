@@ -228,15 +228,10 @@ class _Start:
     def losses(self, n: float, d: float) -> Array:
         """Return the losses (S,) at N and D."""
         factors = [
-            np.ones(law.size) if error is None else np.exp(error.at(_places(law, n, np.array([d])))[0])
+            np.ones(law.size) if error is None else np.exp(error.at({**law.constants, "N": n, "D": d})[0])
             for law, error in zip(self.laws, self.errors, strict=True)
         ]
         return np.asarray(JoinedDraws(self.laws).outcome({"N": n, "D": d}) * np.concatenate(factors))
-
-
-def _places(law: LawDraws, n: float, d: Array) -> dict[str, Array]:
-    """Return all covariates (m,) of a law at N and tokens (m,)."""
-    return {name: np.full(d.size, value) for name, value in {**law.constants, "N": n}.items()} | {"D": d}
 
 
 def _far(posterior: Posterior | PointFit, at: Mapping[str, Any], tokens: str) -> list[str]:
