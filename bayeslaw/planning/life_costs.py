@@ -171,37 +171,13 @@ class LifeCosts:
         machine = as_mapping(device, "{'peak': 312e12, 'utilisation': 0.5}", "Figures of a device")
         _check_names("price", money, RATES)
         _check_names("device", machine, DEVICE)
-        known = {name: price_of(name, value, size, seed) for name, value in money.items()}
-        ones, zero = np.ones(size), np.zeros(size)
+        ones = np.ones(size)
         rates = {"flops": (ones, ones)}
         if machine:
-            if missing := [name for name in DEVICE[:2] if name not in machine]:
-                raise BayeslawError(f"A device has {EXAMPLE_DEVICE}; {missing[0]} is missing.", code="incomplete-device")
-            part = {
-                name: draws_of(
-                    f"the device's {name}", value, size, seed, share=name.endswith("utilisation"), code="unusable-device"
-                )
-                for name, value in machine.items()
-            }
-            peak, share = part["peak"], part["utilisation"]
-            training = device_hours(ones, peak, share)
-            rates["hours"] = training, device_hours(ones, part.get("served-peak", peak), part.get("served-utilisation", share))
-        if (hourly := [name for name in known if name.endswith("hour")]) and not machine:
-            raise BayeslawError(
-                f"The price {hourly[0]} needs a device, by which FLOPs become hours: {EXAMPLE_DEVICE}.", code="missing-device"
-            )
-        if known:
-            flop, hour = known.get("flop", zero), known.get("hour", zero)
-            training, serving = rates.get("hours", (zero, zero))
-            if not (flop.any() or hour.any()):
-                raise BayeslawError(
-                    f"Training has no price above 0: give one, {EXAMPLE_RATE} (served-flop and served-hour are of serving alone).",
-                    code="missing-price",
-                )
-            rates["cost"] = (
-                flop + hour * training,
-                known.get("served-flop", flop) + known.get("served-hour", hour) * serving,
-            )
+            rates["hours"] = _hours_of_a_flop(machine, size, seed)
+        if money:
+            by_name = {name: price_of(name, value, size, seed) for name, value in money.items()}
+            rates["cost"] = _money_of_a_flop(by_name, rates.get("hours"), size)
         return cls(draws_of("served tokens", served, size, seed, code="unusable-served"), rates, per_token)
 
     @property
@@ -255,6 +231,36 @@ class LifeCosts:
     def means(self, n: float, d: float) -> dict[str, float]:
         """Mean whole-life costs in every unit that is known."""
         return {unit: float(self.total(unit, n, d).mean()) for unit in self.rates}
+
+
+def _hours_of_a_flop(device: Mapping[str, Amount], size: int, seed: int) -> tuple[Array, Array]:
+    """The hours (S,) that a FLOP of training takes, and one of serving."""
+    if missing := [name for name in DEVICE[:2] if name not in device]:
+        raise BayeslawError(f"A device has {EXAMPLE_DEVICE}; {missing[0]} is missing.", code="incomplete-device")
+    part = {
+        name: draws_of(f"the device's {name}", value, size, seed, share=name.endswith("utilisation"), code="unusable-device")
+        for name, value in device.items()
+    }
+    peak, share, ones = part["peak"], part["utilisation"], np.ones(size)
+    serving = device_hours(ones, part.get("served-peak", peak), part.get("served-utilisation", share))
+    return device_hours(ones, peak, share), serving
+
+
+def _money_of_a_flop(prices: Mapping[str, Array], hours: tuple[Array, Array] | None, size: int) -> tuple[Array, Array]:
+    """The money (S,) that a FLOP of training takes, and one of serving, by prices and by the hours that a FLOP takes, if known."""
+    if (hourly := [name for name in prices if name.endswith("hour")]) and hours is None:
+        raise BayeslawError(
+            f"The price {hourly[0]} needs a device, by which FLOPs become hours: {EXAMPLE_DEVICE}.", code="missing-device"
+        )
+    zero = np.zeros(size)
+    flop, hour = prices.get("flop", zero), prices.get("hour", zero)
+    if not (flop.any() or hour.any()):
+        raise BayeslawError(
+            f"Training has no price above 0: give one, {EXAMPLE_RATE} (served-flop and served-hour are of serving alone).",
+            code="missing-price",
+        )
+    training, serving = hours or (zero, zero)
+    return flop + hour * training, prices.get("served-flop", flop) + prices.get("served-hour", hour) * serving
 
 
 def _check_names(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
