@@ -478,14 +478,16 @@ class _Solver:
         return replace(point, searched=float(satisfied.mean()))  # by all draws, where the search knew one
 
 
-def check_points(points: object) -> None:
+def check_points(points: Any) -> None:
     """Refuse what is no pair of point fits for source and target, of which one may be None: posteriors have many draws."""
-    pair = points if isinstance(points, (tuple, list)) and len(points) == 2 else (points, points)
-    fits = [fit for of_domain in pair for fit in by_name(of_domain).values()]
-    if points is not None and (pair is not points or not all(isinstance(fit, PointFit) for fit in fits)):
-        given = f"({', '.join(type(fit).__name__ for fit in points)})" if pair is points else shortened(repr(points))
-        problem = f"points is a pair (source, target) of what bayeslaw.point_fit returns, such as (None, point), not {given}"
-        raise BayeslawError(f"{problem}.", code="not-a-pair-of-point-fits")
+    if points is None:
+        return
+    is_pair = isinstance(points, (tuple, list)) and len(points) == 2
+    if is_pair and all(isinstance(fit, PointFit) for of_domain in points for fit in by_name(of_domain).values()):
+        return
+    given = f"({', '.join(type(fit).__name__ for fit in points)})" if is_pair else shortened(repr(points))
+    problem = f"points is a pair (source, target) of what bayeslaw.point_fit returns, such as (None, point), not {given}"
+    raise BayeslawError(f"{problem}.", code="not-a-pair-of-point-fits")
 
 
 def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointFit] | None, target: PointFit | None) -> PlanProblem:

@@ -17,6 +17,7 @@ from bayeslaw.core.text import compact
 from bayeslaw.data.validate import LEAST_USUAL, from_scratch
 from bayeslaw.forecasting.stack import Posterior, Stack, laws_of, paired, require_losses
 from bayeslaw.inference.point import PointFit
+from bayeslaw.laws.law import Law
 from bayeslaw.planning.arguments import (
     UNIT_ASKED,
     Range,
@@ -360,6 +361,25 @@ def box_of(
     replay, atpp, tokens, budget
         As in `plan` and in `Box`.
     """
+    laws = laws_of(posteriors)
+    low, high, listed_tokens = _tokens_allowed(posteriors, n, atpp, tokens)
+    replays, listed_replays = _replays_allowed(laws, replay)
+    if listed_tokens is None:
+        supports = [law.covariates["D"].support for law in laws]
+        low, high = max([low, *(least for least, _ in supports)]), min([high, *(most for _, most in supports)])
+    most_allowed = max(budget(float(r)) for r in (replays if listed_replays is None else listed_replays))
+    if most_allowed < math.log(low):
+        raise BayeslawError(
+            f"The budget allows {math.exp(most_allowed):.3g} tokens, fewer than the least considered, {low:.3g}; lower that limit "
+            "(--atpp or --tokens, atpp= or tokens=).",
+            code="budget-too-small",
+        )
+    x = None if listed_tokens is None else np.log(listed_tokens)
+    return Box(math.log(low), math.log(high), replays, x, listed_replays, budget)
+
+
+def _tokens_allowed(posteriors: Sequence[Posterior], n: float, atpp: Range, tokens: Range) -> tuple[float, float, Array | None]:
+    """The fewest and the most tokens that a plan may have, and the only ones where they are listed."""
     if atpp is not None and tokens is not None:
         raise BayeslawError("Give limits of ATPP or of tokens, not both.", code="atpp-and-tokens")
     if atpp is not None:
@@ -372,30 +392,24 @@ def box_of(
         low, high, listed, unit = least / BEYOND, most * BEYOND, None, n if per_parameter else 1.0
     if low <= 0:
         raise BayeslawError(f"A plan's tokens must be more than 0, not {low:g}; D = 0 is the base checkpoint.", code="no-tokens")
-    first, last, shares = read_range("replay", replay) if replay is not None else (0.0, 1.0, None)
+    return low * unit, high * unit, None if listed is None else listed * unit
+
+
+def _replays_allowed(laws: Sequence[Law], replay: Range) -> tuple[tuple[float, float], Array | None]:
+    """The smallest and the largest replay share that a plan may have, and the only ones where they are listed."""
+    first, last, listed = read_range("replay", replay) if replay is not None else (0.0, 1.0, None)
     for value in (first, last):
         if not 0 <= value <= 1:
             hint = f": is it a percentage? Write {value / 100:g} for {value:g}%" if 1 < value <= 100 else ""
             raise BayeslawError(f"A replay share must lie between 0 and 1, not at {value:g}{hint}.", code="replay-not-a-share")
-    laws = laws_of(posteriors)
-    supports = [law.covariates["D"].support for law in laws] if listed is None else []
-    low, high = max([low * unit, *(s[0] for s in supports)]), min([high * unit, *(s[1] for s in supports)])
-    if not any("r" in law.covariates for law in laws):
-        if last > 0 and replay is not None:
-            raise BayeslawError(
-                f"{laws[0].name} has no replay share r, so limits of it would do nothing: leave them out (--replay, replay=).",
-                code="law-without-replay",
-            )
-        first, last, shares = 0.0, 0.0, None
-    most_allowed = max(budget(float(r)) for r in (shares if shares is not None else (first, last)))
-    if most_allowed < math.log(low):
+    if any("r" in law.covariates for law in laws):
+        return (first, last), listed
+    if last > 0 and replay is not None:
         raise BayeslawError(
-            f"The budget allows {math.exp(most_allowed):.3g} tokens, fewer than the least considered, {low:.3g}; lower that limit "
-            "(--atpp or --tokens, atpp= or tokens=).",
-            code="budget-too-small",
+            f"{laws[0].name} has no replay share r, so limits of it would do nothing: leave them out (--replay, replay=).",
+            code="law-without-replay",
         )
-    x = None if listed is None else np.log(listed * unit)
-    return Box(math.log(low), math.log(high), (first, last), x, shares, budget)
+    return (0.0, 0.0), None
 
 
 def domain_losses(
