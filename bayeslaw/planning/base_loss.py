@@ -67,6 +67,17 @@ def base_losses(
     return {source.name: base_loss(source, chosen.get(source.name), seed + i) for i, source in enumerate(sources)}
 
 
+def starting_at_base(losses: Sequence[DomainLoss], bases: Mapping[str, BaseLoss]) -> list[DomainLoss]:
+    """The losses of domains; laws that have the base loss as a covariate start at that of `bases`, where it has one.
+
+    Parameters
+    ----------
+    losses : sequence of DomainLoss
+    bases : mapping of source to BaseLoss
+    """
+    return [loss.starting_at(np.exp(bases[loss.name].log)) if loss.name in bases else loss for loss in losses]
+
+
 def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, Any], given: Any) -> dict[str, float]:
     """The base loss at which laws of a source start that have it as a covariate, as a setting; empty for other laws.
 

@@ -13,7 +13,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import Index, numbers
+from bayeslaw.core.arrays import Array, Index, numbers
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import write_as_share
 
@@ -63,6 +63,18 @@ def halves(size: int) -> tuple[Index, Index]:
 def enough(confidence: float, size: int) -> int:
     """The least number of so many draws that make up a confidence."""
     return math.ceil(confidence * size - 1e-9)
+
+
+def probability_best(values: Array) -> Array:
+    """The share of draws in which each of m choices has the least value, array (m,).
+
+    Parameters
+    ----------
+    values : array (m, S)
+        inf where a draw does not have the choice; draws that have none count for none, so that shares may add up to less than 1.
+    """
+    some = np.isfinite(values).any(axis=0)
+    return np.asarray(np.bincount(values.argmin(axis=0)[some], minlength=len(values)) / values.shape[1])
 
 
 def in_words(share: float, error: float) -> str:

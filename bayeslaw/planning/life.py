@@ -30,7 +30,7 @@ from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_toke
 from bayeslaw.forecasting.stack import Posterior, laws_of, require_losses, with_errors
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import Range, Spread, check_choice, check_passed, logged, outside_note, read_range, read_values
-from bayeslaw.planning.confidence import LEVELS, confidences, halves
+from bayeslaw.planning.confidence import LEVELS, confidences, halves, probability_best
 from bayeslaw.planning.life_costs import UNITS, Amount, LifeCosts
 from bayeslaw.planning.life_search import LifeChoice, LifeSearch, Losses
 from bayeslaw.planning.search import ROUNDING
@@ -425,11 +425,11 @@ def _menu(search: LifeSearch, choices: Sequence[LifeChoice | None], confidence: 
     """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best."""
     if search.menu is None:
         return pd.DataFrame()
-    own = np.array([search.own(n)[1] for n in search.menu.tolist()])
-    best, any_is = own.argmin(axis=0), np.isfinite(own).any(axis=0)
+    sizes = search.menu.tolist()
+    own = np.array([search.own(n)[1] for n in sizes])
     rows = [
-        _row(search.value, confidence, choice) | {"N": n, "probability_best": float(((best == i) & any_is).mean())}
-        for i, (n, choice) in enumerate(zip(search.menu.tolist(), choices, strict=True))
+        _row(search.value, confidence, choice) | {"N": n, "probability_best": share}
+        for n, choice, share in zip(sizes, choices, probability_best(own).tolist(), strict=True)
     ]
     spread = columns(np.exp(own).T, 0.9, "own_loss" if search.budgeted else f"own_{search.unit}", method="nearest")
     table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, "probability_best"]).assign(**spread)

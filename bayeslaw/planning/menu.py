@@ -21,6 +21,7 @@ from bayeslaw.core.errors import BayeslawError, FitError, nearest
 from bayeslaw.core.text import compact, short_lines
 from bayeslaw.forecasting.stack import Posterior, laws_of
 from bayeslaw.planning.arguments import setting
+from bayeslaw.planning.confidence import probability_best
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.plan import Plan, PlanPoint, plan
 from bayeslaw.planning.prices import WholeLifeCost
@@ -190,7 +191,7 @@ def plan_menu(
         fault = largest if largest is not None and largest.code == "unreachable-loss" else smallest
         assert fault is not None
         raise BayeslawError(f"No checkpoint of the menu has a plan. {fault}", code=fault.code)
-    shares = _probability_best(plans, compared)
+    shares = probability_best(_values_by_draw(plans, compared))
     each = zip(models, plans, faults, shares.tolist(), strict=True)
     rows = [dict(model) | _row(own, fault) | {"probability_best": share} for model, own, fault, share in each]
     others = list(dict.fromkeys(name for model in models for name in model if name not in COLUMNS))
@@ -250,8 +251,8 @@ def _value(own: Plan, point: PlanPoint | None, compared: str) -> float:
     return float(np.exp(np.median(values_at(own.problem.objective, own.draws, math.log(point.tokens), point.replay))))
 
 
-def _probability_best(plans: Sequence[Plan | None], compared: str) -> Array:
-    """The share of draws in which each plan is the best."""
+def _values_by_draw(plans: Sequence[Plan | None], compared: str) -> Array:
+    """What each plan is compared by in each draw, array (plans, S); inf where the draw has no plan."""
     values = []
     size = next(own.problem.size for own in plans if own is not None)
     for own in plans:
@@ -266,10 +267,7 @@ def _probability_best(plans: Sequence[Plan | None], compared: str) -> Array:
         least = _fewest(own, every, r)
         spent = WholeLifeCost(problem.prices, compared, problem.n).values(every, np.where(np.isfinite(least), least, 0.0), r, 0)
         values.append(np.where(np.isfinite(least), spent, np.inf))
-    table = np.array(values)
-    best = table.argmin(axis=0)
-    some = np.isfinite(table).any(axis=0)
-    return np.array([((best == i) & some).mean() for i in range(len(plans))])
+    return np.array(values)
 
 
 def _fewest(own: Plan, every: Index, r: float) -> Array:

@@ -29,7 +29,7 @@ from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import CHOICES, Spread, check_paired, positive
-from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of
+from bayeslaw.planning.base_loss import BaseLoss, base_losses, start_of, starting_at_base
 from bayeslaw.planning.confidence import LEVELS, confidences, enough, halves, in_words, share_with_error
 from bayeslaw.planning.life_costs import UNITS, Amount
 from bayeslaw.planning.next_run import with_next_run
@@ -197,7 +197,7 @@ def plan(
         [loss for loss in own if loss.name in forgetting or minimise == "source-loss"], base_loss, seed, model.get(BASE_LOSS)
     )
     problem = PlanProblem(
-        sources=tuple(loss.starting_at(np.exp(bases[loss.name].log)) if loss.name in bases else loss for loss in own),
+        sources=tuple(starting_at_base(own, bases)),
         target=losses[-1] if target is not None else None,
         base_losses=bases, forgetting=forgetting, max_loss=most_loss, box=box, minimise=minimise, prices=costs, settings=model,
         budgets=costs.uncertain_budgets(n, budgets),
@@ -510,9 +510,8 @@ def _by_point_fits(problem: PlanProblem, sources: PointFit | Mapping[str, PointF
         for budget in problem.budgets
         if isinstance(budget.loss, WholeLifeCost)
     )
-    base = base_losses([s for s in losses if s.name in stated], stated, 0)
-    losses = [s.starting_at(np.exp(base[s.name].log)) if s.name in base else s for s in losses]
-    return replace(problem.with_losses(losses, base), budgets=budgets)
+    bases = base_losses([s for s in losses if s.name in stated], stated, 0)
+    return replace(problem.with_losses(starting_at_base(losses, bases), bases), budgets=budgets)
 
 
 def _frontier(points: Mapping[float, PlanPoint | None]) -> pd.DataFrame:
