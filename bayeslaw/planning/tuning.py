@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
@@ -207,11 +208,10 @@ def tuning(
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
     check_passed(fit, force)
-    members: Sequence[tuple[Fit | PointFit, Index]] = fit.selections
-    if not isinstance(fit, PointFit) and discrepancy == "learned":
-        members = with_errors(fit.selections)
-    draws = tuple(LawDraws(own.law, {k: own.draws[k][chosen] for k in own.law.parameters}) for own, chosen in members)
-    tuned = _tuned([law.law for law in draws])
+    exact = discrepancy == "none"
+    members = _members(fit, exact=exact)
+    laws = tuple(member.law for member in members)
+    tuned = _tuned([law.law for law in laws])
     settings = as_mapping(settings)
     if not settings and runs is None:
         raise BayeslawError(
@@ -219,70 +219,83 @@ def tuning(
         )
     table = _table(fit, settings, tuned)
     given = None if runs is None else read_runs(runs)
-    distances = [_distance(own, exact=discrepancy == "none") for own, _ in members]
-    optimum, loss = _at_settings(members, draws, distances, table, seed)
-    of_runs = [best_values(law, _checked(given, law.law)) for law in draws] if given is not None else []
-    above = [] if given is None else [_excess(law, given.frame, best) for law, best in zip(draws, of_runs, strict=True)]
-    excess = _joined(draws, above)
-    axes, observed = draws[0].law.axes, [own.observed.covariates for own, _ in fit.selections]
-    seen = {c: [o[c] for o in observed if c in o] for c in axes}
-    ranges = {c: (min(v.min() for v in values), max(v.max() for v in values)) for c, values in seen.items() if values}
-    few = _few_values(table, {c: v for c, v in seen.items() if c not in tuned})
-    erring = [own for own, _ in members if isinstance(own, Fit) and own.asked_for_errors and discrepancy != "none"]
-    apart = [str(d) for d in distances if d is not None] or [TuningDistance.without(own) for own in erring[:1]]
+    optimum, loss = _at_settings(members, table, seed)
+    best, excess = _at_runs(laws, given)
+    observed = [own.observed.covariates for own, _ in fit.selections]
+    seen = {c: np.concatenate([o[c] for o in observed if c in o]) for c in laws[0].law.axes}
+    notes = _notes(table, optimum, excess, seen, given)
+    if len(table):
+        notes += [*_few_values(table, {c: v for c, v in seen.items() if c not in tuned}), *_distance_notes(members, exact=exact)]
     return Tuning(
-        settings=table.drop(columns=list(tuned)),
-        optimum=optimum,
-        loss=loss,
-        runs=given,
-        best={n: _joined(draws, [best[n] for best, _ in of_runs]) for n in tuned},
-        excess=excess,
-        laws=draws,
-        notes=(*_notes(table, optimum, excess, ranges, given), *few, *(filter(None, apart) if len(table) else ())),
-        name=fit.name,
-        unit=fit.unit,
-        failed=not fit.passed,
-    )
+        settings=table.drop(columns=list(tuned)), optimum=optimum, loss=loss, runs=given, best=best, excess=excess, laws=laws,
+        notes=tuple(notes), name=fit.name, unit=fit.unit, failed=not fit.passed,
+    )  # fmt: skip
 
 
-def _at_settings(
-    members: Sequence[tuple[Fit | PointFit, Index]],
-    draws: Sequence[LawDraws],
-    distances: Sequence[TuningDistance | None],
-    table: pd.DataFrame,
-    seed: int,
-) -> tuple[dict[str, Array], Array]:
+@dataclass(frozen=True)
+class _Member:
+    """A fit that gives draws, its law at these, and how far best values lie from the law's, None where the law counts as exact."""
+
+    fit: Fit | PointFit
+    chosen: Index
+    law: LawDraws
+    distance: TuningDistance | None
+
+    def errors(self, table: pd.DataFrame, entropy: tuple[int, ...]) -> Array | float:
+        """Return errors of the law at settings, (S, n); 0 where it has none."""
+        if isinstance(self.fit, PointFit) or self.fit.discrepancy is None:
+            return 0.0
+        drawn = self.fit.discrepancy.drawn(self.chosen, (int(self.fit.info["seed"]), *entropy, Stream.ERROR))
+        return drawn.at(self._covariates(table)).T
+
+    def factors(self, name: str, table: pd.DataFrame, entropy: tuple[int, ...]) -> Array | float:
+        """Return factors (S, n) by which best values of a covariate differ from the law's at settings."""
+        if self.distance is None:
+            return 1.0
+        return self.distance.drawn(name, logarithms(self.law.law, self._covariates(table)), self.law.size, entropy)
+
+    def _covariates(self, table: pd.DataFrame) -> dict[str, Array]:
+        return self.law.law.arrays(complete(table, self.law.law))
+
+
+def _members(fit: Posterior | PointFit, *, exact: bool) -> list[_Member]:
+    """Return the fits that give draws; unless laws count as exact, those with the errors that they have learnt."""
+    selections: Sequence[tuple[Fit | PointFit, Index]] = fit.selections
+    if not isinstance(fit, PointFit) and not exact:
+        selections = with_errors(fit.selections)
+    members = list[_Member]()
+    for own, chosen in selections:
+        distance = TuningDistance.of(own) if isinstance(own, Fit) and own.asked_for_errors and not exact else None
+        members.append(_Member(own, chosen, LawDraws(own.law, own.draws_of(chosen)), distance))
+    return members
+
+
+def _at_settings(members: Sequence[_Member], table: pd.DataFrame, seed: int) -> tuple[dict[str, Array], Array]:
     """The best values of each tuned covariate at settings, arrays (S, n), and the expected loss (S, n) with them."""
-    optima: dict[str, list[Array]] = {name: [] for name in draws[0].law.tuning}
+    optima: dict[str, list[Array]] = {name: [] for name in members[0].law.law.tuning}
     losses = list[Array]()
-    for i, ((fit, chosen), law, distance) in enumerate(zip(members, draws, distances, strict=True) if len(table) else ()):
-        best, loss = best_values(law, _checked(Runs(table, "the settings"), law.law, "forecast"))
-        losses.append(loss * np.exp(_errors(fit, chosen, table, (seed, i))))
+    for i, member in enumerate(members if len(table) else ()):
+        best, loss = best_values(member.law, _checked(Runs(table, "the settings"), member.law.law, "forecast"))
+        losses.append(loss * np.exp(member.errors(table, (seed, i))))
         for name, values in best.items():
-            optima[name].append(values * _factors(name, table, law, distance, (seed, i)))
-    return {name: _joined(draws, parts) for name, parts in optima.items()}, _joined(draws, losses)
+            optima[name].append(values * member.factors(name, table, (seed, i)))
+    laws = [member.law for member in members]
+    return {name: _joined(laws, parts) for name, parts in optima.items()}, _joined(laws, losses)
 
 
-def _errors(fit: Fit | PointFit, chosen: Index, table: pd.DataFrame, entropy: tuple[int, ...]) -> Array | float:
-    """Errors of a fit's law at settings, (S, n), by some of its draws; 0 where it has none."""
-    if isinstance(fit, PointFit) or fit.discrepancy is None:
-        return 0.0
-    drawn = fit.discrepancy.drawn(chosen, (int(fit.info["seed"]), *entropy, Stream.ERROR))
-    return drawn.at(fit.law.arrays(complete(table, fit.law))).T
+def _at_runs(laws: Sequence[LawDraws], runs: Runs | None) -> tuple[dict[str, Array], Array]:
+    """The best values of each tuned covariate at the rows of runs, and by what share losses exceed those there, arrays (S, n)."""
+    parts = [] if runs is None else [_undertuned(law, _checked(runs, law.law)) for law in laws]
+    optima = {name: _joined(laws, [best[name] for best, _ in parts]) for name in laws[0].law.tuning}
+    return optima, _joined(laws, [excess for _, excess in parts])
 
 
-def _distance(fit: Fit | PointFit, *, exact: bool) -> TuningDistance | None:
-    """How far best values lie from those of a fit's law; None where the law counts as exact."""
-    if exact or isinstance(fit, PointFit) or not fit.asked_for_errors:
-        return None
-    return TuningDistance.of(fit)
-
-
-def _factors(name: str, table: pd.DataFrame, law: LawDraws, distance: TuningDistance | None, entropy: tuple[int, ...]) -> Array:
-    """Factors (S, m) by which best values of a covariate differ from the law's at settings."""
-    if distance is None:
-        return np.ones((law.size, len(table)))
-    return distance.drawn(name, logarithms(law.law, law.law.arrays(complete(table, law.law))), law.size, entropy)
+def _undertuned(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], Array]:
+    """The best values at the rows of a table by one law, and by what share expected losses of the rows exceed those there."""
+    best, least = best_values(law, table)
+    loss = law.outcome(law.law.arrays(complete(table, law.law)), axes=1)
+    check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes})
+    return best, np.asarray(loss / least - 1)
 
 
 def _joined(laws: Sequence[LawDraws], parts: Sequence[Array]) -> Array:
@@ -331,19 +344,12 @@ def best_values(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], A
     return best, loss
 
 
-def _excess(law: LawDraws, table: pd.DataFrame, best: tuple[dict[str, Array], Array]) -> Array:
-    """Expected losses of the rows of a table above those at the optimum, as shares (S, n)."""
-    loss = law.outcome(law.law.arrays(complete(table, law.law)), axes=1)
-    check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes})
-    return np.asarray(loss / best[1] - 1)
-
-
-def _few_values(table: pd.DataFrame, seen: Mapping[str, Sequence[Array]]) -> list[str]:
+def _few_values(table: pd.DataFrame, seen: Mapping[str, Array]) -> list[str]:
     """Notes on settings beyond fitted runs that have few values of a covariate."""
     notes = list[str]()
     for name, values in seen.items():
-        different = np.unique(np.concatenate(values)) if values else np.empty(0)
-        if name not in table or not len(table) or not 0 < different.size < FEW:
+        different = np.unique(values)
+        if name not in table or not 0 < different.size < FEW:
             continue
         asked = table[name].to_numpy(dtype=np.float64)
         if (asked < different[0]).any() or (asked > different[-1]).any():
@@ -355,24 +361,26 @@ def _few_values(table: pd.DataFrame, seen: Mapping[str, Sequence[Array]]) -> lis
     return notes
 
 
+def _distance_notes(members: Sequence[_Member], *, exact: bool) -> list[str]:
+    """Say how far the best values of grids lie off the laws', or why that is not in the intervals."""
+    if known := [str(member.distance) for member in members if member.distance is not None]:
+        return known
+    erring = [] if exact else [m.fit for m in members if isinstance(m.fit, Fit) and m.fit.asked_for_errors]
+    return [why for fit in erring[:1] if (why := TuningDistance.without(fit))]
+
+
 def _notes(
-    table: pd.DataFrame,
-    optimum: Mapping[str, Array],
-    excess: Array,
-    ranges: Mapping[str, tuple[float, float]],
-    runs: Runs | None,
+    table: pd.DataFrame, optimum: Mapping[str, Array], excess: Array, seen: Mapping[str, Array], runs: Runs | None
 ) -> list[str]:
     """Notes on settings and optima outside the fitted runs, and on runs that the law has below their optimum."""
     notes = list[str]()
-    medians = {name: np.median(v, axis=0) for name, v in optimum.items() if v.size}
-    asked = {c: table[c].to_numpy(dtype=np.float64) for c in ranges if c in table and c not in optimum and len(table)}
-    of_runs = {f"{c} of {runs.name}": runs.frame[c].to_numpy(dtype=np.float64) for c in ranges} if runs is not None else {}
-    ranges = {**ranges, **dict(zip(of_runs, ranges.values(), strict=False))}
-    for name, values in {**asked, **medians, **of_runs}.items():
-        low, high = ranges.get(name, (-np.inf, np.inf))
-        if low <= 0 or not np.isfinite(high):
-            continue
-        notes += outside_note(f"the best {name}" if name in medians else name, values, (low, high), "the fitted runs")
+    places: list[tuple[str, str, ArrayLike]] = [(c, c, table[c]) for c in seen if c in table and c not in optimum]
+    places += [(c, f"the best {c}", np.median(values, axis=0)) for c, values in optimum.items()]
+    if runs is not None:
+        places += [(c, f"{c} of {runs.name}", runs.frame[c]) for c in seen]
+    for name, what, values in places:
+        if seen[name].min() > 0 and np.isfinite(seen[name].max()):
+            notes += outside_note(what, values, seen[name], "the fitted runs")
     if excess.size and (below := float((excess < -BELOW).mean())) > 0:
         notes.append(f"in {below:.1%} of draws and rows the law's loss at the declared optimum is not the least: look at [tuning]")
     if excess.size and (worst := float(np.median(excess, axis=0).max())) > 0.1:
