@@ -37,6 +37,8 @@ HALF = (
     "(--discrepancy none, discrepancy='none' takes the law for exact)"
 )
 
+type Selections = list[tuple[Fit | PointFit, Index]]  # fits and numbers of their draws
+
 
 @dataclass(frozen=True)
 class Allocation:
@@ -175,54 +177,55 @@ def allocate(
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     whole_number("seed", seed, 0)
     flops, settings = read_values(compute), as_mapping(settings, "{'ptpp': 279}")
-    fits: list[tuple[Fit | PointFit, Index]] = [*fit.selections]
+    fits: Selections = [*fit.selections]
     laws, optima = _optima(fits, settings, stage, flops)
-    extrapolated, half = False, False
+    extrapolated, of_error = False, list[str]()
     if discrepancy == "learned" and (erring := _erring(fits, optima, flops)) is not None:
-        half = len(erring[0]) > len(fits)
         fits, extrapolated = erring
         laws, optima = _optima(fits, settings, stage, flops)
+        of_error.append(WITH_ERROR if extrapolated else HALF)
     n, d, loss, corner = (np.concatenate([getattr(o, k) for o in optima]) for k in ("N", "D", "loss", "corner"))
     errors = [_drawn(*own, (seed, number)) for number, own in enumerate(fits)]
     loss = loss * np.exp(np.concatenate([_at_optimum(*part) for part in zip(errors, laws, optima, strict=True)]))
-    exponents = {k: np.concatenate([o.exponents[k] for o in optima]) for k in POWERS}
-    powers_of = [np.isfinite(o.exponents["N_exponent"]).any() for o in optima]
-    lacking = listed([*dict.fromkeys(law.law.name for law, has in zip(laws, powers_of, strict=True) if not has)])
-    if lacking:  # the power laws of the others would not be the stack's
-        exponents = {k: np.full_like(v, np.nan) for k, v in exponents.items()}
     if not np.isfinite(loss).all():
         raise BayeslawError(
             f"{fit.name} has no finite loss at the optimum of some draws; ask for other values.", code="no-finite-loss"
         )
-    notes = [note for o in optima for note in o.notes]
-    if lacking and any(powers_of):
-        notes.append(f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute")
-    notes += stage_notes([law.law for law in laws], stage, settings)
-    if (share := float(corner.mean())) > 0:
-        notes.append(corner_note(share))
+    exponents, of_powers = _power_laws(laws, optima)
+    of_place = [corner_note(share)] if (share := float(corner.mean())) > 0 else []
     for covariate, values in (("N", n), ("D", d)):
-        notes += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
-    notes += [WITH_ERROR] if extrapolated else [HALF] if half else []
-    methods = " and ".join(dict.fromkeys(o.method for o in optima))
+        of_place += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
+    of_stage = stage_notes([law.law for law in laws], stage, settings)
+    notes = [*(note for o in optima for note in o.notes), *of_powers, *of_stage, *of_place, *of_error]
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
-        compute=flops, N=n, D=d, loss=loss, corner=corner, exponents=exponents, method=methods, notes=tuple(dict.fromkeys(notes)),
-        name=fit.name, stage=stage or "", stages=tuple(laws), errors=tuple(errors), failed=not fit.passed,
-        extrapolated=extrapolated, runs=rows, unit=fit.unit,
+        compute=flops, N=n, D=d, loss=loss, corner=corner, exponents=exponents,
+        method=" and ".join(dict.fromkeys(o.method for o in optima)), notes=tuple(dict.fromkeys(notes)), name=fit.name,
+        stage=stage or "", stages=tuple(laws), errors=tuple(errors), failed=not fit.passed, extrapolated=extrapolated, runs=rows,
+        unit=fit.unit,
     )  # fmt: skip
 
 
 def _optima(
-    fits: Sequence[tuple[Fit | PointFit, Index]], settings: Mapping[str, Any], stage: str | None, flops: Array
+    fits: Selections, settings: Mapping[str, Any], stage: str | None, flops: Array
 ) -> tuple[list[LawDraws], list[ComputeOptima]]:
     """Return the laws of these draws, and their optima."""
     laws = stages(fits, settings, stage)
     return laws, [optimum(law, flops) for law in laws]
 
 
-def _erring(
-    fits: Sequence[tuple[Fit | PointFit, Index]], optima: Sequence[ComputeOptima], flops: Array
-) -> tuple[list[tuple[Fit | PointFit, Index]], bool] | None:
+def _power_laws(laws: Sequence[LawDraws], optima: Sequence[ComputeOptima]) -> tuple[dict[str, Array], list[str]]:
+    """The power laws of compute in each draw; nan with a note if only some laws of a stack have them: they would not be its own."""
+    exponents = {k: np.concatenate([o.exponents[k] for o in optima]) for k in POWERS}
+    has_powers = [np.isfinite(o.exponents["N_exponent"]).any() for o in optima]
+    if all(has_powers) or not any(has_powers):
+        return exponents, []
+    lacking = listed([*dict.fromkeys(law.law.name for law, has in zip(laws, has_powers, strict=True) if not has)])
+    note = f"the stack has no power laws of compute, since {lacking} has none here: give a range of compute"
+    return {k: np.full_like(v, np.nan) for k, v in exponents.items()}, [note]
+
+
+def _erring(fits: Selections, optima: Sequence[ComputeOptima], flops: Array) -> tuple[Selections, bool] | None:
     """The fits and their draws, with errors of the laws that have learnt one, and whether any leaves its runs; None without.
 
     All draws of a law have its error if compute, its best N and D, or their ratio leave the runs, and half of them inside. There
@@ -231,7 +234,7 @@ def _erring(
     """
     n = np.median(np.concatenate([o.N for o in optima]), axis=0)
     best = np.column_stack([n, flops / FLOPS / n])  # a median D need not be at the compute of the median N
-    chosen: list[tuple[Fit | PointFit, Index]] = []
+    chosen: Selections = []
     whole, beyond = [(fit, draws) for fit, draws in fits if isinstance(fit, Fit)], False
     for fit, draws in fits:
         away = with_error(fit, whole) if isinstance(fit, Fit) and {"N", "D"} <= {*fit.observed.covariates} else None
