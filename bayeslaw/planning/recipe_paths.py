@@ -216,7 +216,7 @@ class ComputePath:
     corner: float = 0.0
 
     def at(self, log_c: Array) -> Index:
-        """Return the numbers of points that the path has."""
+        """Return the numbers of those of its points that lie at logs of FLOPs."""
         return np.asarray(np.searchsorted(self.log_c, log_c))
 
     def needed(self, log_c: Array, target: Array) -> Array:

@@ -356,11 +356,7 @@ def versus(
     >>> result.difference.shape[1], result.crossing.size
     (2, 0)
     """
-    whole_number("seed", seed, 0)
-    if not (isinstance(shared_error, Real) and 0 <= shared_error <= 1):
-        raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
-    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
-    check_choice("on", on, "unknown-spread")
+    _check_choices(on, shared_error, discrepancy, seed)
     if (at is None) == (compute is None):
         raise BayeslawError(
             "Give either settings (--at or --set N=… --set D=…, at=) or compute (--compute, compute=).", code="nothing-asked"
@@ -383,10 +379,10 @@ def versus(
     recipes_of = partial(_recipes, names, (first, second), own, groups, seed)
     pairs = recipes_of(shared_error, discrepancy == "learned")
     compared = [_compared(pairs[g.key], flops[g.rows], g.tokens_per_parameter) for g in groups]
-    followed: list[Followed] = [(paths, flops[g.rows]) for g, (paths, _, _) in zip(groups, compared, strict=True)]
-    losses, times = (_by_row(groups, [part[of] for part in compared]) for of in (1, 2))
+    followed: list[Followed] = [(of_group.paths, flops[g.rows]) for g, of_group in zip(groups, compared, strict=True)]
+    losses, times = (_by_row(groups, parts) for parts in ([c.losses for c in compared], [c.times for c in compared]))
     # What is asked of recipes from here on, such as the noise of their runs, is the same at the settings of all groups.
-    recipes, paths = pairs[groups[-1].key], compared[-1][0]
+    recipes, paths = pairs[groups[-1].key], compared[-1].paths
     noise = _noise(recipes, flops.size, seed) if on == "run" else np.zeros_like(losses)
     inside = np.zeros(flops.size, dtype=bool)
     if frame is not None and discrepancy == "learned":
@@ -410,6 +406,14 @@ def versus(
         shared_error=shared_error, notes=notes_of((first, second), [*pairs.values()], followed, table, times, shared_error),
         failed=not (first.passed and second.passed),
     )  # fmt: skip
+
+
+def _check_choices(on: str, shared_error: float, discrepancy: str, seed: int) -> None:
+    whole_number("seed", seed, 0)
+    if not (isinstance(shared_error, Real) and 0 <= shared_error <= 1):
+        raise BayeslawError(f"A shared error is a correlation from 0 to 1; {shared_error!r} is not.", code="bad-shared-error")
+    check_choice("discrepancy", discrepancy, "unknown-discrepancy")
+    check_choice("on", on, "unknown-spread")
 
 
 class _Group(NamedTuple):
@@ -486,10 +490,15 @@ def _inside(
     return inside, _by_row(groups, losses)
 
 
-def _compared(
-    recipes: tuple[Recipe, Recipe], flops: Array, tokens_per_parameter: float | None
-) -> tuple[tuple[ComputePath, ComputePath], Array, Array]:
-    """Return the paths of two recipes, their losses (2, S, n) at compute (n,), and the times (2, S, n) that each needs."""
+class _Compared(NamedTuple):
+    """Two recipes at compute (n,)."""
+
+    paths: tuple[ComputePath, ComputePath]
+    losses: Array  # (2, S, n)
+    times: Array  # (2, S, n): by how much A's compute must be multiplied for B to have A's loss, and the other way round
+
+
+def _compared(recipes: tuple[Recipe, Recipe], flops: Array, tokens_per_parameter: float | None) -> _Compared:
     log_c = np.log(flops)
     a, b = (path(r, points(log_c), tokens_per_parameter) for r in recipes)
     for own, r in zip((a, b), recipes, strict=True):
@@ -497,7 +506,7 @@ def _compared(
             raise BayeslawError(f"{outside[0]} FLOPs leave no N and D in the supports of {r.name}.", code="compute-out-of-support")
     of_a, of_b = (own.loss[:, own.at(log_c)] for own in (a, b))
     times = np.stack([b.needed(log_c, of_a), a.needed(log_c, of_b)])
-    return (a, b), np.stack([of_a, of_b]), np.exp(times)
+    return _Compared((a, b), np.stack([of_a, of_b]), np.exp(times))
 
 
 def _noise(recipes: tuple[Recipe, Recipe], rows: int, seed: int) -> Array:

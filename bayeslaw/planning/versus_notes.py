@@ -63,16 +63,11 @@ def _of_fits(first: Posterior, second: Posterior, shared: float, erring: bool) -
     """Return notes on what two fits share, and on their errors."""
     notes = sparse_notes(laws_of((first, second)))
     if first is not second:
-        tables = [
-            " and ".join(
-                dict.fromkeys(
-                    source["name"] + (f" where {source['where']}" if source.get("where") else "")
-                    for fit, _ in posterior.selections
-                    for source in fit.info.get("sources", [])
-                )
-            )
-            for posterior in (first, second)
-        ]
+        tables = []
+        for posterior in (first, second):
+            sources = [source for fit, _ in posterior.selections for source in fit.sources]
+            named = (source.name + (f" where {source.where}" if source.where else "") for source in sources)
+            tables.append(" and ".join(dict.fromkeys(named)))
         data = "the same validation set" + (" and tokenizer" if per(first.unit) == "token" else "")
         notes.append(f"losses compare only on {data}, which can't be checked here: A's rows are {tables[0]}, B's are {tables[1]}")
         digests = [{fit.info.get("data_sha256") for fit, _ in posterior.selections} for posterior in (first, second)]
