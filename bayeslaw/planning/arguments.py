@@ -37,8 +37,8 @@ def check_passed(posterior: Posterior | PointFit, force: bool) -> None:
         raise distrusted(f"Sampling of {posterior.name}", posterior.checks)
 
 
-def check_paired(sizes: Mapping[str, int], decision: str = "A mixture") -> None:
-    """Refuse different numbers of draws, by the name of the loss."""
+def check_paired(sizes: Mapping[str, int], decision: str) -> None:
+    """Refuse different numbers of draws, given by the name of the loss, for a decision such as 'A mixture'."""
     shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
     check_pairing(
         sizes.values(),

@@ -233,8 +233,8 @@ def mix(
     best, feasible, optima, own = _best(search, others, now, box if among is None else None)
     name = RECOMMENDED if feasible else ATTAINABLE
     compared = {name: best} | ({} if now is None else {TODAY: now})
-    same = [label for label, x in others.items() if np.abs(x - best).max() < SAME]
-    compared |= {label: x for label, x in others.items() if not any(np.abs(x - own).max() < SAME for own in compared.values())}
+    same = [label for label, x in others.items() if _equal(x, best)]
+    compared |= {label: x for label, x in others.items() if not any(_equal(x, other) for other in compared.values())}
     table, draws = search.compare(compared)
     table = table.assign(regret=(draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0))
     forced = not all(fit.passed for fit, _ in named.values())
@@ -247,26 +247,19 @@ def mix(
         notes.append(f"the {name} mixture is that of row {row}, {of}")
     of_best = dict(zip(shares, best.tolist(), strict=True))
     return Mix(
-        best=of_best if feasible else None,
-        attainable=of_best,
-        table=table.assign(checks=checks_label(forced)),
+        best=of_best if feasible else None, attainable=of_best, table=table.assign(checks=checks_label(forced)),
         losses=search.by_domain(compared),
         gain=None if now is None else _gain(draws[TODAY].to_numpy() - draws[name].to_numpy()),
-        draws=draws,
-        optima=optima,
-        weights=chosen,
-        limits=upper,
-        at=at,
-        today=None if now is None else dict(zip(shares, now.tolist(), strict=True)),
-        shares=shares,
-        bounds={s: (float(low), float(high)) for s, low, high in zip(shares, *box, strict=True)},
-        confidence=confidence,
-        tail=tail,
-        on=on,
-        unit=domains[0].unit,
-        notes=tuple(notes),
-        forced=forced,
-    )
+        draws=draws, optima=optima, weights=chosen, limits=upper, at=at,
+        today=None if now is None else dict(zip(shares, now.tolist(), strict=True)), shares=shares,
+        bounds={s: (float(low), float(high)) for s, low, high in zip(shares, *box, strict=True)}, confidence=confidence, tail=tail,
+        on=on, unit=domains[0].unit, notes=tuple(notes), forced=forced,
+    )  # fmt: skip
+
+
+def _equal(mixture: Array, other: Array) -> bool:
+    """Whether two mixtures (k,) are the same, up to the digits to which those of fitted rows are rounded."""
+    return bool(np.abs(mixture - other).max() < SAME)
 
 
 class _Best(NamedTuple):
@@ -461,8 +454,7 @@ def _domains(
         _domain(name, *named[name], shares, values, on, discrepancy, seed, (posteriors.index(id(named[name][0])), number))
         for number, name in enumerate(wanted)
     ]
-    sizes = {d.name: d.factors.size for d in domains}
-    check_paired(sizes)
+    check_paired({d.name: d.factors.size for d in domains}, "A mixture")
     if len(units := {d.unit for d in domains}) > 1:
         raise BayeslawError(
             f"Losses in {' and '.join(sorted(units))} can't be weighed: convert the tables.", code="different-units"
@@ -490,8 +482,7 @@ def _domain(
         mixture = {s: float(fit.observed.covariates[s][0]) for s in shares}
         used_by = {*fit.law.measured, fit.observed.group_column}
         frame = pd.DataFrame([{**mixture, **{k: v for k, v in at.items() if k in used_by}, **level}])
-        given_columns = {k: frame[k].to_numpy() for k in at if k in frame}
-        columns = {c: given_columns.get(c, fit.observed.covariates[c][:1]) for c in fit.law.axes}
+        columns = {c: frame[c].to_numpy() if c in at else fit.observed.covariates[c][:1] for c in fit.law.axes}
         beyond = (outside(fit, columns)[[c for c in columns if c not in shares]] > 0).any(axis=None)
         together = any(is_away[0] for is_away in beyond_together(fit, columns).values())
         away = with_error(fit, posterior.selections) if discrepancy == "learned" and (beyond or together) else None
@@ -500,10 +491,11 @@ def _domain(
         members.append(at_settings(f"{fit.law.name} ({name})", fit.law, values, frame, shares))
         log, own = np.zeros(draws.size), (int(fit.info["seed"]), seed)
         if used.discrepancy is not None:
-            log, erring = log + used.discrepancy.drawn(draws, (*own, place[1], number, Stream.ERROR)).at(columns)[0], True
+            erring = True
+            log += used.discrepancy.drawn(draws, (*own, place[1], number, Stream.ERROR)).at(columns)[0]
         if on == "run":
             run, row, group = np.zeros(1, dtype=np.int64), np.array([place[1]]), used.observed.groups_of(frame)
-            log = log + used.noise.sample(values, run, row, (*own, place[0], number, Stream.NEW_RUN), group=group)[0]
+            log += used.noise.sample(values, run, row, (*own, place[0], number, Stream.NEW_RUN), group=group)[0]
         factors.append(np.exp(log))
     return Domain(name, tuple(members), np.concatenate(factors), posterior.unit, erring)
 
