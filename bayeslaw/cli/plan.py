@@ -14,6 +14,8 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted
 
 if TYPE_CHECKING:
+    from bayeslaw.design.anchors import Anchors
+    from bayeslaw.planning.allocation import Allocation
     from bayeslaw.planning.life import WholeLife
     from bayeslaw.planning.menu import PlanMenu
     from bayeslaw.planning.plan import Plan
@@ -105,6 +107,7 @@ def plan(
         options.check_used("--source", source_set=source_set, base_loss=base_loss)
     target_levels = options.pairs_of("--target-set", target_set, LEVEL)
     sources, levels = _sources(source or [], source_set, read)
+    target_fit = read(target) if target is not None else None
     given: dict[str, Any] = {
         "on": on, "confidence": confidence, "max_forgetting": _by_source("--max-forgetting", max_forgetting), "max_loss": max_loss,
         "max_tokens": max_tokens, "max_flops": max_flops, "max_hours": max_hours, "max_cost": max_cost, "served": served or 0.0,
@@ -112,7 +115,6 @@ def plan(
         "replay": replay, "atpp": atpp, "tokens": tokens, "source_levels": levels or None, "target_levels": target_levels or None,
         "levels": level or LEVELS, "discrepancy": discrepancy, "seed": seed, "force": force,
     }  # fmt: skip
-    target_fit = read(target) if target is not None else None
     if sizes is not None:
         if candidates is not None:
             raise BayeslawError(
@@ -121,24 +123,13 @@ def plan(
         models, bases = _menu_of(sizes, settings, base_loss)
         menu = bayeslaw.planning.plan_menu(sources or None, target_fit, models, minimise=minimise, base_loss=bases, **given)
         answer = _menu_answer(menu, output, plot)
-        answer.warn_of(files)
-        return answer
-    planned = bayeslaw.plan(
-        sources or None,
-        target_fit,
-        settings,
-        minimise=minimise or "tokens",
-        base_loss=_by_source("--base-loss", base_loss),
-        **given,
-    )
-    bought = None
-    if candidates is not None and budget is not None:
-        bought = planned.anchors(candidates, budget=budget, stages=stages, seed=seed, force=force)
-    answer = _plan_answer(planned, output, plot)
-    if bought is not None:
-        answer.say("", "runs that would make the constraints surer")
-        answer.show("picks", bought.picks)
-        answer.say("", bought.text)
+    else:
+        bases = _by_source("--base-loss", base_loss)
+        planned = bayeslaw.plan(sources or None, target_fit, settings, minimise=minimise or "tokens", base_loss=bases, **given)
+        bought = None
+        if candidates is not None and budget is not None:
+            bought = planned.anchors(candidates, budget=budget, stages=stages, seed=seed, force=force)
+        answer = _plan_answer(planned, bought, output, plot)
     answer.warn_of(files)
     return answer
 
@@ -166,8 +157,8 @@ def _menu_of(sizes: str, settings: dict[str, str], base_loss: list[str] | None) 
     return models, [_by_source("--base-loss", texts) for texts in bases]
 
 
-def _plan_answer(planned: Plan, output: Path | None, plot: Path | None) -> Answer:
-    """Return the answer about the plan of one checkpoint."""
+def _plan_answer(planned: Plan, bought: Anchors | None, output: Path | None, plot: Path | None) -> Answer:
+    """Return the answer about the plan of one checkpoint, and about runs to buy if these were asked for."""
     answer = Answer()
     panels = [lambda ax, of=of: bayeslaw.plots.plot_plan(planned, ax, of=of) for of in planned.landscapes]
     answer.save_picture(plot, *panels)
@@ -178,6 +169,10 @@ def _plan_answer(planned: Plan, output: Path | None, plot: Path | None) -> Answe
         answer.show("losses", planned.losses, joined=True)
     answer.results["best"] = planned.best
     answer.note(planned.notes)
+    if bought is not None:
+        answer.say("", "runs that would make the constraints surer")
+        answer.show("picks", bought.picks)
+        answer.say("", bought.text)
     return answer
 
 
@@ -262,13 +257,16 @@ def allocate(
     force: options.Force = False,
 ) -> Answer:
     """Find the parameters and tokens with the least loss for compute; with --served, --max-loss or --sizes, over the whole life."""
+    from bayeslaw.planning.confidence import LEVELS
+
     options.check_outputs("An allocation", output, plot, [fit])
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
     of_life = (served, hours, cost, max_loss, minimise, sizes, confidence, level, price, device)
-    if on == "run" or any(option is not None for option in of_life):
-        from bayeslaw.planning.confidence import LEVELS
-
-        loaded = bayeslaw.load_fit(fit)
+    whole_life = on == "run" or any(option is not None for option in of_life)
+    if compute is None and not whole_life:
+        raise BayeslawError("Give compute (--compute 1e21), or a target loss (--max-loss 2.1).", code="one-limit-needed")
+    loaded = bayeslaw.load_fit(fit)
+    if whole_life:
         life = bayeslaw.planning.whole_life(
             loaded, served=served or 0.0, compute=compute, hours=hours, cost=cost, max_loss=max_loss,
             minimise=minimise, sizes=sizes, confidence=0.9 if confidence is None else confidence, levels=level or LEVELS,
@@ -277,12 +275,16 @@ def allocate(
             discrepancy=discrepancy, seed=seed, force=force,
         )  # fmt: skip
         answer = _life_answer(life, ci, output, plot)
-        answer.warn_of({fit: loaded})
-        return answer
-    if compute is None:
-        raise BayeslawError("Give compute (--compute 1e21), or a target loss (--max-loss 2.1).", code="one-limit-needed")
-    loaded = bayeslaw.load_fit(fit)
-    allocation = bayeslaw.allocate(loaded, compute, stage, settings=settings, discrepancy=discrepancy, seed=seed, force=force)
+    else:
+        assert compute is not None  # which was refused above
+        allocation = bayeslaw.allocate(loaded, compute, stage, settings=settings, discrepancy=discrepancy, seed=seed, force=force)
+        answer = _allocation_answer(allocation, ci, output, plot)
+    answer.warn_of({fit: loaded})
+    return answer
+
+
+def _allocation_answer(allocation: Allocation, ci: float, output: Path | None, plot: Path | None) -> Answer:
+    """Return the answer about the least loss for compute."""
     answer = Answer()
     table, powers = allocation.summary(ci), allocation.powers(ci)
     panels = [lambda ax: bayeslaw.plots.plot_isoflops(allocation, ax, ci_prob=ci)]
@@ -293,7 +295,6 @@ def allocate(
     answer.say("", f"power laws of compute, {allocation.method}")
     answer.show("powers", powers, joined=True)
     answer.note(allocation.notes)
-    answer.warn_of({fit: loaded})
     return answer
 
 
