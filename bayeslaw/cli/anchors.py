@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -11,6 +11,10 @@ import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
+
+if TYPE_CHECKING:
+    from bayeslaw.data.table import Runs
+    from bayeslaw.forecasting.stack import Posterior
 
 
 def anchors(
@@ -68,13 +72,7 @@ def anchors(
     if not loaded:
         raise BayeslawError("Give a fit written by `bayeslaw fit`.", code="no-fit")
     of_candidates, of_targets = options.columns_of_each(column, candidates, targets)
-    if candidates is not None:
-        pool = bayeslaw.read_runs(candidates, columns=of_candidates)
-    else:
-        texts = options.pairs_of(
-            "--candidates-grid", [part for text in grid for part in text.split()], "NAME=VALUES, such as r=.1,.25"
-        )
-        pool = bayeslaw.read_runs(bayeslaw.design.grid_of_runs(loaded[0], texts))
+    pool = _pool(loaded[0], candidates, of_candidates, grid)
     settings, answer = bayeslaw.read_runs(targets, columns=of_targets), Answer()
     chosen = bayeslaw.anchors(
         loaded, pool, settings, budget=budget, cost=cost, checkpoint_cost=checkpoint_cost, stages=stages, rounds=rounds,
@@ -97,3 +95,12 @@ def anchors(
         answer.say(f"{counted(len(chosen.picks), 'pick')} written to {output}")
     answer.warn_of(dict(zip(paths, loaded, strict=True)))
     return answer
+
+
+def _pool(fit: Posterior, candidates: Path | None, columns: dict[str, str], grid: list[str]) -> Runs:
+    """Return the runs that could be bought: those of a table, or all combinations of values."""
+    if candidates is not None:
+        return bayeslaw.read_runs(candidates, columns=columns)
+    pairs = [part for text in grid for part in text.split()]
+    values = options.pairs_of("--candidates-grid", pairs, "NAME=VALUES, such as r=.1,.25")
+    return bayeslaw.read_runs(bayeslaw.design.grid_of_runs(fit, values))

@@ -13,7 +13,10 @@ from bayeslaw.cli.answer import Answer
 from bayeslaw.cli.forecasts import note_earlier_results
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bayeslaw.core.arrays import Array
+    from bayeslaw.forecasting.chain import Chain
     from bayeslaw.forecasting.stack import Posterior
 
 
@@ -33,8 +36,7 @@ def chain(
     force: options.Force = False,
 ) -> Answer:
     """Forecast an outcome from the forecast of another fit, such as an accuracy from a loss, with the uncertainty of both."""
-    from bayeslaw.core.text import counted, plain, with_intervals
-    from bayeslaw.forecasting.results import result_column
+    from bayeslaw.core.text import counted, plain
     from bayeslaw.plots.chain import chain_panels
 
     options.check_outputs("A forecast", output, plot, [first, second, at])
@@ -55,12 +57,7 @@ def chain(
     draws = result.predictive
     if mean is None:
         table = result.summary(ci)
-        shown = with_intervals(table)
-        given = [*with_intervals(result.settings)]
-        spreads = [c for c in map(str, shown) if c not in given and c.rpartition("_")[2].startswith("eti")]
-        columns = [*given, f"{result.link}_median", "run_median", *(c for c in spreads if "latent" not in c)]
-        text = plain(shown[[c for c in columns if c != outcome] + [result_column(result.settings, "extrapolation")]])
-        answer.save_table("forecast", table, output, counted(len(table), "setting"), text)
+        answer.save_table("forecast", table, output, counted(len(table), "setting"), plain(_shown(result, table, outcome)))
     else:
         averages = result.mean(mean)
         table, draws = averages.summary(ci), averages.draws
@@ -78,6 +75,17 @@ def chain(
     answer.say(*(str(check) for check in result.checks if not check.passed))
     answer.judge([*first_fit.checks, *second_fit.checks, *result.checks])
     return answer
+
+
+def _shown(result: Chain, table: pd.DataFrame, outcome: str) -> pd.DataFrame:
+    """Return the columns to print: the settings without a measured outcome, both medians, their intervals, and how far outside."""
+    from bayeslaw.core.text import with_intervals
+    from bayeslaw.forecasting.results import result_column
+
+    joined, settings = with_intervals(table), [*with_intervals(result.settings)]
+    intervals = [c for c in map(str, joined) if c not in settings and c.rpartition("_")[2].startswith("eti") and "latent" not in c]
+    columns = [*settings, f"{result.link}_median", "run_median", *intervals]
+    return joined[[c for c in columns if c != outcome] + [result_column(result.settings, "extrapolation")]]
 
 
 def _add_scores(answer: Answer, values: Array, draws: Array, fit: Posterior) -> None:

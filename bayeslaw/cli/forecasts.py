@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslaw.data.table import Runs
+    from bayeslaw.evaluation.comparison import Comparison
     from bayeslaw.forecasting.forecast import Forecast
     from bayeslaw.forecasting.stack import Posterior
     from bayeslaw.laws.outcome import Outcome
@@ -295,8 +296,6 @@ def compare(
     quiet: options.Quiet = False,
 ) -> Answer:
     """Compare laws and noises on runs to which they were not fitted: their scores, and weights for a stack of them."""
-    from bayeslaw.evaluation.scores import ABSOLUTE, HEADLINES, legend
-
     options.check_outputs("A stack", output, plot, ending=".nc")
     given = None if at is None else _settings(at)
     of_runs, of_settings = options.columns_of_each(column, runs, given if isinstance(given, Path) else None)
@@ -320,27 +319,32 @@ def compare(
         answer.csv = comparison.scores.to_csv(index=False)
         answer.note(comparison.notes)
     else:
-        parts = comparison.scores.groupby("held_out", sort=False)
-        outcome = comparison.stack.outcome
-        first = HEADLINES if outcome.relative else ABSOLUTE
-        texts = [f"held out: {part}\n{_scores(scores, None if all_ else first)}\n" for part, scores in parts]
-        answer.show("scores", comparison.scores, "\n".join(texts))
-        answer.say(
-            legend([*comparison.scores] if all_ else first, outcome), *([] if all_ else ["--all prints the other scores."]), ""
-        )
-        if comparison.by:
-            answer.say(f"{'relative ' * outcome.relative}CRPS of forecasts beyond cuts along {comparison.by}, and weights")
-        else:
-            answer.say("log predictive density of left-out runs, and stacking weights")
-        answer.show("weights", comparison.weights.reset_index(drop=True))
-        answer.say("")
-        answer.note(comparison.notes)
+        _add_comparison(answer, comparison, all_=all_)
         if holdout is None and by is None and at is None:
             answer.say("Leaving out single runs judges laws between the runs: to choose one for forecasts beyond them, give --at.")
     if output is not None:
         options.save_draws(comparison.stack, output)
         answer.say(f"{comparison.stack.name} written to {output}")
     return answer
+
+
+def _add_comparison(answer: Answer, comparison: Comparison, *, all_: bool) -> None:
+    """Add the scores of laws for each part that was held out, the weights of their stack, and notes."""
+    from bayeslaw.evaluation.scores import ABSOLUTE, HEADLINES, legend
+
+    outcome = comparison.stack.outcome
+    first = HEADLINES if outcome.relative else ABSOLUTE
+    parts = comparison.scores.groupby("held_out", sort=False)
+    texts = [f"held out: {part}\n{_scores(scores, None if all_ else first)}\n" for part, scores in parts]
+    answer.show("scores", comparison.scores, "\n".join(texts))
+    answer.say(legend([*comparison.scores] if all_ else first, outcome), *([] if all_ else ["--all prints the other scores."]), "")
+    if comparison.by:
+        answer.say(f"{'relative ' * outcome.relative}CRPS of forecasts beyond cuts along {comparison.by}, and weights")
+    else:
+        answer.say("log predictive density of left-out runs, and stacking weights")
+    answer.show("weights", comparison.weights.reset_index(drop=True))
+    answer.say("")
+    answer.note(comparison.notes)
 
 
 def _scores(scores: pd.DataFrame, some: Sequence[str] | None) -> str:
