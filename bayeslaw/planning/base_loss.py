@@ -98,17 +98,15 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
     fits = [fit for fit, _ in posterior.selections]
     if not any(BASE_LOSS in fit.law.covariates for fit in fits):
         return {}
-    own = given.get(name) if isinstance(given, Mapping) else given
-    text = "" if own is None else str(own).strip()
-    stated = _stated(text, posterior.unit)[0] if text not in ("", "measured", "law") else None
+    _, stated = _choice(given.get(name) if isinstance(given, Mapping) else given, posterior.unit)
     if (start := settings.get(BASE_LOSS)) is not None:
-        if stated is not None and not math.isclose(stated, start, rel_tol=SAME):
-            twice = f"{start:g} among the settings, {stated:g} by --base-loss (base_loss=)"
+        if stated is not None and not math.isclose(stated[0], start, rel_tol=SAME):
+            twice = f"{start:g} among the settings, {stated[0]:g} by --base-loss (base_loss=)"
             problem = f"The base loss of {name} is given twice: {twice}"
             raise BayeslawError(f"{problem}. Give it once.", code="two-base-losses")
         return {}
     if stated is not None:
-        return {BASE_LOSS: stated}
+        return {BASE_LOSS: stated[0]}
     known = base_loss_of(posterior.name, [fit.observed for fit in fits], settings)
     if known is None:
         raise unknown_base_loss(
@@ -134,18 +132,18 @@ def base_loss(domain: DomainLoss, given: str | float | None, seed: int) -> BaseL
     BayeslawError
         If the base loss is neither stated nor measured, and the law is infinite at D = 0.
     """
-    text = "" if given is None else str(given).strip()
+    choice, stated = _choice(given, domain.unit)
     normal = np.random.default_rng((seed, Stream.PLANNED, 1)).standard_normal(domain.size)
-    if text not in ("", "measured", "law"):
-        value, error = _stated(text, domain.unit)
+    if stated is not None:
+        value, error = stated
         shown = f"{value:g} {domain.unit}" + (f" with a standard error of {error:g}" if error else "")
-        stated = f"base loss of {domain.name} {shown}, as stated{_contradiction(domain, value, error)}"
-        return BaseLoss(math.log(value) + error / value * normal, "stated", stated)
+        text = f"base loss of {domain.name} {shown}, as stated{_contradiction(domain, value, error)}"
+        return BaseLoss(math.log(value) + error / value * normal, "stated", text)
     model = settings_text(domain.settings)
     where = f" ({model})" if model else ""
-    if text != "law" and (measured := _of_rows(domain, normal, where)) is not None:
+    if choice != "law" and (measured := _of_rows(domain, normal, where)) is not None:
         return measured
-    if text == "measured" or (text != "law" and domain.why_no_base):
+    if choice == "measured" or (choice != "law" and domain.why_no_base):
         why = f", and {domain.posterior.name} {domain.why_no_base}" if domain.why_no_base else ""
         raise BayeslawError(
             f"The base loss of {domain.name} is not known: no row with D = 0 is of this model{where}{why}. "
@@ -177,8 +175,11 @@ def _of_rows(domain: DomainLoss, normal: Array, where: str) -> BaseLoss | None:
     return BaseLoss(logs.mean() + errors * normal, "measured", f"base loss of {domain.name} {shown}{domain.shared}")
 
 
-def _stated(text: str, unit: str) -> tuple[float, float]:
-    """A loss and its standard error."""
+def _choice(given: Any, unit: str) -> tuple[str, tuple[float, float] | None]:
+    """How the base loss is chosen: '' if nothing is given, 'measured', 'law', or 'stated' with the loss and its standard error."""
+    text = "" if given is None else str(given).strip()
+    if text in ("", "measured", "law"):
+        return text, None
     value, _, error = text.replace("±", "+-").partition("+-")
     loss, se = as_number(value), as_number(error or 0.0)
     if math.isnan(loss + se):
@@ -192,7 +193,7 @@ def _stated(text: str, unit: str) -> tuple[float, float]:
             f"A base loss must lie above 0 and at {most:.3g} {unit} at most, with an error below half of it, not at {text!r}.",
             code="impossible-base-loss",
         )
-    return loss, se
+    return "stated", (loss, se)
 
 
 def _contradiction(domain: DomainLoss, value: float, error: float) -> str:

@@ -31,20 +31,14 @@ def stages(
     settings, stage
         As in `allocate`; settings may also be values of columns by which parameters are pooled or noise differs.
     """
-    free, laws = ("N", "D"), []
+    free, laws = ("N", "D"), list[LawDraws]()
     noise_by = {fit.observed.group_column for fit, _ in selections if fit.observed.group_names}
     for fit, chosen in selections:
         law = fit.law
         if missing := [c for c in free if c not in law.covariates]:
             raise BayeslawError(f"{law.name} has no {missing[0]}, so there is no split of compute.", code="law-without-covariate")
         known = {c for c in law.measured if c not in free} | set(law.levels)
-        given: dict[str, Any] = dict.fromkeys(stage_names(law), 0.0)
-        if stage not in (None, SCRATCH):
-            if not isinstance(stage, str) or stage not in given:
-                names = [*given, SCRATCH] if given else []
-                shown = f"its stages are {', '.join(names)}" if names else "it has one only"
-                raise BayeslawError(f"{law.name} has no stage {stage!r}; {shown}.{nearest(stage, names)}", code="unknown-stage")
-            given[str(stage)] = 1.0
+        given: dict[str, Any] = dict(_values_of_stage(law, stage))
         for name, value in settings.items():
             if name in noise_by - known:  # no law depends on it
                 continue
@@ -59,6 +53,18 @@ def stages(
                 raise BayeslawError(problem, code="contradicting-stage")
         laws.append(at_settings(law.name, law, fit.draws_of(chosen), pd.DataFrame([given | {"N": 1e9, "D": 1e9}]), free))
     return laws
+
+
+def _values_of_stage(law: Law, stage: str | None) -> dict[str, float]:
+    """The 0/1 covariates by which a law tells its stages apart, with 1 for the stage that is chosen."""
+    values = dict.fromkeys(stage_names(law), 0.0)
+    if stage is None or stage == SCRATCH:
+        return values
+    if not isinstance(stage, str) or stage not in values:
+        names = [*values, SCRATCH] if values else []
+        shown = f"its stages are {', '.join(names)}" if names else "it has one only"
+        raise BayeslawError(f"{law.name} has no stage {stage!r}; {shown}.{nearest(stage, names)}", code="unknown-stage")
+    return values | {stage: 1.0}
 
 
 def check_size_is_free(laws: Iterable[Law], decision: str) -> None:
