@@ -36,9 +36,7 @@ def backtest(
     shares: options.Shares = None,
     noise: options.NoiseName = "auto",
     noise_by: options.NoiseBy = None,
-    pool: Annotated[
-        list[str] | None, Option(help="A parameter that is pooled over a column, such as E=domain. Repeatable.")
-    ] = None,
+    pool: options.Pooled = None,
     discrepancy: options.Discrepancy = None,
     as_: options.As = "known",
     draws: options.Draws = 1000,

@@ -32,8 +32,8 @@ def areas(
     steps: Annotated[
         str | None, Option(help="Steps of a run with a parent: own (from its start), or continued from its parent's.")
     ] = None,
-    run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
-    losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
+    run: options.RunColumn = "run",
+    losses: options.LossColumns = None,
     domain: Annotated[str | None, Option(help="Write only the losses of this domain.")] = None,
     column: options.Columns = None,
     where: options.Where = None,
@@ -78,8 +78,8 @@ def memory(
     curves: Annotated[Path, Argument(help="Training curves of several runs, as for `dynamics areas`.")],
     law: Annotated[str, Option(help="A law with an annealing area, such as annealing or cpt-dynamics: its name, or a card.")],
     warmup: options.Warmup = None,
-    run: Annotated[str, Option("--run", help="The column that names the runs.")] = "run",
-    losses: Annotated[list[str] | None, Option(help="A column of losses, such as source_loss. Repeatable.")] = None,
+    run: options.RunColumn = "run",
+    losses: options.LossColumns = None,
     domain: Annotated[str | None, Option(help="The domain of the losses, if there are several.")] = None,
     column: options.Columns = None,
     where: options.Where = None,

@@ -42,7 +42,7 @@ def fit(
     prior: options.Priors = None,
     noise: options.NoiseName = "auto",
     noise_by: options.NoiseBy = None,
-    by: Annotated[list[str] | None, Option(help="A parameter that is pooled over a column, such as E=domain. Repeatable.")] = None,
+    by: options.Pooled = None,
     draws: options.Draws = 1000,
     tune: options.Tune = 500,
     chains: options.Chains = 4,

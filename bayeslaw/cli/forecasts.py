@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def forecast(
     fit: options.FitPath,
-    at: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
+    at: options.SettingsFile = None,
     set_: options.Ranges = None,
     column: options.Columns = None,
     mean: options.Mean = None,

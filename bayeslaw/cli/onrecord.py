@@ -27,7 +27,7 @@ def register(
     output: Annotated[
         Path | None, Option("-o", "--output", help="The file to write the prediction to (.json), which must not exist.")
     ] = None,
-    at: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
+    at: options.SettingsFile = None,
     set_: options.Ranges = None,
     column: options.Columns = None,
     by: Annotated[

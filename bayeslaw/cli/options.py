@@ -86,6 +86,7 @@ NoiseName = Annotated[
         "items, beta-binomial or beta-binomial-no-run.",
     ),
 ]
+Pooled = Annotated[list[str] | None, Option(help="A parameter that is pooled over a column, such as E=domain. Repeatable.")]
 NoiseBy = Annotated[str | None, Option(help="A column: runs with the same value in it share noise parameters.")]
 Bins = Annotated[float | None, Option(help="Put long curves into bins of this width, in e-folds of D (factors of 2.7).")]
 Draws = Annotated[int, Option(help="Number of draws that each chain keeps.")]
@@ -144,6 +145,7 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 
 # --- settings and decisions -----------------------------------------------------------------------------------------
 
+SettingsFile = Annotated[Path | None, Option(help="A table of settings to forecast.")]
 Ranges = Annotated[
     list[str] | None, Option("--set", help="Values of a covariate: N=8.1B, r=0.1,0.25 or D=1e9:2e11:20. Repeatable.")
 ]
@@ -174,6 +176,8 @@ SCHEDULES = (
     "constant, linear, cosine, wsd, multistep or inverse_sqrt, such as cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; "
     "or logged:FILE.csv"
 )
+RunColumn = Annotated[str, Option("--run", help="The column that names the runs.")]
+LossColumns = Annotated[list[str] | None, Option("--losses", help="A column of losses, such as source_loss. Repeatable.")]
 Memory = Annotated[float | None, Option(help="The factor lambda of the annealing area S2; by default that of the fit's areas.")]
 Adapt = Annotated[str, Option(help=f"Schedule of the adaptation: {SCHEDULES}.")]
 Pretrain = Annotated[str | None, Option(help="Schedule of the pre-training before the adaptation.")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def report(
     fits: Annotated[list[Path], Argument(help="Fits written by `bayeslaw fit` or stacks written by `bayeslaw compare`.")],
     output: Annotated[Path, Option("-o", "--output", help="The file to write the page to (.html).")],
-    forecast: Annotated[Path | None, Option(help="A table of settings to forecast.")] = None,
+    forecast: options.SettingsFile = None,
     measured: Annotated[
         Path | None, Option(help="Losses whose forecasts are scored; rows that a fit has seen are left out.")
     ] = None,
