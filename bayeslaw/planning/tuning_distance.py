@@ -103,35 +103,22 @@ class TuningDistance:
         """The distance of a law with tuned covariates by its grids; None with few of them, or a noise of one's own."""
         if isinstance(fit.noise, PointNoise):
             return None
-        law, observed, tuned = fit.law, fit.observed, tuple(fit.law.tuning)
-        median = {name: np.array([np.median(values)]) for name, values in fit.draws.items() if values.ndim == 1}
-        code = _grid_codes([observed.covariates[name] for name in law.covariates if name not in tuned])
-        shifts, errors, at = list[Array](), list[Array](), list[Array]()
-        for grid in (np.flatnonzero(code == number) for number in range(int(code.max()) + 1)):
-            if grid.size < 1 + len(tuned) + FEWEST_ROWS:
-                continue
-            rows = {name: values[grid] for name, values in observed.covariates.items()}
-
-            def law_at(shift: Array, rows: Mapping[str, Array] = rows) -> Array:
-                moved = {name: rows[name] * np.exp(-d) for name, d in zip(tuned, shift, strict=True)}
-                return np.asarray(law.outcome.to_scale(law.predict(median, {**rows, **moved})[0]))
-
-            shift, error = _shift(observed.response[grid], law_at, np.linalg.inv(_covariance(fit, grid)), len(tuned))
-            shifts.append(shift)
-            errors.append(error)
-            at.append(logarithms(law, {name: values[:1] for name, values in rows.items()})[0])
-        if len(shifts) < FEWEST_GRIDS:
+        if len(grids := _grids(fit)) < FEWEST_GRIDS:
             return None
-        middle = np.mean(at, axis=0)
-        design = _design(np.array(at), middle)
-        lines = {name: Line.through(np.array(shifts)[:, i], np.array(errors)[:, i], design) for i, name in enumerate(tuned)}
-        return cls(lines, middle, len(shifts))
+        median = {name: np.array([np.median(values)]) for name, values in fit.draws.items() if values.ndim == 1}
+        shifts, errors = (np.array(of_grids) for of_grids in zip(*(_shift_of(fit, rows, median) for rows in grids), strict=True))
+        first = [{name: values[rows[:1]] for name, values in fit.observed.covariates.items()} for rows in grids]
+        sizes = np.array([logarithms(fit.law, row)[0] for row in first])
+        middle = np.mean(sizes, axis=0)
+        design = _design(sizes, middle)
+        lines = {name: Line.through(shifts[:, i], errors[:, i], design) for i, name in enumerate(fit.law.tuning)}
+        return cls(lines, middle, len(grids))
 
     @staticmethod
     def without(fit: Fit) -> str:
         """Say why a law's best values have no distance from those of its grids; '' where the noise is the reason."""
-        least = 1 + len(fit.law.tuning) + FEWEST_ROWS
-        few = f"fewer than {FEWEST_GRIDS} fitted grids have {least} rows that differ in {' and '.join(fit.law.tuning)} alone"
+        differ = f"{_fewest_rows(fit)} rows that differ in {' and '.join(fit.law.tuning)} alone"
+        few = f"fewer than {FEWEST_GRIDS} fitted grids have {differ}"
         return (
             "" if isinstance(fit.noise, PointNoise) else f"{few}: how far best values lie off the law's is not in their intervals"
         )
@@ -150,6 +137,30 @@ class TuningDistance:
 def _design(sizes: Array, middle: Array) -> Array:
     """Return the columns (n, 1 + a) of level and slopes at logarithms of sizes."""
     return np.column_stack([np.ones(len(sizes)), sizes - middle])
+
+
+def _fewest_rows(fit: Fit) -> int:
+    """How many rows a grid must have: more than its unknowns, a level and a shift of each tuned covariate."""
+    return 1 + len(fit.law.tuning) + FEWEST_ROWS
+
+
+def _grids(fit: Fit) -> list[Index]:
+    """Return the fitted rows of each grid that has enough of them."""
+    settings = [fit.observed.covariates[name] for name in fit.law.covariates if name not in fit.law.tuning]
+    code = _grid_codes(settings)
+    grids = (np.flatnonzero(code == number) for number in range(int(code.max()) + 1))
+    return [rows for rows in grids if rows.size >= _fewest_rows(fit)]
+
+
+def _shift_of(fit: Fit, grid: Index, median: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Return the shifts (c,) by which a law at its median parameters fits the rows of a grid best, and their standard errors."""
+    rows = {name: values[grid] for name, values in fit.observed.covariates.items()}
+
+    def law_at(shift: Array) -> Array:
+        moved = {name: rows[name] * np.exp(-d) for name, d in zip(fit.law.tuning, shift, strict=True)}
+        return np.asarray(fit.law.outcome.to_scale(fit.law.predict(median, {**rows, **moved})[0]))
+
+    return _fitted_shift(fit.observed.response[grid], law_at, np.linalg.inv(_covariance(fit, grid)), len(fit.law.tuning))
 
 
 def _covariance(fit: Fit, rows: Index) -> Array:
@@ -176,7 +187,7 @@ def _grid_codes(settings: Sequence[Array]) -> Index:
     return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _shift(response: Array, law_at: Callable[[Array], Array], precision: Array, count: int) -> tuple[Array, Array]:
+def _fitted_shift(response: Array, law_at: Callable[[Array], Array], precision: Array, count: int) -> tuple[Array, Array]:
     """Return the shifts (c,) by which a law fits a grid's responses (n,) best, and their standard errors.
 
     `precision` (n, n) is the inverse of the noise's covariance.
