@@ -38,7 +38,7 @@ class DomainLoss:
     member_draws: tuple[LawDraws, ...]  # of each law of the posterior; a stack has several
     shift: Array
     shift_base: Array
-    errors: tuple[ErrorsOver | None, ...] = ()  # of each law, None if it has none or the same at all D
+    errors: tuple[ErrorsOver | None, ...]  # of each law, None if it has none or the same at all D
     shared: str = ""  # how the effects of the next run and of the base checkpoint are related, as the end of a sentence
     extrapolated: bool = False  # whether losses have an error that the law has outside its runs
 
@@ -82,8 +82,8 @@ class DomainLoss:
     def by_laws_alone(self) -> DomainLoss:
         """The same loss by the laws taken for exact, without effects and noise of the next run: draws pair with the posterior's."""
         draws, zero = [fit.draws_of(chosen) for fit, chosen in self.posterior.selections], np.zeros(self.size)
-        alone = (replace(law, draws=own) for law, own in zip(self.member_draws, draws, strict=True))
-        return replace(self, member_draws=tuple(alone), shift=zero, shift_base=zero, errors=())
+        alone = tuple(replace(law, draws=own) for law, own in zip(self.member_draws, draws, strict=True))
+        return replace(self, member_draws=alone, shift=zero, shift_base=zero, errors=(None,) * len(alone))
 
     def _log_losses(self, draws: Index, tokens: ArrayLike, r: ArrayLike, axes: int) -> Array:
         loss = JoinedDraws(self.member_draws).outcome({"D": tokens, "r": r}, draws, axes)
@@ -92,9 +92,7 @@ class DomainLoss:
         logs = np.log(loss) + behind(self.shift[draws], axes)
         with np.errstate(divide="ignore"):
             x = np.log(np.asarray(tokens, dtype=np.float64))
-        for (_, here, own), error in zip(
-            JoinedDraws(self.member_draws).parts(draws), self.errors or [None] * len(self.member_draws), strict=True
-        ):
+        for (_, here, own), error in zip(JoinedDraws(self.member_draws).parts(draws), self.errors, strict=True):
             if error is not None:
                 added = error.at(np.asarray(own), x, shared=axes > 0)
                 logs[here] += added[:, None] if axes > 1 else added
@@ -123,4 +121,4 @@ def domain_loss(
         draws = fit.draws_of(chosen)
         member_draws.append(at_settings(f"{law.name} ({name})", law, draws, corners.assign(**used), ("D", "r")))
     zero = np.zeros(JoinedDraws(member_draws).size)
-    return DomainLoss(name, posterior, used, tuple(member_draws), zero, zero)
+    return DomainLoss(name, posterior, used, tuple(member_draws), zero, zero, (None,) * len(member_draws))

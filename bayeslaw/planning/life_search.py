@@ -66,12 +66,12 @@ class Losses:
         return (math.log(low_n), math.log(high_n)), (math.log(low_d), math.log(high_d))
 
     def of(self, draws: Index) -> Losses:
-        """Those of some draws (s,), in ascending order."""
+        """The losses by some of the draws alone, whose numbers (s,) ascend; errors of laws that the shift lacks are left out."""
         laws = (law.of(own) for law, _, own in JoinedDraws(self.laws).parts(draws))
         return Losses(tuple(law for law in laws if law.size), self.shift[draws])
 
     def erring_at(self, n: float, d: float) -> Losses:
-        """Those with the error that each law has at one place."""
+        """The losses with the error that each law has at one place, the same wherever they are asked for."""
         added = []
         for law, drawn in zip(self.laws, self.errors, strict=True):
             added.append(np.zeros(law.size) if drawn is None else drawn.at({**law.constants, "N": n, "D": d})[0])
@@ -202,18 +202,19 @@ class LifeSearch:
         return self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
 
     def _best_tokens(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-        """At a size and for each number of draws needed: the best tokens, and the log cost or log loss that is minimised."""
+        """The best tokens at a size for each number of draws needed, and the log cost or log loss that is minimised there."""
         key = (n, *needed)
-        if key not in self._found:
-            self._found[key] = self._tokens_of_least_loss(n, needed) if self.budgeted else self._tokens_of_least_cost(n, needed)
-        return self._found[key]
+        if key not in self._tried:
+            self._tried[key] = self._tokens_of_least_loss(n, needed) if self.budgeted else self._tokens_of_least_cost(n, needed)
+        return self._tried[key]
 
     @cached_property
-    def _found(self) -> dict[tuple[float, ...], tuple[Array, Array]]:
+    def _tried(self) -> dict[tuple[float, ...], tuple[Array, Array]]:
         """The best tokens of sizes that were tried: a quarter of those around a place lie around another one too."""
         return {}
 
     def _tokens_of_least_cost(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+        """The fewest tokens with which enough draws reach the loss, and the log of the mean cost with them."""
         training, serving = self._means
         with np.errstate(over="ignore"):
             tokens = np.exp(self._fewest_tokens(n, needed))

@@ -34,8 +34,8 @@ def infeasible_notes(problem: PlanProblem, most: PlanPoint | None, confidence: f
 
     Parameters
     ----------
-    problem, most, confidence, draws
-        The place where most of the searched draws (s,) satisfy every constraint is `most`, None where no draw does anywhere.
+    problem, most, confidence, draws : PlanProblem, PlanPoint or None, float, int array (s,)
+        `most` is where most of the searched draws satisfy every constraint, None where no draw does anywhere.
     """
     if most is None:
         return _no_draw_notes(problem, confidence, draws)

@@ -263,7 +263,7 @@ def checked_posteriors(posteriors: Sequence[Posterior], force: bool) -> list[Pos
 
 
 def check_domains(source: bool, target: bool, base_loss: Any, source_levels: Any, target_levels: Any) -> None:
-    """Refuse what is said of a domain whose fit is missing, so that it would count for nothing.
+    """Refuse base losses and levels that are given for a domain without a fit, where they would do nothing.
 
     Parameters
     ----------
@@ -272,9 +272,13 @@ def check_domains(source: bool, target: bool, base_loss: Any, source_levels: Any
     base_loss, source_levels, target_levels
         As in `plan`.
     """
-    given = (("base_loss", base_loss, "source", source), ("source_levels", source_levels, "source", source))
-    for name, value, role, there in (*given, ("target_levels", target_levels, "target", target)):
-        if value not in (None, "", {}) and not there:
+    given = [
+        ("base_loss", base_loss, "source", source),
+        ("source_levels", source_levels, "source", source),
+        ("target_levels", target_levels, "target", target),
+    ]
+    for name, value, role, has_fit in given:
+        if value not in (None, "", {}) and not has_fit:
             raise BayeslawError(f"{name} is about the {role} domain: give its fit (--{role}, {role}=).", code="missing-fit")
 
 
@@ -446,7 +450,7 @@ def domain_losses(
 
 
 def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None:
-    """Refuse laws of the source for the target's losses, the other way round, and laws without an adaptation for a source."""
+    """Refuse a law of source losses for the target, one of target losses for a source, and a law without an adaptation for one."""
     for fit, _ in posterior.selections:
         if role == "source" and from_scratch(fit.law):
             message = (
@@ -461,7 +465,7 @@ def _check_domain(name: str, posterior: Posterior | PointFit, role: str) -> None
 
 
 def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, name: str, role: str) -> dict[str, str]:
-    """Values of the columns by which parameters are pooled: as given, or the one that is called as the domain is."""
+    """The value of each column by which parameters are pooled: as given, or else that with the name or role of the domain."""
     chosen = as_mapping(given, EXAMPLE_LEVELS, f"Levels of the {role}")
     known = [*posterior.levels, *{fit.observed.group_column for fit, _ in posterior.selections if fit.observed.group_column}]
     if strange := [column for column in chosen if column not in known]:
@@ -483,7 +487,7 @@ def _levels(posterior: Posterior | PointFit, given: Mapping[str, str] | None, na
 
 
 def _asymptote(loss: DomainLoss, draws: Index, r: float) -> float:
-    """The least log loss of the draws (s,) without end of tokens; -inf where the law has no limit."""
+    """The least log loss of the draws (s,) with tokens without end; -inf where the law has no finite loss there."""
     try:
         return float(values_at(loss, draws, ENDLESS, r).min())
     except FitError:

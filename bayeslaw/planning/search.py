@@ -72,7 +72,7 @@ class MedianOverDraws:
 
 
 def behind(values: Array, axes: int) -> Array:
-    """Values of draws (s,) with so many axes of length 1 behind."""
+    """Values of draws (s,) with further axes of length 1, so that they broadcast as `Quantity.values` has its axes."""
     return values[(slice(None), *[None] * axes)]
 
 
@@ -149,7 +149,7 @@ class Box:
         return 0.0 if self.listed_r is not None or self.replay[0] == self.replay[1] else float(np.diff(self.replays).max())
 
     def near(self, r: float, step: float) -> Array:
-        """Five replay shares within two thirds of a step around one; that one alone where the step is 0."""
+        """Five replay shares up to two thirds of a step from r, within the box; r alone where the step is 0."""
         if not step:
             return np.array([r])
         return np.unique(np.clip(r + step * np.array([-2, -1, 0, 1, 2]) / 3, *self.replay))
@@ -192,9 +192,10 @@ class Search:
         return optima
 
     def _between(self, draws: Index, least: Array) -> Optimum | None:
-        """Where most draws satisfy every constraint, from which to start if the first grid of replay shares lacks a plan.
+        """Where most draws satisfy every constraint, to start from if the first grid of replay shares has no plan.
 
-        It lacks one where the least value for a number of draws needed (`least`) is inf; None where it lacks none.
+        `least` has the least value on the grid for each number of draws needed, inf where it has no plan. The place is None where
+        the grid has all plans, and where replay shares are fixed or listed, so that there are no others.
         """
         return self.most_probable(draws) if self.box.step and not np.isfinite(least).all() else None
 
@@ -312,7 +313,10 @@ class Search:
         return self._most(draws, self.box.log_tokens(), np.array([best.r]), exact=True)
 
     def _most(self, draws: Index, x: Array, r: Array, exact: bool = False) -> Optimum:
-        """The same among replay shares r, at log tokens between the first and the last of x, or at x where tokens are listed."""
+        """Where most draws satisfy every constraint, if only at replay shares r and at log tokens from the first to the last of x.
+
+        Tokens that are listed are looked at themselves. The number of draws is 0 where none does.
+        """
         if self.box.listed_x is not None:
             counts = self.counts(draws, x, r)
             i, j = divmod(int(counts.argmax()), x.size)
