@@ -464,19 +464,8 @@ def _notes(
     fit: Posterior, best: Sequence[LifeChoice | None], searches: Sequence[LifeSearch], beyond: Sequence[bool], confidence: float
 ) -> tuple[str, ...]:
     """Notes of places at limits, of sizes and tokens outside the runs, and of uncertain amounts."""
-    notes, search = list[str](), searches[0]
-    for choice, own, erring in zip(best, searches, beyond, strict=True):
-        if choice is None:
-            share, n = own.attainable()
-            if share >= confidence and erring and not own.budgeted:
-                text = "is reached at no size: farther beyond the runs the law's error grows by more than the loss falls"
-                notes.append(f"at confidence {confidence:g} the loss {own.value:g} {text}")
-                continue
-            what = (
-                "the budget pays for a model" if own.budgeted else f"the loss {own.value:g} is reached, with however many tokens,"
-            )
-            fewer = f", but in fewer than {confidence:g} of the searched ones" if share >= confidence else ""
-            notes.append(f"{what} in at most {share:.3f} of the held-out draws, at N = {compact(n)}{fewer}")
+    search, each = searches[0], zip(best, searches, beyond, strict=True)
+    notes = [_infeasible_note(own, erring, confidence) for choice, own, erring in each if choice is None]
     shown = [choice for choice in best if choice is not None]
     for name in ("N", "D"):
         notes += outside_note(f"the plan's {name}", [getattr(choice, name) for choice in shown], logged(fit.selections, name))
@@ -493,6 +482,18 @@ def _notes(
             + ("; the budget holds in the draws that are counted" if search.budgeted else "")
         )
     return tuple(notes)
+
+
+def _infeasible_note(search: LifeSearch, beyond: bool, confidence: float) -> str:
+    """Why no size keeps what was asked; `beyond` is whether losses have the law's error."""
+    share, n = search.attainable()
+    if share >= confidence and beyond and not search.budgeted:
+        text = "is reached at no size: farther beyond the runs the law's error grows by more than the loss falls"
+        return f"at confidence {confidence:g} the loss {search.value:g} {text}"
+    reached = f"the loss {search.value:g} is reached, with however many tokens,"
+    kept = "the budget pays for a model" if search.budgeted else reached
+    fewer = f", but in fewer than {confidence:g} of the searched ones" if share >= confidence else ""
+    return f"{kept} in at most {share:.3f} of the held-out draws, at N = {compact(n)}{fewer}"
 
 
 def _unreached(searches: Sequence[LifeSearch], loss: Array) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -173,27 +173,23 @@ def plan_menu(
     bases = list(base_loss) if isinstance(base_loss, list) else [base_loss] * len(models)
     if len(bases) != len(models):
         raise BayeslawError(f"base_loss has {len(bases)} values for {len(models)} checkpoints.", code="values-of-menu")
-    plans, faults = list[Plan | None](), list[BayeslawError | None]()
+    attempts = list[Plan | BayeslawError]()
     for model, base in zip(models, bases, strict=True):
         try:
-            plans.append(plan(source, target, model, minimise=compared, base_loss=base, **options))
-            faults.append(None)
+            attempts.append(plan(source, target, model, minimise=compared, base_loss=base, **options))
         except BayeslawError as error:
             kind = FitError if isinstance(error, FitError) else BayeslawError
             named = kind(f"N = {compact(float(model['N']))}: {error}", code=error.code)
             if error.code not in WITHOUT_PLAN:
                 raise named from None
-            plans.append(None)
-            faults.append(named)
+            attempts.append(named)
     _check_compared(models, [*by_name(source).values(), *([] if target is None else [target])])  # which `plan` has looked at
-    if not any(plans):
-        smallest, largest = (faults[int(of([model["N"] for model in models]))] for of in (np.argmin, np.argmax))
-        fault = largest if largest is not None and largest.code == "unreachable-loss" else smallest
-        assert fault is not None
-        raise BayeslawError(f"No checkpoint of the menu has a plan. {fault}", code=fault.code)
-    shares = probability_best(_values_by_draw(plans, compared))
-    each = zip(models, plans, faults, shares.tolist(), strict=True)
-    rows = [dict(model) | _row(own, fault) | {"probability_best": share} for model, own, fault, share in each]
+    faults = [attempt for attempt in attempts if isinstance(attempt, BayeslawError)]
+    if len(faults) == len(models):
+        _refuse(models, faults)
+    plans = [attempt if isinstance(attempt, Plan) else None for attempt in attempts]
+    each = zip(models, attempts, probability_best(_values_by_draw(plans, compared)).tolist(), strict=True)
+    rows = [dict(model) | _row(attempt) | {"probability_best": share} for model, attempt, share in each]
     others = list(dict.fromkeys(name for model in models for name in model if name not in COLUMNS))
     table = pd.DataFrame(rows).reindex(columns=[COLUMNS[0], *others, *COLUMNS[1:]])
     table = table.drop(columns=[c for c in ("served_flops", "hours", "cost", "value") if table[c].isna().all()])
@@ -225,11 +221,19 @@ def _check_compared(models: Sequence[Mapping[str, float]], posteriors: Sequence[
                 )
 
 
-def _row(own: Plan | None, fault: BayeslawError | None) -> dict[str, Any]:
+def _refuse(models: Sequence[Mapping[str, float]], faults: Sequence[BayeslawError]) -> NoReturn:
+    """Say why none has a plan: the largest, if even that reaches no loss so low, else the smallest, which costs least to serve."""
+    sizes = [model["N"] for model in models]
+    smallest, largest = (faults[int(of(sizes))] for of in (np.argmin, np.argmax))
+    fault = largest if largest.code == "unreachable-loss" else smallest
+    raise BayeslawError(f"No checkpoint of the menu has a plan. {fault}", code=fault.code)
+
+
+def _row(attempt: Plan | BayeslawError) -> dict[str, Any]:
     """The columns of a plan at the confidence asked for, or of why there is none."""
-    if own is None:
-        return {"plan": WITHOUT_PLAN[fault.code] if fault is not None else "", "checks": ""}
-    frontier = own.frontier[own.frontier["confidence"] == own.confidence].iloc[0]
+    if isinstance(attempt, BayeslawError):
+        return {"plan": WITHOUT_PLAN[attempt.code], "checks": ""}
+    frontier = attempt.frontier[attempt.frontier["confidence"] == attempt.confidence].iloc[0]
     return {str(k): v for k, v in frontier.items() if k != "confidence"}
 
 
