@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -48,10 +49,15 @@ def check_paired(sizes: Mapping[str, int], decision: str) -> None:
 
 
 def read_once[P: Posterior | PointFit](posteriors: Sequence[P]) -> list[P]:
-    """The posteriors, with one object for all copies of a fit that was read twice."""
-    known: dict[str, P] = {}
-    keys = [p.info["draws_sha256"] + p.info["law_sha256"] if isinstance(p, Fit) else str(id(p)) for p in posteriors]
-    return [known.setdefault(key, posterior) for key, posterior in zip(keys, posteriors, strict=True)]
+    """The posteriors, with one object for all copies of a fit or a stack that was read twice: their draws are the same draws."""
+
+    def key(posterior: P) -> object:
+        if isinstance(posterior, PointFit):
+            return id(posterior)
+        return tuple((fit.info["draws_sha256"], fit.info["law_sha256"], draws.tobytes()) for fit, draws in posterior.selections)
+
+    known: dict[object, P] = {}
+    return [known.setdefault(key(posterior), posterior) for posterior in posteriors]
 
 
 def check_choice(name: str, value: object, code: str) -> None:
@@ -92,7 +98,7 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
             code="draws-not-finite",
         )
     if faults := check(Runs(frame, "the settings"), law, purpose="forecast"):
-        problems = dict.fromkeys(f"{f.problem}: {f.suggestion}" if f.suggestion else f.problem for f in faults)
+        problems = dict.fromkeys(str(replace(fault, row=None, column="")) for fault in faults)  # a message has no table
         raise BayeslawError(f"{name} can't be used at these settings: {'; '.join(problems)}.", code=faults[0].code)
     row = complete(frame.head(1), law)
     return LawDraws(law, draws, {k: float(row[k].iloc[0]) for k in law.covariates if k not in free})

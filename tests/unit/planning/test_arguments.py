@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bayeslaw.planning.arguments import read_range, read_values
+from bayeslaw.forecasting.stack import Stack
+from bayeslaw.planning.arguments import read_once, read_range, read_values
 from tests.errors import fails
+from tests.posteriors import ZHENG, law_named, posterior, scattered
+
+
+def test_copies_of_a_fit_or_a_stack_are_one_object() -> None:
+    """Else the laws of the second stack would take turns, and draws of one law would meet those of another."""
+    values = {name: ZHENG[name] for name in law_named("chinchilla").parameters}
+    first, second = (posterior("chinchilla", scattered(values, 40, seed)) for seed in (1, 2))
+    stack, other = (Stack({"a": first, "b": second}, {"a": w, "b": 1 - w}) for w in (0.5, 0.75))
+    for own in (first, stack):
+        again = read_once([own, replace(own), second])
+        assert again[0] is again[1] is own
+        assert again[2] is second
+    assert read_once([stack, other])[1] is other  # the same fits by other weights
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_a_problem_that_can_not_be_used_is_refused(
         ({"N": 8.1e9, "ptpp": 279, "r": 0.1}, "setting-chosen-by-plan", ["r", "--replay 0.25", "replay=0.25"]),
         ({"N": 8.1e9, "pttp": 279}, "unknown-setting", ["'pttp'", "'ptpp'"]),
         ({"N": 8.1e9, "ptpp": "15:279"}, "setting-not-a-number", ["'15:279'"]),
+        ({"N": 8.1, "ptpp": 279}, "out-of-support", ["in billions? Give the number"]),
         ({"N": 8.1e9, "ptpp": "10%"}, "setting-not-a-number", ["Write 0.1 for 10%."]),
     ],
 )
