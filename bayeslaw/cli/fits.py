@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -124,7 +124,6 @@ def show(
     from bayeslaw.core.intervals import interval_names
     from bayeslaw.core.text import plain, with_intervals
     from bayeslaw.forecasting.stack import errors_in_words
-    from bayeslaw.posterior.sensitivity import SENSITIVE
     from bayeslaw.reporting.latex import parameters_latex
 
     options.check_outputs("A table", None, plot)
@@ -159,13 +158,7 @@ def show(
     if not withheld:
         _add_learnt(answer, errors_in_words(loaded, ci))
     if sensitivity and not isinstance(loaded, bayeslaw.Stack):
-        of = f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on"
-        answer.say("", of, "")
-        table = loaded.sensitivity()
-        answer.show(
-            "sensitivity", table, plain(table.drop(index=hidden).rename(columns=lambda name: name.removesuffix("_sensitivity")))
-        )
-        answer.say("")
+        _add_sensitivity(answer, loaded, hidden)
     answer.judge(loaded.checks)
     if withheld:
         answer.say("Intervals are not shown without --force.")
@@ -188,6 +181,18 @@ def _add_origin(answer: Answer, fitted: Fit | Stack, file: str) -> None:
     command = commands(fitted, file)
     answer.verbatim(f"made by {command}\n")
     answer.results |= {"sources": list(fitted.sources), "command": command}
+
+
+def _add_sensitivity(answer: Answer, fit: Fit, hidden: Sequence[str]) -> None:
+    """Add how strongly the posterior of each parameter depends on priors and likelihood; `hidden` ones are not printed."""
+    from bayeslaw.core.text import plain
+    from bayeslaw.posterior.sensitivity import SENSITIVE
+
+    table = fit.sensitivity()
+    shown = table.drop(index=list(hidden)).rename(columns=lambda name: name.removesuffix("_sensitivity"))
+    answer.say("", f"sensitivity to a doubling of the weight of priors (law, noise) or likelihood, of note from {SENSITIVE} on", "")
+    answer.show("sensitivity", table, plain(shown))
+    answer.say("")
 
 
 def _hidden(fit: Fit) -> list[str]:

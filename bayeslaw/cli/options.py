@@ -356,11 +356,11 @@ def check_outputs(
 
     if output is not None:
         check_target(output, content, ending)
+        what = content[0].lower() + content[1:]
         if output.resolve() in [path.resolve() for path in inputs if path is not None]:
-            what = content[0].lower() + content[1:]
             raise BayeslawError(f"{output.name} is an input of this command: write {what} to another file.", code="output-is-input")
         if ending == ".csv" and content not in TABLES_OF_RUNS and _holds_runs(output):
-            problem = f"{output.name} is a table of measured losses, which {content[0].lower() + content[1:]} would replace"
+            problem = f"{output.name} is a table of measured losses, which {what} would replace"
             raise BayeslawError(f"{problem}: write to another file, or remove that one.", code="output-holds-runs")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
