@@ -18,7 +18,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import write_as_share
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)  # confidences of a frontier
-RESOLVED = 10  # of the searched draws that a confidence must leave to violate a constraint
+RESOLVED = 10  # searched draws, at least, that a confidence must allow to violate a constraint
 BLOCK = 50  # neighbouring draws that are searched, or held out, together
 
 

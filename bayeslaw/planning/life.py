@@ -39,10 +39,9 @@ from bayeslaw.posterior.diagnostics import checks_label, failure_suffix
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
 
-# Of a choice that moves with the law's error at it: most turns in which its tokens do and e-folds within which they are the same;
-# most rounds in which its size does, and by which share of the costs another size must be cheaper.
-TURNS, SAME = 50, 1e-3
-ROUNDS, CHEAPER = 6, 0.01
+# The law's error is that at the choice itself, so that each new choice changes the error by which it was made.
+TURNS, SAME = 50, 1e-3  # most choices of tokens at one size, and e-folds between two of them from which they count as the same
+ROUNDS, CHEAPER = 6, 0.01  # most choices of a size, and the share of the costs that another size must save to be taken
 COLUMNS = (
     "given", "confidence", "plan", "N", "D", "tokens_per_parameter", "loss", "flops", "hours", "cost", "serving", "searched",
     "held_out", "held_out_se",

@@ -22,13 +22,13 @@ from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws
 
 SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
-# Of refinement of log N: rounds, points around each place that is kept, and places. What a share of draws keeps is jagged in N, so
-# that the least cost, or loss, is found to some 1e-5 of it.
+# Log N is refined in rounds, each with some points around every place that is kept. The cost or loss that a share of draws keeps
+# jumps from one N to the next, as other draws decide: with several places the least is known to some 1e-5 of it.
 ROUNDS, NEAR, KEPT = 6, 9, 4
-LIMITS = 17  # quantiles of what the draws can afford that are tried first, and twice as many limits of draws after that
-TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # of log D beyond a root, which may lie where too few draws reach the loss
-HUGE = 1e6  # margin of a loss that is no number
-BISECTIONS = 32  # of log D
+LIMITS = 17  # tokens that are tried first at a size: quantiles of what the draws can afford; up to twice as many in a second round
+TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # steps of log D beyond a root, tried in turn until enough draws reach the loss
+HUGE = 1e6  # the margin below 0 that stands for a loss that is no number: a root finder needs a finite one
+BISECTIONS = 32  # of log D, where each draw has its own tokens
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,10 @@ from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 
 RECOMMENDED, ATTAINABLE, TODAY = "recommended", "attainable", "today"
 SPREAD, KEPT = 1024, 8  # points of the simplex that are tried first, and how many the search goes on from
-ROUNDS, PROPOSALS, WIDEST, NARROWEST = 40, 96, 0.15, 5e-4  # steps around the best points, in shares
-MOVED, PER_SHARE = 5, 4  # of many shares, how many a step moves on average, and how many rounds there are for each, if over 40
+ROUNDS, PROPOSALS = 40, 96  # rounds of steps around the best points, and steps in each
+WIDEST, NARROWEST = 0.15, 5e-4  # sizes of the steps in the first and in the last round, in shares
+MOVED = 5  # shares that a step moves on average, where there are more
+PER_SHARE = 4  # rounds for each share, where that is more than `ROUNDS` in all
 TRIED = 48  # points that each draw tries in a round, where its own optimum is found
 SEARCHED = 500  # draws that the search takes the mean over, or 100 in the tail
 BLOCK = 4_000_000  # losses computed at once
@@ -106,11 +108,12 @@ class Search:
         return mixtures[best], bool(missed[best] == 0)
 
     def least(
-        self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64], last: NDArray[np.int64]
+        self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64], every: NDArray[np.int64]
     ) -> tuple[Array, bool]:
-        """The best mixture within bounds by some draws, and whether it meets the limits by the `last` ones.
+        """The best mixture within bounds, and whether it meets the limits.
 
-        Of the last few points, `last` decide.
+        `draws` decide while the search goes on, and `every`, which may be more, among the few points that are left at its end.
+        `known` are mixtures (m, k) to start from.
         """
         rng, k = np.random.default_rng([self.seed, Stream.NEW_RUN]), len(self.shares)
         uniform = qmc.Sobol(k, seed=rng).random(SPREAD)
@@ -128,7 +131,7 @@ class Search:
             points, scores = np.vstack([points, moved]), np.hstack([scores, tried])
             best = np.lexsort((scores[1], scores[0]))[:KEPT]
             points, scores = points[best], scores[:, best]
-        return self.choose(points, last)
+        return self.choose(points, every)
 
     def each(self, box: tuple[Array, Array], known: Array, draws: NDArray[np.int64]) -> tuple[Array, Array]:
         """The best mixture (s, k) within bounds of each of some draws, and its weighted loss (s,)."""

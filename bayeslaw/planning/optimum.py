@@ -28,7 +28,8 @@ from bayeslaw.posterior.draws import LawDraws
 GRID, STEPS = 80, 45  # of the numeric search: points of log N, steps of the golden section
 POWERS = ("N_coefficient", "N_exponent", "D_coefficient", "D_exponent")
 GOLDEN = (math.sqrt(5) - 1) / 2
-PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])  # log N and log D of the terms' values
+# Log N and log D at which the additive terms of a law are looked at.
+PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])
 SAME = 1e-8  # relative error within which a term is a product of powers
 
 

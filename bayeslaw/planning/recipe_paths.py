@@ -241,7 +241,7 @@ class ComputePath:
 
 
 def points(log_c: Array, reach: float = REACH) -> Array:
-    """Return the points of a path that reaches so many times beyond these values, which are among them."""
+    """Return logs of compute for a path: these values, and points `STEP` apart from `reach` times below them to as far above."""
     low, high = float(log_c.min()) - math.log(reach), float(log_c.max()) + math.log(reach)
     return np.unique(np.concatenate([np.linspace(low, high, 2 + int((high - low) / STEP)), log_c]))
 

@@ -40,7 +40,7 @@ from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
 FEW = 3  # values of a covariate: how best values change with it is not known from fewer
-BELOW = 1e-9  # relative loss below that at the optimum from which the optimum is none
+BELOW = 1e-9  # share by which a row's loss must lie below that at the declared optimum for a note that this is not the least
 
 
 @dataclass(frozen=True)

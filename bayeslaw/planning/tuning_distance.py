@@ -29,10 +29,10 @@ from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.walk import logarithms
 from bayeslaw.posterior.fit import Fit
 
-FEWEST_ROWS, FEWEST_GRIDS = 3, 3  # rows that a grid has more than unknowns, and grids
+FEWEST_ROWS, FEWEST_GRIDS = 3, 3  # by how many rows a grid must exceed its unknowns, and how many such grids there must be
 SAME = 0.01  # relative difference within which settings count as those of one grid
 WIDEST = 2.0  # sd of the prior of a shift, in e-folds: more than runs of one grid are apart
-EXACT = 1e-9  # variance of a grid's residuals, in that of the noise, as which smaller ones count
+EXACT = 1e-9  # least variance of a grid's residuals, as a multiple of that of the noise: smaller ones count as this
 ITERATIONS, STEP = 5, 0.01  # Gauss-Newton steps, and e-folds over which slopes are taken
 LEVEL, SLOPE, SCATTER = 1.0, 0.3, 0.5  # sds of the priors of a, b and tau
 SCATTERS = np.append(0.0, np.geomspace(0.01, 3.0, 120))  # values of tau whose probabilities are computed
