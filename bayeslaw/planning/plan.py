@@ -475,7 +475,7 @@ class _Solver:
         if point is None:
             return None
         satisfied = problem.search.satisfied(self.draws, math.log(point.tokens), point.replay).all(axis=0)
-        return replace(point, searched=float(satisfied.mean()))  # by all draws, where the search knew one
+        return replace(point, searched=float(satisfied.mean()))  # the search counted its single draw alone
 
 
 def check_points(points: Any) -> None:
