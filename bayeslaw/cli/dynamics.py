@@ -91,7 +91,7 @@ def memory(
     """Compare memories of the annealing area (--memory) by how well a law forecasts runs that are left out in turn."""
     from bayeslaw.dynamics.memory import MEMORIES, compare_memories
 
-    options.check_outputs("A table", output, None, [curves])
+    options.check_outputs("A comparison of memories", output, None, [curves])
     values = MEMORIES if memories is None else [options.number_of("--memories ", part.strip()) for part in memories.split(",")]
     table = compare_memories(
         curves, law, domain=domain, where=where, memories=values, warmup=options.warmups(warmup), run=run, losses=losses,

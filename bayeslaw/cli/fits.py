@@ -126,7 +126,7 @@ def show(
     from bayeslaw.forecasting.stack import errors_in_words
     from bayeslaw.reporting.latex import parameters_latex
 
-    options.check_outputs("A table", None, plot)
+    options.check_outputs("A picture", None, plot)
     if csv and (latex or sensitivity):
         raise BayeslawError("--csv, --latex and --sensitivity show different tables: give one of them.", code="two-tables")
     loaded, answer = bayeslaw.load_fit(fit), Answer()

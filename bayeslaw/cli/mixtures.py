@@ -78,7 +78,7 @@ def long(
     from bayeslaw.core.files import write_text
     from bayeslaw.data.table import as_in_file
 
-    options.check_outputs("A table", output, inputs=[table])
+    options.check_outputs("A table of runs", output, inputs=[table])
     given = [text.strip() for text in losses.split(",") if text.strip()]
     pairs = options.pairs_of("--losses", given, "DOMAIN=COLUMN") if "=" in losses else given
     long_table = bayeslaw.data.to_long(table, pairs, by=by)

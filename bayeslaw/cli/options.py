@@ -334,7 +334,7 @@ def check_once(paths: Sequence[Path]) -> None:
         raise BayeslawError(f"{twice[0]} is given twice: give each file once.", code="given-twice")
 
 
-TABLES_OF_RUNS = ("A table", "A table of runs", "A table of corrected runs")  # which may be made anew
+TABLES_OF_RUNS = ("A table of runs", "A table of corrected runs")  # which may be made anew
 # Names of columns that commands write and runs don't have.
 WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$|^(checks|headline|extrapolation|spread)$")
 

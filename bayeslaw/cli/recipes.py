@@ -44,7 +44,7 @@ def forecast(
     from bayeslaw.core.arrays import evenly
     from bayeslaw.schedules.changes import number_of_nodes
 
-    options.check_outputs("A table", output, plot, [fit, begin.curves, *rate_files(begin.pretrain, adapt)])
+    options.check_outputs("A forecast", output, plot, [fit, begin.curves, *rate_files(begin.pretrain, adapt)])
     if adapt is None and (begin.pretrain is None or begin.curves is not None or begin.from_ is not None or begin.open_):
         raise BayeslawError(
             "Without --adapt the pre-training is forecast: give its schedule by --pretrain SCHEDULE, without --curves, --from and "
@@ -100,7 +100,7 @@ def best(
 
     from bayeslaw.dynamics.optimise import balance_curve
 
-    options.check_outputs("A table", output, plot, [source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
+    options.check_outputs("A table of recipes", output, plot, [source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
     ranges = {name: _range(name, text) for name, text in options.pairs_of("--search", search).items()}
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
     recipe, notes = recipe_of(both, begin, adapt, column, set_)
@@ -137,7 +137,7 @@ def turning(
     force: options.Force = False,
 ) -> Answer:
     """Show when an adaptation has recovered the loss that it first gives up, and whether it ever does."""
-    options.check_outputs("A table", output, plot, [source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
+    options.check_outputs("A curve of losses", output, plot, [source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
     fits, answer = [bayeslaw.load_fit(path) for path in (source, target) if path is not None], Answer()
     recipe, notes = recipe_of(fits, begin, adapt, column, set_)
     answer.note(notes)
@@ -162,7 +162,7 @@ def combine(
     where: options.Where = None,
 ) -> Answer:
     """Make the table for `bayeslaw fit combination`: the losses of a third domain beside those of two that describe it."""
-    options.check_outputs("A table", output, inputs=[table])
+    options.check_outputs("A table of runs", output, inputs=[table])
     runs, answer = bayeslaw.read_runs(table, where, columns=options.columns_of(column)), Answer()
     combined = bayeslaw.dynamics.combine(runs, of, source, target)
     answer.say(*map(str, combined.conversions))
@@ -189,7 +189,7 @@ def outside(
     from bayeslaw.dynamics.mixtures import combination_table
     from bayeslaw.posterior.fit import require_single_fit
 
-    options.check_outputs("A table", output, inputs=[fit, source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
+    options.check_outputs("A forecast", output, inputs=[fit, source, target, begin.curves, *rate_files(begin.pretrain, adapt)])
     both = bayeslaw.load_fit(source), bayeslaw.load_fit(target)
     recipe, notes = recipe_of(both, begin, adapt, column, set_)
     answer = Answer()

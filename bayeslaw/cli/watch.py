@@ -86,7 +86,7 @@ def watch(
     from bayeslaw.dynamics.monitor import check_arguments
     from bayeslaw.posterior.fit import require_single_fit
 
-    options.check_outputs("A table", output, plot, [fit, log, begin.curves, *rate_files(schedule, begin.pretrain)])
+    options.check_outputs("A forecast", output, plot, [fit, log, begin.curves, *rate_files(schedule, begin.pretrain)])
     check_probability(ci)
     if not LEAST_WAIT <= every < float("inf"):
         raise BayeslawError(f"--every {every:g}: give seconds, at least {LEAST_WAIT:g}.", code="out-of-range")
