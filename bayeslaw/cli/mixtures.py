@@ -43,7 +43,7 @@ def mix(
     force: options.Force = False,
 ) -> Answer:
     """Find the mixture of least weighted loss within limits, the probability that it is best, and the regret of today's mixture."""
-    named = _files(fits)
+    named = options.named_files(fits, "Two fits are called {name}: name them, such as web=a.nc code=b.nc.")
     options.check_outputs("The mixtures compared", output, plot, [*named.values(), among])
     loaded = {name: bayeslaw.load_fit(path) for name, path in named.items()}
     first = next(iter(loaded.values()))
@@ -96,18 +96,6 @@ def long(
         answer.say(f"{empty} cells without a loss gave no row")
     answer.note(notes)
     return answer
-
-
-def _files(fits: list[str]) -> dict[str, Path]:
-    """Files by domain."""
-    named: dict[str, Path] = {}
-    for text in fits:
-        name, sign, path = text.partition("=")
-        name, path = (name, path) if sign else (Path(text).stem, text)
-        if name in named:
-            raise BayeslawError(f"Two fits are called {name}: name them, such as web=a.nc code=b.nc.", code="given-twice")
-        named[name] = Path(path)
-    return named
 
 
 def _numbers(option: str, text: str | None) -> dict[str, float] | None:

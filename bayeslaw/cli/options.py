@@ -230,6 +230,28 @@ def pairs_of(option: str, texts: list[str] | None, form: str = "NAME=VALUE") -> 
     return pairs
 
 
+def named_files(texts: Sequence[str], twice: str, alone: str = "") -> dict[str, Path]:
+    """Return files by their names, as web=web.nc gives one.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    twice : str
+        The error for two files of one name, which stands in it as {name}.
+    alone : str
+        The name of a file that is given by itself and without one; otherwise a file without a name is called by its stem.
+    """
+    files: dict[str, Path] = {}
+    for text in texts:
+        name, sign, path = text.partition("=")
+        if not sign:
+            name, path = (alone if alone and len(texts) == 1 else Path(text).stem), text
+        if name in files:
+            raise BayeslawError(twice.format(name=name), code="given-twice")
+        files[name] = Path(path)
+    return files
+
+
 def columns_of(texts: list[str] | None) -> dict[str, str]:
     """Return the columns that `--column` names, by our names."""
     return pairs_of("--column", texts, "NAME=COLUMN or NAME=COLUMN:UNIT, such as N=model_size_M:M")

@@ -88,15 +88,17 @@ def plan(
     """Choose tokens and replay of an adaptation so that all constraints hold together with a stated probability."""
     from bayeslaw.planning.confidence import LEVELS
 
-    named = [Path(text.partition("=")[2] or text) for text in source or []]
-    options.check_outputs("A plan's frontier", output, plot, [*named, target, candidates])
+    twice = "--source gives {name} twice; give the fits different names: web=S1.nc, code=S2.nc."
+    named = options.named_files(source or [], twice, alone="source")
+    options.check_outputs("A plan's frontier", output, plot, [*named.values(), target, candidates])
     options.check_candidates(candidates, budget)
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as N=8.1e9")
     prices = options.pairs_of("--price", price, "NAME=MONEY, such as flop=2e-18")
     files: dict[Path, Any] = {}
 
-    def read(path: str | Path) -> Any:
-        key = next((known for known in files if known.resolve() == Path(path).resolve()), Path(path))
+    def read(path: Path) -> Any:
+        """Read each file once, by whichever path it is given."""
+        key = next((known for known in files if known.resolve() == path.resolve()), path)
         if key not in files:
             files[key] = bayeslaw.load_fit(path)
         return files[key]
@@ -106,7 +108,7 @@ def plan(
     if target is not None and not source:
         options.check_used("--source", source_set=source_set, base_loss=base_loss)
     target_levels = options.pairs_of("--target-set", target_set, LEVEL)
-    sources, levels = _sources(source or [], source_set, read)
+    sources, levels = _by_domain({name: read(path) for name, path in named.items()}, source_set)
     target_fit = read(target) if target is not None else None
     given: dict[str, Any] = {
         "on": on, "confidence": confidence, "max_forgetting": _by_source("--max-forgetting", max_forgetting), "max_loss": max_loss,
@@ -187,22 +189,12 @@ def _menu_answer(menu: PlanMenu, output: Path | None, plot: Path | None) -> Answ
     return answer
 
 
-def _sources(given: list[str], sets: list[str] | None, read: Any) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+def _by_domain(sources: dict[str, Any], sets: list[str] | None) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """Return source fits by name, and the domain of each; a fit of several source domains stands under each of them."""
     chosen = options.pairs_of("--source-set", sets, LEVEL)
     several = {k: v.split(",") for k, v in chosen.items() if "," in v}
-    if len(several) > 1 or (several and len(given) > 1):
+    if len(several) > 1 or (several and len(sources) > 1):
         raise BayeslawError("--source-set names several domains of one column and one fit only.", code="too-many-domains")
-    sources: dict[str, Any] = {}
-    for text in given:
-        name, sign, path = text.partition("=")
-        if not sign:
-            name, path = ("source" if len(given) == 1 else Path(text).stem), text
-        if name in sources:
-            raise BayeslawError(
-                f"--source gives {name} twice; give the fits different names: web=S1.nc, code=S2.nc.", code="given-twice"
-            )
-        sources[name] = read(path)
     if several:
         ((column, values),) = several.items()
         return {value: fit for value in values for fit in sources.values()}, {value: chosen | {column: value} for value in values}
