@@ -10,7 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
-# The first interpreter of at least 3.12 among these; uv brings one where there is none.
+# The first interpreter of at least 3.12 among these; uv brings one where there is none. Modules are compiled when they are first
+# imported: all of those installed took as long again as the rest.
 $(READY): pyproject.toml constraints.txt
 	@set -e; found=""; \
 	for p in python3 python3.13 python3.12; do \
@@ -25,8 +26,8 @@ $(READY): pyproject.toml constraints.txt
 	  echo "Install one, for example: apt install python3.13 python3.13-venv, brew install python@3.13, or https://docs.astral.sh/uv"; \
 	  exit 1; \
 	fi; \
-	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1" -c constraints.txt; \
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e ".[docs]"; \
+	$(PY) -m pip install --no-compile --quiet --disable-pip-version-check --upgrade "pip>=25.1" -c constraints.txt; \
+	$(PY) -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt --group dev -e ".[docs]"; \
 	touch $(READY)
 
 demo: $(READY)

@@ -71,7 +71,8 @@ def use(wheel: Path, folder: Path) -> None:
     script = python.with_name("bayeslaw")
     run(sys.executable, "-m", "venv", folder / "env")
     start = time.perf_counter()
-    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    # Modules are compiled when they are first imported, as all of those installed would take as long again.
+    pip = (python, "-m", "pip", "install", "--no-compile", "--quiet", "--disable-pip-version-check")
     run(*pip, "-c", HERE / "constraints.txt", wheel)
     print(f"installed with its dependencies in {time.perf_counter() - start:.0f} s")
     work = folder / "work"
@@ -112,8 +113,9 @@ def limit(what: str, seconds: float | None, *command: object, cwd: Path) -> None
 
 
 def run(*command: object, cwd: Path = HERE) -> str:
-    """Run a command without the checkout on Python's path and hand back what it printed."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    """Run a command without the checkout on Python's path, and with bytecode kept, and hand back what it printed."""
+    unset = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if name not in unset}
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=kept, text=True, stdout=subprocess.PIPE, check=False)
     demand(done.returncode == 0, f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}")
     return done.stdout
