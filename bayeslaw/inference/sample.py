@@ -204,6 +204,8 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
         flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, density.size))))
         return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
 
+    if exactly_fitted(density):
+        _check_values(density)
     with one_blas_thread():  # its matrices are tiny
         many, pooled = needs_matching(density), needs_centring(density)
         if pooled:
@@ -255,23 +257,27 @@ def ridge_candidates(density: Density) -> list[int]:
     return [*range(len(density.law.shapes)), *scale]
 
 
+def _check_values(density: Density) -> None:
+    """Refuse a parameter that has a value for each row: the law goes through all of them."""
+    rows = density.observed.response.size
+    if each := [column for column, values in density.law.levels.items() if len(values) >= rows]:
+        raise FitError(
+            f"{each[0]} has a value for each of the {rows} rows, so that a parameter that varies by it follows them exactly, and "
+            "nothing tells their noise. Vary it by a column whose values have several rows.",
+            code="value-for-each-row",
+        )
+
+
 def _check_noise(density: Density, centre: dict[str, Array]) -> None:
     """Refuse losses that the law describes to the last digits: no chain moves along so narrow a posterior."""
     noise = [float(values.ravel()[0]) for name, values in centre.items() if kind(name) == "sigma_point"]
-    outcome, name, few = density.law.outcome, density.law.name, exactly_fitted(density)
-    if not noise or not (few or max(noise) < LEAST_NOISE):
+    if not noise or max(noise) >= LEAST_NOISE or exactly_fitted(density):  # through few rows the law goes whatever they are
         return
-    each = [column for column, values in density.law.levels.items() if len(values) >= density.observed.response.size]
-    if each:
-        raise FitError(
-            f"{each[0]} has a value for each of the {density.observed.response.size} rows, so that a parameter that varies by "
-            "it follows them exactly, and nothing tells their noise. Vary it by a column whose values have several rows.",
-            code="value-for-each-row",
-        )
-    if not few:  # through which the law goes whatever they are
-        how = ", relatively" if outcome.relative else " on the scale of its noise"
-        problem = f"The {outcome.plural} lie within {max(noise):.0e} of {name}{how}: they were computed, not measured"
-        raise FitError(f"{problem}. Add the noise of measured {outcome.plural}, some 1e-3.", code="losses-without-noise")
+    _check_values(density)
+    outcome, name = density.law.outcome, density.law.name
+    how = ", relatively" if outcome.relative else " on the scale of its noise"
+    problem = f"The {outcome.plural} lie within {max(noise):.0e} of {name}{how}: they were computed, not measured"
+    raise FitError(f"{problem}. Add the noise of measured {outcome.plural}, some 1e-3.", code="losses-without-noise")
 
 
 def is_slow(draws: dict[str, Array]) -> bool:
