@@ -207,16 +207,32 @@ def exactly_fitted(density: Density) -> bool:
     return "sigma_point" in density.names and density.observed.response.size <= len(density.law.parameters) + 1
 
 
-class WithoutSpike:
-    """A log density to which as many logarithms of the points' noise are added as the law takes degrees of freedom.
+def spikes(density: Density, mode: Array) -> dict[int, int]:
+    """Return the scales that are next to 0 at a mode without mass around it, and the powers with which the density grows there.
 
-    Where a law goes through all its n rows the density grows like sigma^-n as the noise goes to 0, up to a mode at 1e-7 around
-    which there is no mass: the parameters have as little room there. What is added is the logarithm of that room.
+    Where a law goes through all its n rows the density grows like sigma^-n as the points' noise goes to 0: the parameters have as
+    little room there. So it does like spread^-n where n pooled values may all be one.
+
+    Returns
+    -------
+    dict of int to int
+        The places of their coordinates, which are logarithms, and n.
     """
+    powers = dict[str, int]()
+    if exactly_fitted(density):
+        powers["sigma_point"] = min(density.observed.response.size, len(density.law.parameters))
+    for name, members in density.law.members.items():
+        if (around := density.law.parameters[members[0]].around) and name not in density.coordinates.powers:
+            powers[around[1]] = len(members)
+    places = {density.names.index(name): power for name, power in powers.items()}
+    return {place: power for place, power in places.items() if mode[place] < math.log(SPIKE)}
 
-    def __init__(self, density: Density, logp: Function) -> None:
-        self.logp, self.noise = logp, density.names.index("sigma_point")
-        self.free = min(density.observed.response.size, len(density.law.parameters))
+
+class WithoutSpike:
+    """A log density to which the logarithms of scales are added, as often as `spikes` says: that of the room near them."""
+
+    def __init__(self, logp: Function, powers: dict[int, int]) -> None:
+        self.logp, self.places, self.powers = logp, list(powers), np.array(list(powers.values()), dtype=np.float64)
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         values, gradients = self.many(x[None])
@@ -226,8 +242,8 @@ class WithoutSpike:
         """Return values (S,) and gradients (S, k) at coordinates (S, k)."""
         values, gradients = self.logp.many(x)
         gradients = gradients.copy()
-        gradients[:, self.noise] += self.free
-        return values + self.free * x[:, self.noise], gradients
+        gradients[:, self.places] += self.powers
+        return values + x[:, self.places] @ self.powers, gradients
 
 
 def find_best_mode(density: Density, logp: Function | WithoutSpike) -> tuple[Array, Array]:
@@ -279,14 +295,14 @@ def root_of_inverse(hessian: Array) -> Array:
 def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     """The map by mode and curvature or, where that is better, along one of the candidate coordinates.
 
-    Where the mode is in the spike of a law that goes through all its rows, it is that without the spike, and the points' noise is a
-    candidate: as it goes to 0, the posterior of the law's parameters narrows, like a funnel.
+    Where the mode is in a spike, as of a law that goes through all its rows, it is that without the spike, and the scale that goes
+    to 0 there is a candidate: the posterior of other parameters narrows, like a funnel.
     """
     logp = density.function()
     mode, hessian = find_best_mode(density, logp)
-    if exactly_fitted(density) and mode[noise := density.names.index("sigma_point")] < math.log(SPIKE):
-        mode, hessian = find_best_mode(density, WithoutSpike(density, logp))
-        candidates = [*candidates, noise]
+    if powers := spikes(density, mode):
+        mode, hessian = find_best_mode(density, WithoutSpike(logp, powers))
+        candidates = list(dict.fromkeys([*candidates, *powers]))
     plain = affine(mode, root_of_inverse(hessian))
     draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
     if _spread(logp, plain, draws) < GOOD:
@@ -466,7 +482,7 @@ class Section:
         # The curvature of the last section is used while its steps shrink fast: a new curvature costs as much as ten of them.
         root, hessian, last = self.root, None, math.inf
         for _ in range(50):
-            with np.errstate(over="ignore"):  # in the narrow end of a funnel; a path that leads there ends
+            with np.errstate(over="ignore", invalid="ignore"):  # in the narrow end of a funnel; a path that leads there ends
                 direction = root @ (root.T @ gradient[rest])
                 decrement = float(direction @ gradient[rest])
             if not math.isfinite(decrement):

@@ -27,8 +27,10 @@ from bayeslaw.engine.transport import (
     map_along,
     root_of_inverse,
     sinh_arcsinh,
+    spikes,
 )
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from tests import oracles
 from tests.errors import fails
 from tests.twins import TRUTHS, settings, simulate
@@ -48,10 +50,27 @@ def test_the_mode_of_as_few_rows_as_a_law_goes_through_is_not_at_their_noise_of_
     ridge_map = find_ridge_map(density, [])
     assert np.exp(ridge_map.x(np.zeros((1, density.size)))[0, noise]) == pytest.approx(0.005, rel=0.3)  # the prior's median
     assert ridge_map.ridge == noise
-    without = WithoutSpike(density, logp)
+    assert spikes(density, ridge_map.x(np.zeros((1, density.size)))[0]) == {}
+    without = WithoutSpike(logp, {noise: 3})
     x = density.start()
     assert_true_gradient(without, x)
     assert without(x)[0] - logp(x)[0] == pytest.approx(3 * x[noise])
+
+
+def test_the_mode_of_pooled_values_that_may_all_be_one_is_not_at_a_spread_of_0() -> None:
+    """Chains began in the spike there and stayed: the floors of six equal sets of runs had an R-hat of 2.5."""
+    law = load_law("chinchilla")
+    rows = oracles.table(law, runs=2).drop(columns="run")
+    runs = bayeslaw.read_runs(pd.concat([rows.assign(name=f"set {i}") for i in range(6)], ignore_index=True))
+    law = with_by(law, {"E": "name"})
+    law = with_levels(law, levels_of(law, runs.frame))
+    density = Density.of(law, Observations.of(law, runs), NOISES["normal-no-run"])
+    logp, spread = density.function(), density.names.index("E_spread")
+    mode = find_mode(logp, density.start())
+    assert spikes(density, mode) == {spread: 6}
+    ridge_map = find_ridge_map(density, [])
+    assert np.exp(ridge_map.x(np.zeros((1, density.size)))[0, spread]) > 0.003
+    assert ridge_map.ridge in (None, spread)
 
 
 def density_of(name: str) -> Density:
