@@ -56,12 +56,12 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
     root, covariance = root_of_inverse(curvature(logp, mode)[np.ix_(free, free)]), np.eye(density.size)
     covariance[np.ix_(free, free)] = root @ root.T
     share = np.diag(covariance)
-    x, place, of_values = mode.copy(), {name: i for i, name in enumerate(density.names)}, dict[str, Array]()
+    x, of_values = mode.copy(), dict[str, Array]()
     for name in density.coordinates.powers:
         of_values[name] = _move_pool(x, name, density, share)
     effects = density.run_effects
     if density.noise.explicit_effects:
-        own, of_spread = np.arange(len(density.names), density.size), place["sigma_run"]
+        own, of_spread = np.arange(len(density.names), density.size), density.names.index("sigma_run")
         informed, turn = np.linalg.eigh(covariance[np.ix_(own, own)])
         held, prior = float(np.exp(mode[of_spread])), density.noise.prior("sigma_run")
         spread, powers = likely_spread(turn.T @ mode[own], informed, held, prior, typical=0.0)
@@ -87,12 +87,10 @@ def _move_pool(x: Array, name: str, density: Density, share: Array) -> Array:
         The shares of the spread's variance that the data leave.
     """
     law, place = density.law, {name: i for i, name in enumerate(density.names)}
-    around = law.parameters[law.members[name][0]].around
-    assert around is not None
-    own, of_typical, of_spread = [place[member] for member in law.members[name]], place[around[0]], place[around[1]]
+    own, (of_typical, of_spread) = [place[member] for member in law.members[name]], (place[of] for of in law.pools[name])
     median, scale = density.coordinates.typical[name]
     held, typical = math.exp(x[of_spread]), median + scale * x[of_typical]
-    spread, power = likely_spread(x[own], share[own], held, law.parameters[around[1]].prior)
+    spread, power = likely_spread(x[own], share[own], held, law.parameters[law.pools[name][1]].prior)
     x[own] = (1 - power) * typical + spread**-power * held * x[own]
     x[of_spread] = math.log(spread)
     mean, precision = density.coordinates.typical_given(name, power, x[own], x[of_spread], NUMPY, np.sum)
@@ -137,8 +135,8 @@ def likely_spread(z: Array, share: Array, held: float, prior: Prior, typical: fl
 
 def _of_pools(density: Density) -> tuple[list[int], list[int]]:
     """The places of coordinates of typical values, and of those that are logarithms of spreads, of run effects too."""
-    pairs = [density.law.parameters[density.law.members[name][0]].around for name in density.coordinates.powers]
-    typical, spreads = ([density.names.index(pair[i]) for pair in pairs if pair] for i in (0, 1))
+    pairs = [density.law.pools[name] for name in density.coordinates.powers]
+    typical, spreads = ([density.names.index(pair[i]) for pair in pairs] for i in (0, 1))
     return typical, [*spreads, *([density.names.index("sigma_run")] if density.noise.run_effect else [])]
 
 

@@ -334,17 +334,15 @@ class Coordinates:
                     constant.add(name)
             elif np.all(centre != 0):
                 constant.add(name)
-        standard = {name for name, (first, *_) in law.members.items() if law.parameters[first].around and name != law.floor}
-        standard = {n for n in standard if n not in law.amplitudes and law.in_formula[n].prior.on is None}
-        standard = standard if observed.outcome.kind == "count" else set()
-        around = {name: law.parameters[law.members[name][0]].around for name in standard}
+        pools = law.pools if observed.outcome.kind == "count" else {}
+        standard = [n for n in pools if n not in (*law.amplitudes, law.floor) and law.in_formula[n].prior.on is None]
         return replace(
             new,
             sums=tuple(replace(s, terms=_that_vary(s.terms, law, scope)) for s in nested_sums(law)),
             by_spread=frozenset(varying),
             by_mean=frozenset(constant),
             powers={name: np.ones(len(law.members[name])) for name in standard},
-            typical={name: law.parameters[pair[0]].prior.middle for name, pair in around.items() if pair},
+            typical={name: law.parameters[pools[name][0]].prior.median_and_scale for name in standard},
         )
 
     def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
@@ -409,13 +407,12 @@ class Coordinates:
         """Replace the coordinates of pooled values, and of the typical one, by the values, in place; returns the log Jacobian."""
         law, jacobian = self.law, 0.0
         for name, powers in self.powers.items():
-            around, column = law.parameters[law.members[name][0]].around, law.column_of[name]
-            assert around is not None
-            power, x, log_spread = on.data(column, powers, name), places.by_level[name], places.single[around[1]]
+            (typical_name, spread_name), column = law.pools[name], law.column_of[name]
+            power, x, log_spread = on.data(column, powers, name), places.by_level[name], places.single[spread_name]
             mean, precision = self.typical_given(name, power, x, log_spread, functions, partial(on.sum, column=column))
-            typical = mean + places.single[around[0]] / functions["sqrt"](precision)
+            typical = mean + places.single[typical_name] / functions["sqrt"](precision)
             stretch = power * log_spread
-            places.single[around[0]] = typical
+            places.single[typical_name] = typical
             places.by_level[name] = typical + functions["exp"](stretch) * (x - (1.0 - power) * typical)
             jacobian = jacobian + on.sum(stretch, column) - 0.5 * functions["log"](precision)
         return jacobian

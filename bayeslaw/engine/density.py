@@ -192,11 +192,7 @@ class Density:
         outcomes, scale = self.observed.outcomes, self.noise.scale
         spread = float(np.std(outcomes)) + 1e-3 * scale
         terms = [n for n in self.coordinates.scaled if self.law.parameters[n].prior.support == "positive"]
-        standard = set[str]()
-        for name in self.coordinates.powers:
-            members = self.law.members[name]
-            around = self.law.parameters[members[0]].around
-            standard |= {*members, *(around[:1] if around else ())}
+        standard = {n for name in self.coordinates.powers for n in (*self.law.members[name], self.law.pools[name][0])}
         for i, name in enumerate(self.names):
             if name in standard:
                 x[i] = 0.0

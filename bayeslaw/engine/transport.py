@@ -221,9 +221,9 @@ def spikes(density: Density, mode: Array) -> dict[int, int]:
     powers = dict[str, int]()
     if exactly_fitted(density):
         powers["sigma_point"] = min(density.observed.response.size, len(density.law.parameters))
-    for name, members in density.law.members.items():
-        if (around := density.law.parameters[members[0]].around) and name not in density.coordinates.powers:
-            powers[around[1]] = len(members)
+    for name, (_, spread) in density.law.pools.items():
+        if name not in density.coordinates.powers:
+            powers[spread] = len(density.law.members[name])
     places = {density.names.index(name): power for name, power in powers.items()}
     return {place: power for place, power in places.items() if mode[place] < math.log(SPIKE)}
 

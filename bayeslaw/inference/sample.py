@@ -186,9 +186,9 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
     tuning is left for the run that is kept. Where the effective sample size of a parameter of the law is small in the first
     run, the second makes twice as many draws and keeps every second. NUTS turns where it has gone from one side to the other.
     Squares, and a parameter that is small in the middle of a ridge and large at both ends, such as a gate, therefore have an
-    effective size below half the draws even for a perfect normal. Where pooled values and run effects are many, the map is
-    matched to the density's gradients before the first run, and to its draws after it; of some hundred coordinates one always
-    mixes slowly, so every second draw is kept there too.
+    effective size below half the draws even for a perfect normal. Pooled values of counted items are counted in powers of their
+    spread (`centring`). Where they and run effects are many, the map is matched to the density's gradients before the first run,
+    and to its draws after it; of some hundred coordinates one always mixes slowly, so every second draw is kept there too.
 
     Parameters
     ----------

@@ -229,6 +229,11 @@ class Law:
         return {of: tuple(name for name, p in self.parameters.items() if p.of == of) for of in names}
 
     @cached_property
+    def pools(self) -> dict[str, tuple[str, str]]:
+        """The parameters of the typical value and of the spread, for each name of `members` whose values are drawn around one."""
+        return {name: p.around for name, (first, *_) in self.members.items() if (p := self.parameters[first]).around}
+
+    @cached_property
     def column_of(self) -> dict[str, str]:
         """The column by which each name of `members` differs."""
         return {name: p.within[0] for name, (first, *_) in self.members.items() if (p := self.parameters[first]).within}

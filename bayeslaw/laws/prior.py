@@ -144,7 +144,7 @@ class Prior:
         return np.log(values - low) - np.log(high - values)
 
     @property
-    def middle(self) -> tuple[float, float]:
+    def median_and_scale(self) -> tuple[float, float]:
         """Median and scale of the values on the real line: mean and standard deviation where they are normal."""
         low, median, high = self.unconstrained(self.scipy.ppf([_BELOW, 0.5, 1 - _BELOW]))
         return float(median), float(high - low) / 2
