@@ -80,7 +80,7 @@ def forecast(
     else:
         averages = result.mean(mean).summary(ci)
         answer.save_table("averages", averages, output, f"{counted(len(averages), 'average')} over {mean}", joined=True)
-    answer.say(*_reported(result))
+    answer.say(*_reported(result), *_two_fits(result.headlines, table, ci))
     later = result.readings.count("known run")
     if later and not any(member.fit.noise.drift for member in result.members):
         answer.say(
@@ -168,6 +168,25 @@ def _reported(result: Forecast) -> list[str]:
     if "extrapolated" not in spreads:
         return ["All rows lie inside the runs: report `run`."]
     return [f"{outside if result.of_schedules else 'All rows lie outside the runs'}: report `extrapolated`, {why}."]
+
+
+def _two_fits(headlines: Sequence[str], table: pd.DataFrame, ci_prob: float) -> list[str]:
+    """Say why the median to report lies outside the interval of `run`, where it does at some rows."""
+    from bayeslaw.core.intervals import interval_names
+    from bayeslaw.core.text import counted
+
+    if "extrapolated" not in headlines:
+        return []
+    low, high = (table[f"run_{end}"] for end in interval_names("eti", ci_prob))
+    reported = table.loc[[name == "extrapolated" for name in headlines], "extrapolated_median"]
+    apart = int((~reported.between(low[reported.index], high[reported.index])).sum())
+    if not apart:
+        return []
+    return [
+        f"note: at {apart:,} of {counted(len(table), 'setting')} the median lies outside the interval of `run`. The two are of two "
+        "fits: that of `run` takes the law for exact, and in that of `extrapolated` runs count less the farther they are from the "
+        "largest."
+    ]
 
 
 def score(

@@ -34,6 +34,7 @@ from bayeslaw.posterior.fit import require_fits
 SINGLE = 40  # draws whose own optimum is found
 EDGE = 1e-3  # share within which a mixture lies on a bound
 MOST_MIXTURES = 2_000  # that are compared
+ROUNDING = 1e-12  # share of the loss below which a difference is that of the order of sums
 SAME = 1e-6  # difference up to which two shares are one: those of fitted rows are rounded to six digits
 
 
@@ -236,7 +237,8 @@ def mix(
     same = [label for label, x in others.items() if _equal(x, best)]
     compared |= {label: x for label, x in others.items() if not any(_equal(x, other) for other in compared.values())}
     table, draws = search.compare(compared)
-    table = table.assign(regret=(draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0))
+    regret = (draws.to_numpy()[optima.index] - own[:, None]).mean(axis=0)
+    table = table.assign(regret=np.where(np.abs(regret) < ROUNDING * np.abs(own).mean(), 0.0, regret))
     forced = not all(fit.passed for fit, _ in named.values())
     notes = _notes(best, now, shares, seen, box if among is None else None, not bounds, domains, search)
     if inside > len(others):

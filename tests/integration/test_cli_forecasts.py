@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import bayeslaw
+from bayeslaw.cli.forecasts import _two_fits
 from bayeslaw.evaluation.compare import EXACT, compare
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Comparison
 from bayeslaw.evaluation.scores import score
@@ -92,6 +93,14 @@ def test_forecasts_show_the_interval_to_report_first_and_say_which_it_is(command
     alone = command("forecast", "fit.nc", "--set", "N=1e8", "--set", "D=1e10")
     assert "\nAll rows lie inside the runs: report `run`.\n" in alone.out
     assert "headline" not in command("forecast", "fit.nc", *at, "--discrepancy", "none").out
+
+
+def test_a_median_outside_the_interval_of_the_other_fit_is_explained() -> None:
+    table = pd.DataFrame({"run_eti80_lb": [2.0, 2.0, 2.0], "run_eti80_ub": [2.2, 2.2, 2.2], "extrapolated_median": [1.9, 1.9, 2.1]})
+    (note,) = _two_fits(["extrapolated", "run", "extrapolated"], table, 0.8)
+    assert note.startswith("note: at 1 of 3 settings the median lies outside the interval of `run`. The two are of two fits: ")
+    assert _two_fits(["run", "run", "extrapolated"], table, 0.8) == []
+    assert _two_fits(["discrepancy1%"] * 3, table.drop(columns="extrapolated_median"), 0.8) == []
 
 
 @pytest.mark.usefixtures("folder")
