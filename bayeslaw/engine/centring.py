@@ -11,6 +11,10 @@ they vanish, and with typical values held: of few values these are hardly known,
 Run effects are counted along the eigenvectors of their covariance there, each with a power of its own: effects that follow the
 loss are hardly identified by the data, others well, and each run has a part in both. Their prior is the same in every orthogonal
 basis.
+
+Pooled values of losses are sampled as themselves. Where they may all be one, the density grows without bound as their spread goes
+to 0, and narrows like a funnel. There all values but the first are counted from it in units of the spread, and a ridge map follows
+the spread (`tied_where_equal`).
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.density import Density, RunEffects
-from bayeslaw.engine.transport import RidgeMap, affine, curvature, find_mode, root_of_inverse
+from bayeslaw.engine.transport import SPIKE, RidgeMap, affine, curvature, find_mode, root_of_inverse
 from bayeslaw.laws.formula import NUMPY
 from bayeslaw.laws.prior import Prior
 
@@ -71,6 +75,19 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
     coordinates = replace(density.coordinates, powers=of_values)
     new = Density.of(density.law, density.observed, density.noise, coordinates=coordinates, run_effects=effects)
     return new, affine(x, root_of_inverse(curvature(new.function(), x)))
+
+
+def tied_where_equal(density: Density) -> Density:
+    """Return the density with pooled values tied to the first of their pool where a mode has a spread next to 0."""
+    pools = {name: pair for name, pair in density.law.pools.items() if name not in density.coordinates.powers}
+    if not pools:
+        return density
+    mode = find_mode(density.function(), density.start(), density.law.outcome, **NEARLY)
+    equal = [name for name, (_, spread) in pools.items() if mode[density.names.index(spread)] < math.log(SPIKE)]
+    if not equal:
+        return density
+    coordinates = density.coordinates.tying(equal)
+    return Density.of(density.law, density.observed, density.noise, coordinates=coordinates, run_effects=density.run_effects)
 
 
 def _move_pool(x: Array, name: str, density: Density, share: Array) -> Array:

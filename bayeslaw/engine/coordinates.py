@@ -180,6 +180,11 @@ def _may_not_vary(amplitude: str, term: Expression, law: Law, scope: Mapping[str
     return False
 
 
+def _typical(law: Law, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Median and scale of the priors of unconstrained typical values, by the names in the formula of the values around them."""
+    return {name: law.parameters[law.pools[name][0]].prior.median_and_scale for name in names}
+
+
 class Arrays:
     """Draws (S, 1) of single numbers, (S, levels) of the values of a column's levels, and (S, m) at settings."""
 
@@ -273,9 +278,12 @@ class Coordinates:
         (m = 0). See `centring`.
     sums : tuple of NestedSum
         Sums inside the formula whose level and factors are replaced by mean and spreads.
+    tied : dict of str to array (levels,)
+        For names in the formula whose values for levels may all be one: 1 for the first level and 0 for others. The value of the
+        first has the coordinate that it has without this; the others are counted from it, in units of their spread.
     typical : dict of str to (float, float)
-        For the same names as `powers`, median and scale of the prior of the unconstrained typical value. Its coordinate is the
-        distance from the mean that this prior and the coordinates of the others leave it, in standard deviations.
+        For the names of `powers` and `tied`, median and scale of the prior of the unconstrained typical value. Its coordinate is
+        the distance from the mean that this prior and the coordinates of the others leave it, in standard deviations.
     """
 
     law: Law
@@ -287,6 +295,7 @@ class Coordinates:
     softplus_scale: Any
     powers: Mapping[str, Any] = field(default_factory=dict)
     sums: tuple[NestedSum, ...] = ()
+    tied: Mapping[str, Any] = field(default_factory=dict)
     typical: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
@@ -304,7 +313,7 @@ class Coordinates:
         ]
         formulas = [law.formula.text, *(f"{n} = {e.text}" for n, e in law.let.items())]
         terms, pooled = [(n, t.text) for n, t in law.amplitudes.items()], [law.members, law.column_of]
-        changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.powers)]
+        changed = [sorted(names) for names in (self.by_spread, self.by_mean, self.powers, self.tied)]
         outcome = law.outcome.kind, law.outcome.bounds
         parts = (formulas, outcome, parameters, terms, law.floor, pooled, list(law.covariates), changed)
         return "; ".join(map(str, parts))
@@ -342,8 +351,13 @@ class Coordinates:
             by_spread=frozenset(varying),
             by_mean=frozenset(constant),
             powers={name: np.ones(len(law.members[name])) for name in standard},
-            typical={name: law.parameters[pools[name][0]].prior.median_and_scale for name in standard},
+            typical=_typical(law, standard),
         )
+
+    def tying(self, names: Sequence[str]) -> Coordinates:
+        """Return these coordinates with the values of some names tied to the first of each."""
+        marks = {name: np.eye(len(self.law.members[name]))[0] for name in names}
+        return replace(self, tied=marks, typical=self.typical | _typical(self.law, names))
 
     def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
         """Values by parameter, with those that differ by a column also as vectors."""
@@ -369,6 +383,10 @@ class Coordinates:
         law, places = self.law, self._places(x, on)
         jacobian, total = self._uncentre(places, functions, on), 0.0
         moved = {*law.amplitudes, law.floor} - {""}
+        for name in self.tied.keys() - moved:
+            counted = places.by_level[name]
+            places.by_level[name] = self._own(name, counted, on)
+            jacobian = jacobian + self._tie(name, places, counted, functions, on)
         priors = {name: p.prior for name, p in law.in_formula.items()}
 
         def ones(values: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Any]:
@@ -391,17 +409,42 @@ class Coordinates:
             share = term.evaluate(scope, functions) / on.over_settings(its_units.get(name, 1.0), column)
             centre = on.mean(share, column)
             off = share - on.over_settings(centre, column) if name in self.by_spread else centre
-            height = functions["sqrt"](on.mean(off * off, column))
+            height, counted = functions["sqrt"](on.mean(off * off, column)), of[name]
+            own, height = self._own(name, counted, on), self._own(name, height, on)
             if priors[name].support == "real":  # the spread itself, since 0 has no logarithm
-                of[name] = of[name] / height
-                change = -functions["log"](height)
-                jacobian = jacobian + (on.sum(change, column) if column else change)
+                of[name] = own / height
+                jacobian = jacobian + self._sum(name, -functions["log"](height), on)
             else:
-                of[name] = of[name] - functions["log"](height)
+                of[name] = own - functions["log"](height)
+            jacobian = jacobian + self._tie(name, places, counted, functions, on)
             total = total + on.over_settings(constrain(priors[name], of[name], functions), column) * share
         if law.floor and self.by_spread | self.by_mean:
             jacobian = self._with_floor(places, total, jacobian, functions, on)
         return places, jacobian
+
+    def _own(self, name: str, values: Any, on: Arrays | Variables) -> Any:
+        """The values of a name, or where they are tied that of the first level, from which the others are counted."""
+        if name not in self.tied:
+            return values
+        column = self.law.column_of[name]
+        return on.sum(on.data(column, self.tied[name], name) * values, column)
+
+    def _sum(self, name: str, change: Any, on: Arrays | Variables) -> Any:
+        """The log Jacobian of a change of the values that `_own` returns."""
+        column = self.law.column_of.get(name, "")
+        return on.sum(change, column) if column and name not in self.tied else change
+
+    def _tie(self, name: str, places: Places, x: Any, functions: Functions, on: Arrays | Variables) -> Any:
+        """Count values from the first one by their coordinates x, in place, if they are tied; returns the log Jacobian."""
+        if name not in self.tied:
+            return 0.0
+        column, log_spread = self.law.column_of[name], places.single[self.law.pools[name][1]]
+        others = 1.0 - on.data(column, self.tied[name], name)
+        places.by_level[name] = places.by_level[name] + others * functions["exp"](log_spread) * x
+        typical, over_levels = self.law.pools[name][0], partial(on.sum, column=column)
+        mean, precision = self.typical_given(name, 0.0, places.by_level[name], log_spread, functions, over_levels)
+        places.single[typical] = mean + places.single[typical] / functions["sqrt"](precision)
+        return on.sum(others * log_spread, column) - 0.5 * functions["log"](precision)
 
     def _uncentre(self, places: Places, functions: Functions, on: Arrays | Variables) -> Any:
         """Replace the coordinates of pooled values, and of the typical one, by the values, in place; returns the log Jacobian."""
@@ -446,13 +489,15 @@ class Coordinates:
         """
         floor, column = self.law.floor, self.law.column_of.get(self.law.floor, "")
         of, rest = places.by_level if column else places.single, on.mean(total, column)
+        counted = of[floor]
+        off = self._own(floor, counted, on) - self._own(floor, rest, on)
         if self.law.in_formula[floor].prior.support != "positive":
-            of[floor] = of[floor] - rest
-            return jacobian
-        gap = (of[floor] - rest) / self.softplus_scale
-        of[floor] = functions["log"](self.softplus_scale * functions["softplus"](gap))
-        change = -functions["softplus"](-gap) - of[floor]
-        return jacobian + (on.sum(change, column) if column else change)
+            of[floor] = off
+        else:
+            gap = off / self.softplus_scale
+            of[floor] = functions["log"](self.softplus_scale * functions["softplus"](gap))
+            jacobian = jacobian + self._sum(floor, -functions["softplus"](-gap) - of[floor], on)
+        return jacobian + self._tie(floor, places, counted, functions, on)
 
     def _centre(self, single: dict[str, Any], values: Mapping[str, Any], functions: Functions, on: Arrays | Variables) -> Any:
         """Replace means and spreads of nested sums by their parameters, in place; returns the log Jacobian."""

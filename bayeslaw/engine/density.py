@@ -193,6 +193,7 @@ class Density:
         spread = float(np.std(outcomes)) + 1e-3 * scale
         terms = [n for n in self.coordinates.scaled if self.law.parameters[n].prior.support == "positive"]
         standard = {n for name in self.coordinates.powers for n in (*self.law.members[name], self.law.pools[name][0])}
+        standard |= {n for name in self.coordinates.tied for n in (*self.law.members[name][1:], self.law.pools[name][0])}
         for i, name in enumerate(self.names):
             if name in standard:
                 x[i] = 0.0

@@ -42,7 +42,7 @@ GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is 
 DROP = 9.0  # log density below the maximum at which a ridge path ends
 STEP = 0.3  # first step along the ridge path, in standard deviations of its coordinate at the mode
 BEYOND = 50.0  # standard deviations for which the map goes on beyond the ends of the path, farther than any chain comes
-MOST = 120  # steps in each direction, including rejected ones
+MOST = 240  # steps in each direction, including rejected ones
 FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
 VANISHED = -1e6  # log density that stands for zero density
 CLOSE = 1e-6  # twice the log density by which a section's others may lie below their mode
@@ -207,29 +207,26 @@ def exactly_fitted(density: Density) -> bool:
     return "sigma_point" in density.names and density.observed.response.size <= len(density.law.parameters) + 1
 
 
-def spikes(density: Density, mode: Array) -> dict[int, int]:
-    """Return the scales that are next to 0 at a mode without mass around it, and the powers with which the density grows there.
+def spike(density: Density, mode: Array) -> dict[int, int]:
+    """Return the noise that is next to 0 at a mode without mass around it, and the power with which the density grows there.
 
     Where a law goes through all its n rows the density grows like sigma^-n as the points' noise goes to 0: the parameters have as
-    little room there. So it does like spread^-n where n pooled values may all be one.
+    little room there.
 
     Returns
     -------
     dict of int to int
-        The places of their coordinates, which are logarithms, and n.
+        The place of its coordinate, which is a logarithm, and n; empty elsewhere.
     """
-    powers = dict[str, int]()
-    if exactly_fitted(density):
-        powers["sigma_point"] = min(density.observed.response.size, len(density.law.parameters))
-    for name, (_, spread) in density.law.pools.items():
-        if name not in density.coordinates.powers:
-            powers[spread] = len(density.law.members[name])
-    places = {density.names.index(name): power for name, power in powers.items()}
-    return {place: power for place, power in places.items() if mode[place] < math.log(SPIKE)}
+    if not exactly_fitted(density):
+        return {}
+    place = density.names.index("sigma_point")
+    power = min(density.observed.response.size, len(density.law.parameters))
+    return {place: power} if mode[place] < math.log(SPIKE) else {}
 
 
 class WithoutSpike:
-    """A log density to which the logarithms of scales are added, as often as `spikes` says: that of the room near them."""
+    """A log density to which the logarithms of scales are added, as often as `spike` says: that of the room near them."""
 
     def __init__(self, logp: Function, powers: dict[int, int]) -> None:
         self.logp, self.places, self.powers = logp, list(powers), np.array(list(powers.values()), dtype=np.float64)
@@ -300,7 +297,7 @@ def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     """
     logp = density.function()
     mode, hessian = find_best_mode(density, logp)
-    if powers := spikes(density, mode):
+    if powers := spike(density, mode):
         mode, hessian = find_best_mode(density, WithoutSpike(logp, powers))
         candidates = list(dict.fromkeys([*candidates, *powers]))
     plain = affine(mode, root_of_inverse(hessian))
@@ -366,7 +363,7 @@ def map_along(logp: Function, mode: Array, hessian: Array, ridge: int) -> RidgeM
     after = before and middle.walk(logp, STEP * spread)
     if not after:
         return None
-    sections = [*reversed(before), middle, *after]
+    sections = _around_top([*reversed(before), middle, *after])
     t = _normal_scores(np.array([s.at for s in sections]), np.array([s.level for s in sections]))
     if t is None:
         return None
@@ -376,6 +373,17 @@ def map_along(logp: Function, mode: Array, hessian: Array, ridge: int) -> RidgeM
     pieces[:, :, 0] = increasing(t, table[:, 0]).c
     order = np.concatenate([[ridge], middle.rest]).astype(np.int64)
     return RidgeMap(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
+
+
+def _around_top(sections: list[Section]) -> list[Section]:
+    """The sections of a path around its highest level, to the first on each side that lies DROP lower, if any does.
+
+    A path may begin far below its top: the mode of the joint density need not be where most of its mass is.
+    """
+    levels = np.array([s.level for s in sections])
+    top = int(levels.argmax())
+    low = np.flatnonzero(levels < levels[top] - DROP)
+    return sections[max(low[low < top], default=0) : min(low[low > top], default=len(sections) - 1) + 1]
 
 
 def _extended(ridge_map: RidgeMap) -> RidgeMap:

@@ -17,7 +17,7 @@ from bayeslaw.core.errors import FitError, StoppedError
 from bayeslaw.core.executors import available_cores
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.threads import one_blas_thread
-from bayeslaw.engine.centring import centred, needs_centring, needs_matching
+from bayeslaw.engine.centring import centred, needs_centring, needs_matching, tied_where_equal
 from bayeslaw.engine.compiled import callbacks
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.matching import matched, rematched, replaced_if_far
@@ -212,6 +212,7 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
             density, ridge_map = centred(density)
             ridge_map = matched(density, ridge_map, settings.seed) if many else ridge_map
         else:
+            density = tied_where_equal(density)
             ridge_map = find_ridge_map(density, ridge_candidates(density))
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(settings.seed).generate_state(2))
@@ -246,15 +247,17 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
 
 
 def ridge_candidates(density: Density) -> list[int]:
-    """Return the coordinates along which a ridge path is sought, none where there are more than `MANY`.
+    """Return the coordinates along which a ridge path is sought.
 
     They are the law's shape parameters and, where an error of the law is learnt, that error's scale: as it goes to 0, the posterior
-    of every other parameter narrows, like a funnel.
+    of every other parameter narrows, like a funnel. So it does with the spread of pooled values that may all be one, which is the
+    only candidate where there are more coordinates than `MANY`.
     """
+    spreads = [density.names.index(density.law.pools[name][1]) for name in density.coordinates.tied]
     if len(density.names) > MANY:
-        return []
+        return spreads
     scale = [density.names.index("discrepancy")] if "discrepancy" in density.names else []
-    return [*range(len(density.law.shapes)), *scale]
+    return list(dict.fromkeys([*range(len(density.law.shapes)), *scale, *spreads]))
 
 
 def _check_values(density: Density) -> None:

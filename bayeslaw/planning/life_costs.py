@@ -68,7 +68,7 @@ def draws_of(name: str, given: Amount, size: int, seed: int, *, share: bool = Fa
     values = _read(name, given, size, seed, code)
     if values.size not in (1, size):
         raise BayeslawError(
-            f"{values.size:,} values are given for {name}, and the posterior has {size:,} draws: give one number, or one for each draw.",
+            f"{values.size:,} values are given for {name}, and the posterior has {size:,} draws: give one number, or one for each.",
             code="unpaired-draws",
         )
     good = np.isfinite(values) & (values >= 0)

@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 import bayeslaw
+from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import FitError
 from bayeslaw.data.observations import Observations
+from bayeslaw.engine.centring import tied_where_equal
 from bayeslaw.engine.compiled import Function
 from bayeslaw.engine.density import Density
 from bayeslaw.engine.transport import (
@@ -27,8 +29,9 @@ from bayeslaw.engine.transport import (
     map_along,
     root_of_inverse,
     sinh_arcsinh,
-    spikes,
+    spike,
 )
+from bayeslaw.inference.sample import ridge_candidates
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from tests import oracles
@@ -50,27 +53,87 @@ def test_the_mode_of_as_few_rows_as_a_law_goes_through_is_not_at_their_noise_of_
     ridge_map = find_ridge_map(density, [])
     assert np.exp(ridge_map.x(np.zeros((1, density.size)))[0, noise]) == pytest.approx(0.005, rel=0.3)  # the prior's median
     assert ridge_map.ridge == noise
-    assert spikes(density, ridge_map.x(np.zeros((1, density.size)))[0]) == {}
+    assert spike(density, ridge_map.x(np.zeros((1, density.size)))[0]) == {}
     without = WithoutSpike(logp, {noise: 3})
     x = density.start()
     assert_true_gradient(without, x)
     assert without(x)[0] - logp(x)[0] == pytest.approx(3 * x[noise])
 
 
-def test_the_mode_of_pooled_values_that_may_all_be_one_is_not_at_a_spread_of_0() -> None:
-    """Chains began in the spike there and stayed: the floors of six equal sets of runs had an R-hat of 2.5."""
+def pooled(by: dict[str, str], sets: int = 6) -> Density:
+    """Chinchilla on equal sets of runs, with some parameters by set."""
     law = load_law("chinchilla")
     rows = oracles.table(law, runs=2).drop(columns="run")
-    runs = bayeslaw.read_runs(pd.concat([rows.assign(name=f"set {i}") for i in range(6)], ignore_index=True))
-    law = with_by(law, {"E": "name"})
+    runs = bayeslaw.read_runs(pd.concat([rows.assign(name=f"set {i}") for i in range(sets)], ignore_index=True))
+    law = with_by(law, by)
+    law = with_levels(law, levels_of(law, runs.frame))
+    return Density.of(law, Observations.of(law, runs), NOISES["normal-no-run"])
+
+
+def test_equal_pooled_values_are_tied_and_the_map_follows_their_spread() -> None:
+    """Chains began where the density of values as themselves grows like spread^-n, and stayed: the R-hat of six sets was 2.5."""
+    plain = pooled({"E": "name"})
+    spread = plain.names.index("E_spread")
+    mode = find_mode(plain.function(), plain.start())
+    assert np.exp(mode[spread]) < 1e-5
+    tied = tied_where_equal(plain)
+    assert list(tied.coordinates.tied) == ["E"]
+    ridge_map = find_ridge_map(tied, ridge_candidates(tied))
+    assert ridge_map.ridge == spread
+    z = np.random.default_rng(0).standard_normal((400, tied.size))
+    itself = find_ridge_map(plain, ridge_candidates(plain))
+    far, near = (
+        np.ptp(np.quantile(d.function().many(m.x(z))[0] - m.log_normal_of(z), [0.1, 0.9]))
+        for d, m in ((plain, itself), (tied, ridge_map))
+    )
+    assert near < 0.2 * far
+    values = tied.draws(ridge_map.x(z))
+    low, high = np.quantile(values["E_spread"], [0.05, 0.95])
+    assert low < 5e-4 < high < 0.05
+    floors = np.array([values[name] for name in tied.law.members["E"]])
+    np.testing.assert_allclose(floors.std(axis=0)[values["E_spread"] < low], 0, atol=1e-3)
+
+
+def test_floors_that_differ_are_not_tied() -> None:
+    law = with_by(load_law("chinchilla"), {"E": "name"})
+    rows = oracles.table(load_law("chinchilla"), runs=2).drop(columns="run")
+    sets = [rows.assign(name=f"set {i}", loss=rows["loss"] * (1 + 0.1 * i)) for i in range(4)]
+    runs = bayeslaw.read_runs(pd.concat(sets, ignore_index=True))
     law = with_levels(law, levels_of(law, runs.frame))
     density = Density.of(law, Observations.of(law, runs), NOISES["normal-no-run"])
-    logp, spread = density.function(), density.names.index("E_spread")
-    mode = find_mode(logp, density.start())
-    assert spikes(density, mode) == {spread: 6}
-    ridge_map = find_ridge_map(density, [])
-    assert np.exp(ridge_map.x(np.zeros((1, density.size)))[0, spread]) > 0.003
-    assert ridge_map.ridge in (None, spread)
+    assert tied_where_equal(density) is density
+
+
+@pytest.mark.parametrize("names", [("E",), ("A",), ("alpha",), ("E", "A", "alpha")])
+def test_tied_values_are_another_view_of_the_same_density(names: tuple[str, ...]) -> None:
+    plain = pooled(dict.fromkeys(("E", "A", "alpha"), "name"), sets=3)
+    tied = Density.of(plain.law, plain.observed, plain.noise, coordinates=plain.coordinates.tying(names))
+    rng = np.random.default_rng(1)
+
+    def parameters(density: Density, x: Array) -> Array:
+        """Logarithms of the law's parameters, and the coordinates of the noise."""
+        draws = density.draws(x[None])
+        own = [np.log(draws[name].item()) for name in density.law.parameters]
+        return np.array([*own, *(x[density.names.index(name)] for name in density.noise.parameters)])
+
+    def jacobian(density: Density, x: Array) -> Array:
+        moves = 1e-5 * np.eye(x.size)
+        return np.array([(parameters(density, x + m) - parameters(density, x - m)) / 2e-5 for m in moves]).T
+
+    differences = []
+    for _ in range(3):
+        x = plain.start() + 0.1 * rng.standard_normal(plain.size)
+        x[[plain.names.index(f"{name}_spread") for name in ("E", "A", "alpha")]] = -1.0
+        target, y = parameters(plain, x), tied.start()
+        for _ in range(30):  # Newton's method
+            step = np.linalg.solve(jacobian(tied, y), target - parameters(tied, y))
+            y += step / max(1.0, np.abs(step).max())
+        np.testing.assert_allclose(parameters(tied, y), target, rtol=1e-9, atol=1e-9)
+        views = ((plain, x), (tied, y))
+        one, two = (d.function()(at)[0] - np.linalg.slogdet(jacobian(d, at))[1] for d, at in views)
+        differences.append(two - one)
+        assert_true_gradient(tied.function(), y)
+    np.testing.assert_allclose(differences, differences[0], atol=1e-5)
 
 
 def density_of(name: str) -> Density:
