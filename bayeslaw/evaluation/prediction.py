@@ -29,7 +29,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.direction import DIRECTIONS, direction
-from bayeslaw.evaluation.sealed import Unsealed, read_key, seal, unseal, write_sealed
+from bayeslaw.evaluation.sealed import LAST, Unsealed, begins_as, read_key, seal, unseal, write_sealed
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import Settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
@@ -240,9 +240,23 @@ def check_new(path: Path) -> None:
     if path.name.endswith(RESULT_ENDING):
         raise BayeslawError(f"{path.name} would be the name of a result: choose one without .settled.", code="wrong-ending")
     if path.exists():
-        raise BayeslawError(
-            f"{path} exists, and a registered forecast is never replaced: choose another name.", code="already-registered"
-        )
+        raise _registered(path)
+
+
+def check_no_prediction(path: Path) -> None:
+    """Refuse a path at which there is a prediction, for a result that would replace it."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(LAST)
+    except OSError:
+        return
+    if begins_as(begin, KIND):
+        raise _registered(path)
+
+
+def _registered(path: Path) -> BayeslawError:
+    problem = f"{path} exists, and a registered forecast is never replaced: choose another name."
+    return BayeslawError(problem, code="already-registered")
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

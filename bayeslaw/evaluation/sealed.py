@@ -21,7 +21,7 @@ from bayeslaw.core.files import as_path, write_whole
 
 CHANGED = "changed-file"
 LEAST_KEY = 16  # bytes
-LAST = 200  # bytes of a file, in which its last lines lie
+LAST = 200  # bytes at the end of a file in which its last lines lie, and at its start in which its kind stands
 _TAIL = re.compile(rb'(?:"hmac_sha256": "([0-9a-f]{64})",\n)?"sha256": "([0-9a-f]{64})"\n\}\n\Z')
 
 
@@ -84,6 +84,11 @@ def write_sealed(path: Path, content: bytes) -> None:
     write_whole(path, lambda temporary: temporary.write_bytes(content))
 
 
+def begins_as(data: bytes, kind: str) -> bool:
+    """Whether the content of a file begins as `seal` begins a file of this kind."""
+    return f'"{kind}"'.encode() in data[:LAST]
+
+
 def unseal(path: Path, kind: str, what: str, key: bytes | None) -> Unsealed:
     """Read a sealed file.
 
@@ -109,7 +114,7 @@ def unseal(path: Path, kind: str, what: str, key: bytes | None) -> Unsealed:
     other = BayeslawError(f"{path.name} is no {what} that bayeslaw wrote.", code=f"not-a-{what}")
     start = max(len(data) - LAST, 0)
     end = _TAIL.search(data[start:])
-    if end is None and b'"sha256"' not in data[start:] and f'"{kind}"'.encode() not in data[:LAST]:
+    if end is None and b'"sha256"' not in data[start:] and not begins_as(data, kind):
         raise other
     if end is None or hashlib.sha256(data[: start + end.start(2) - len('"sha256": "')]).hexdigest() != end[2].decode():
         raise BayeslawError(

@@ -26,7 +26,7 @@ from bayeslaw.data.observations import SAME, rounding, run_codes, same_scale
 from bayeslaw.data.table import Runs, Table, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.data.validate import check_loss, check_outcome
-from bayeslaw.evaluation.prediction import Prediction, check_format, read_prediction
+from bayeslaw.evaluation.prediction import Prediction, check_format, check_no_prediction, read_prediction
 from bayeslaw.evaluation.scores import counts_of, forecast_cells, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.posterior.effects import WORDS
@@ -79,10 +79,17 @@ class Settled:
         Parameters
         ----------
         path : str or Path
-            `record` looks for PREDICTION.settled.json beside PREDICTION.json.
+            `record` looks for PREDICTION.settled.json beside PREDICTION.json. An earlier result is replaced, a prediction never.
         key : str or Path, optional
             A file with a key that signs it.
+
+        Raises
+        ------
+        BayeslawError
+            'already-registered' if there is a prediction at this path.
         """
+        path = as_path(path, "A score")
+        check_no_prediction(path)
         outcome = self.prediction.outcome
         kept = [c for c in self.rows if c not in ("checks", "model")]
         rows = [{str(k): plain_value(v) for k, v in row.items()} for row in self.rows[kept].to_dict("records")]
@@ -92,7 +99,7 @@ class Settled:
             "unit": self.prediction.content["unit"], **self.measured,
             "scores": {str(k): plain_value(v) for k, v in self.table.to_dict("records")[0].items()}, "rows": rows,
         }  # fmt: skip
-        write_sealed(as_path(path, "A score"), seal(content, read_key(key))[0])
+        write_sealed(path, seal(content, read_key(key))[0])
 
 
 def settle(

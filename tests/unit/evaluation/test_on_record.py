@@ -240,6 +240,16 @@ def test_a_prediction_is_never_replaced(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == [written.name]
 
 
+def test_a_result_does_not_replace_a_prediction(written: Path) -> None:
+    before, result = written.read_bytes(), settle(written, new_line())
+    with fails("already-registered", written.name):
+        result.save(written)
+    assert written.read_bytes() == before
+    for _ in range(2):  # an earlier result is replaced
+        result.save(written.with_name("p.settled.json"))
+    assert record(written.parent).predictions["status"].tolist() == [SETTLED]
+
+
 @pytest.mark.parametrize("name", ["one.txt", "one", "one.settled.json"])
 def test_a_prediction_has_a_name_by_which_a_record_finds_it(name: str, tmp_path: Path) -> None:
     with fails("wrong-ending", name):
