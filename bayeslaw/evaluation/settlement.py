@@ -374,7 +374,7 @@ def _fault(asked: Prediction, frame: pd.DataFrame, i: int, distance: Mapping[str
             problem = f"{given} is registered for the fitted run {known[0]['settings']['run']!r} only ({numbers})"
             way = "name that run in a column `run`, or leave the row out (--where, runs.where)"
             return Fault(row, "run", "", problem, way, "another-run")
-        problem = f"{given} was registered as {numbers} and is settled by an earlier row"
+        problem = f"{given} was registered as {numbers} and is settled by another row"
         return Fault(
             row, columns[0], "", problem, "a forecast is settled by one measurement: leave the others out", "settled-twice"
         )

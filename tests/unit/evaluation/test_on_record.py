@@ -385,6 +385,10 @@ def test_a_tolerance_takes_no_forecast_from_the_row_that_has_its_setting() -> No
     for table in (measured_, measured_.iloc[::-1].reset_index(drop=True)):
         rows = settle(prediction, table, tolerance=0.05).rows
         assert dict(zip(rows["row"], rows["loss"], strict=True)) == {1: 2.6, 2: 2.5}
+    alone = register(chinchilla(), pd.DataFrame({"N": [1e9], "D": 2e10}))
+    with faults(("settled-twice", 1, "N")) as left:  # the second row settles it
+        settle(alone, measured_, tolerance=0.05)
+    assert "settled by another row" in left[0].problem
 
 
 @pytest.mark.slow
