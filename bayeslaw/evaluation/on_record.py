@@ -196,13 +196,14 @@ def record(folder: str | Path, *, key: str | Path | None = None) -> Record:
     results = {path.name: path for path in files if path.name.endswith(RESULT_ENDING)}
     for path in [path for path in files if path.name not in results]:
         result = results.pop(f"{path.stem}{RESULT_ENDING}", None)
+        neither = f" Nor does {result.name}." if result else ""
         try:
             prediction = read_prediction(path, key)
         except BayeslawError as error:
-            faults.append(f"{path.name} does not count. {error}" + (f" Nor does {result.name}." if result else ""))
+            faults.append(f"{path.name} does not count. {error}{neither}")
             continue
         if prediction.sha256 in known:
-            faults.append(f"{path.name} does not count: it is a copy of {known[prediction.sha256]}.")
+            faults.append(f"{path.name} does not count: it is a copy of {known[prediction.sha256]}.{neither}")
             continue
         known[prediction.sha256], rows = path.name, pd.DataFrame()
         if result is not None:

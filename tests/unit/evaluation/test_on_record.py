@@ -585,6 +585,13 @@ def test_what_does_not_count_is_named(written: Path) -> None:
     assert sorted(found.predictions["status"]) == [OPEN, OPEN, OPEN]
 
 
+def test_the_result_of_a_copy_is_named(written: Path) -> None:
+    (written.parent / "copy.json").write_bytes(written.read_bytes())
+    settle(written, new_line()).save(written.with_name("p.settled.json"))
+    (fault,) = record(written.parent).faults
+    assert fault == "p.json does not count: it is a copy of copy.json. Nor does p.settled.json."
+
+
 @pytest.mark.slow
 def test_results_with_strange_contents_are_not_used(written: Path) -> None:
     settle(written, new_line()).save(written.with_name("p.settled.json"))
