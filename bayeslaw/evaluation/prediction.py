@@ -37,7 +37,7 @@ from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.laws.outcome import KINDS, Outcome
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failures
-from bayeslaw.posterior.effects import Reading
+from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
 
 KIND, FORMAT = "bayeslaw_prediction", "1.1"
@@ -199,7 +199,7 @@ def register(
         "units": {c.name: c.unit for f in reversed(fits) for c in f.measured.values()}, "seed": seed, "as": as_,
         "discrepancy": None if discrepancy is None else str(discrepancy), "checks": checks_label(predicted.forced),
         "failures": [str(check) for check in (*failures(fit.checks), *failures(predicted.checks))], "model": predicted.model_label,
-        "match": _matching(fits, predicted.settings),
+        "match": _matching(fits, predicted),
         "base": any(_infinite_at_base(f) for f in fits), "reach_by": by, "probabilities": list(PROBABILITIES),
         "noise": _noise(predicted), "rows": _rows(predicted, reach),
     }  # fmt: skip
@@ -324,12 +324,21 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     return asdict(outcome) | {"bounds": [end if math.isfinite(end) else None for end in outcome.bounds]}
 
 
-def _matching(fits: Sequence[Fit], settings: pd.DataFrame) -> list[str]:
-    """Return the columns by which measured rows are recognised: those on which the forecasts depend."""
+def _matching(fits: Sequence[Fit], predicted: Forecast) -> list[str]:
+    """Return the columns by which measured rows are recognised: those on which the forecasts depend.
+
+    Where fits have learnt effects of checkpoints, the column that names these is one of them if it tells two new runs apart; later
+    rows of fitted runs are recognised by their run.
+    """
     wanted = {
         c for f in fits for c in (*f.law.covariates, *f.law.levels, *([f.observed.group_column] * bool(f.observed.group_names)))
     }
-    return [str(c) for c in settings if c in wanted]
+    settings = predicted.settings
+    columns, of_checkpoint = [str(c) for c in settings if c in wanted], "checkpoint" if "checkpoint" in settings else "seed"
+    if of_checkpoint not in settings or not any(f.noise.checkpoint_effect for f in fits):
+        return columns
+    new_runs, both = settings[[reading != WORDS[2] for reading in predicted.readings]], [*columns, of_checkpoint]
+    return both if len(new_runs[both].drop_duplicates()) > len(new_runs[columns].drop_duplicates()) else columns
 
 
 def _infinite_at_base(fit: Fit) -> bool:

@@ -403,6 +403,21 @@ def test_a_forecast_is_settled_once() -> None:
     assert settle(of_twins, pd.DataFrame({"x": [0.5, 0.5], "loss": [2.9, 2.8]})).rows["row"].tolist() == [1, 2]
 
 
+def test_the_forecast_of_a_run_of_one_checkpoint_is_not_settled_by_a_run_of_another() -> None:
+    fit = line_fit(size=1200, noise="normal-checkpoint")
+    at = pd.DataFrame({"x": 0.5, "checkpoint": ["k0", "k1"]})
+    prediction, table = register(fit, at), at.assign(loss=[2.8, 2.9])
+    for rows in (settle(prediction, some).rows for some in (table, table.iloc[::-1].reset_index(drop=True))):
+        assert dict(zip(rows["row"], rows["loss"], strict=True)) == {1: 2.8, 2: 2.9}
+    with faults(("missing-column", None, "checkpoint")):
+        settle(prediction, table.drop(columns="checkpoint"))
+    alone = register(fit, at.head(1))  # which no column has to tell from another
+    assert len(settle(alone, table.head(1).drop(columns="checkpoint")).rows) == 1
+    later = register(fit, pd.DataFrame({"x": 0.5, "run": ["r0", "r2"], "checkpoint": ["k0", "k1"]}))
+    measured_ = pd.DataFrame({"x": 0.5, "run": ["r2", "r0"], "loss": [2.9, 2.8]})
+    assert settle(later, measured_).rows["row"].tolist() == [2, 1]
+
+
 @pytest.mark.slow
 def test_the_forecast_of_a_fitted_run_is_not_settled_by_another() -> None:
     later = pd.DataFrame({"x": [0.5], "run": ["r0"], "checkpoint": ["k0"]})
