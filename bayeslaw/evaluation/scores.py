@@ -246,7 +246,7 @@ class Scored(NamedTuple):
     runs : DataFrame
         One row for each run: run, rows, `inside` (how many of its losses lie in their 90% interval), error (mean relative error of
         its losses, with its sign), and of its last loss: loss, predicted (median), eti90_lb and eti90_ub. The worst error comes
-        first. Empty for a point fit.
+        first. Averages of no named run are numbered in the order of their first rows. Empty for a point fit.
     notes : tuple of str
         Which rows were left out because they repeat others, and that losses are of another domain by their names.
     checks : tuple of Check
@@ -344,6 +344,8 @@ def scored_draws(
         averages = average(settings, draws, mean, outcome.facts)
         draws, loss = averages.draws, averages.measured(loss)
         frame = averages.settings.assign(**{outcome.name: loss})
+        if "run" not in frame:
+            frame = frame.assign(run=[f"average {number}" for number in range(1, len(frame) + 1)])
         head = {**head, "rows": len(frame)}
     scores = {**head, **point_scores(loss, np.median(draws, axis=0), outcome), **draw_scores(loss, draws, outcome)}
     return Scored(pd.DataFrame([scores]), by_run(frame, draws, outcome))

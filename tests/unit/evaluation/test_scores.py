@@ -25,6 +25,7 @@ from bayeslaw.evaluation.scores import (
     point_scores,
     sample_note,
     score,
+    scored,
     transforms,
 )
 from bayeslaw.forecasting.forecast import forecast
@@ -477,3 +478,12 @@ def test_forecasts_run_by_run() -> None:
     assert by_run(frame.drop(columns="run"), draws)["run"].tolist() == ["row 2", "row 3", "row 1"]
     low = by_run(frame.assign(loss=[1.2, 2.6, 3.3]), draws)  # a loss above its interval: the worst error has a sign
     assert low[["run", "inside"]].values.tolist() == [["a", 1], ["b", 1]]
+
+
+def test_averages_are_numbered_from_one() -> None:
+    fit = outcomes.outcome_fit("bounded")
+    table = outcomes.table("bounded").drop(columns="run").head(4)
+    table = table.assign(N=table["N"].iloc[0], D=[1.5e9, 1.5e9, 3e9, 3e9], task=["a", "b", "a", "b"])
+    runs = scored(fit, table, mean="task").runs
+    assert sorted(runs["run"]) == ["average 1", "average 2"]
+    assert runs.set_index("run")["score"]["average 1"] == pytest.approx(table["score"].head(2).mean())
