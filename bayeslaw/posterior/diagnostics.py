@@ -194,15 +194,21 @@ def diagnostics[K: Hashable](draws: Mapping[K, Array], statistics: Iterable[str]
     return pd.DataFrame(columns, index=pd.Index(list(draws)))
 
 
+def _shown(value: float, digits: int, passes: Callable[[float], bool], form: str = "f") -> str:
+    """Return a number with so many digits, or more where it would look as if it passed a check that it fails, or the reverse."""
+    texts = [f"{value:.{count}{form}}" for count in range(digits, 12)]
+    unit = 100 if form == "%" else 1
+    return next((text for text in texts if passes(float(text.rstrip("%")) / unit) == passes(value)), texts[-1])
+
+
 def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of: str) -> list[Check]:
     """Check R-hat and effective sample sizes of `diagnostics` by their worst row; `of` names the quantity in texts."""
     name = (lambda row: f"row {row}") if prefix else str
     worst = table["r_hat"].fillna(np.inf).idxmax()
     largest = float(table["r_hat"].max(skipna=False))
-    digits = 3 if (largest > R_HAT) == (round(largest, 3) > R_HAT) else 6  # a failed check must not look like a passed one
     passed = chains > 1 and bool((table["r_hat"] <= R_HAT).all())
     text = (
-        f"largest R-hat {of}{largest:.{digits}f} ({name(worst)}), at most {R_HAT} wanted"
+        f"largest R-hat {of}{_shown(largest, 3, lambda r_hat: r_hat <= R_HAT)} ({name(worst)}), at most {R_HAT} wanted"
         if chains > 1
         else "one chain only: R-hat needs two"
     )
@@ -211,7 +217,8 @@ def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of
     for column, kind in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
         sizes = table[column].fillna(0.0)  # draws that never moved have no size
         worst, least = sizes.idxmin(), sizes.min()
-        text = f"smallest {kind} effective sample size {of}{least:.0f} of {chains * draws} draws ({name(worst)})"
+        size = _shown(least, 0, lambda size: size >= ESS)
+        text = f"smallest {kind} effective sample size {of}{size} of {chains * draws} draws ({name(worst)})"
         text = f"{text}, at least {ESS} wanted"
         checks.append(Check(f"{prefix}{column}", bool(least >= ESS), text, "sampling", table[[column]], LONGER))
     return checks
@@ -240,7 +247,7 @@ def sampler_checks(draws: Mapping[str, Array], stats: xr.Dataset, energy: Array)
     checks.append(Check("divergences", diverging <= DIVERGENT * chains * count, text, "sampling", numbers, advice))
     with np.errstate(all="ignore"):
         bfmi = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
-    text = f"smallest E-BFMI {bfmi.min():.2f}, at least {BFMI} wanted"
+    text = f"smallest E-BFMI {_shown(bfmi.min(), 2, lambda value: value >= BFMI)}, at least {BFMI} wanted"
     advice = "Give priors with lighter tails, or leave out what the runs can't identify"
     checks.append(Check("e_bfmi", bool(bfmi.min() >= BFMI), text, "sampling", pd.DataFrame({"e_bfmi": bfmi}), advice))
     return checks
@@ -281,7 +288,9 @@ def run_effect_check(sigma_run: Array, outcome: Outcome = LOSS, shifted: Array |
         most, unit = SEED_SPREAD * outcome.scale, f" in {outcome.name}"
     else:
         most, unit = (SEED_SPREAD, "") if outcome.relative else (SEED_LOGITS, " logits")
-    effect, explained = (f"{median:.1%}", f"{most:.0%}") if outcome.relative else (f"{median:.2g}{unit}", f"{most:.2g}")
+    digits, form = (1, "%") if outcome.relative else (2, "g")
+    effect = _shown(median, digits, lambda size: size <= most, form) + unit
+    explained = f"{most:.0%}" if outcome.relative else f"{most:.2g}"
     text = f"runs lie {effect} around the law beyond point noise; seeds explain at most {explained}"
     if median > most:
         text += ": the law misses something between runs"

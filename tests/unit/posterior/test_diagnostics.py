@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy.signal import lfilter
 
 from bayeslaw.cli.forecasts import conditions
 from bayeslaw.laws.law import Covariate
@@ -333,9 +334,31 @@ def test_reach_of_runs_that_begin_at_no_tokens_and_of_shares() -> None:
     assert share(0.3) == "0.3"
 
 
-@pytest.mark.parametrize(("largest", "text"), [(1.0104, "1.010400"), (1.012, "1.012 "), (1.0099, "1.010 "), (1.003, "1.003 ")])
+@pytest.mark.parametrize(("largest", "text"), [(1.0104, "1.0104 "), (1.012, "1.012 "), (1.0099, "1.010 "), (1.003, "1.003 ")])
 def test_a_failed_r_hat_does_not_look_like_a_passed_one(largest: float, text: str) -> None:
     table = pd.DataFrame({"r_hat": [largest], "ess_bulk": [900.0], "ess_tail": [900.0]}, index=["a"])
     check = _mixing_checks(table, 4, 4000, "", "")[0]
     assert check.passed == (largest <= 1.01)
     assert f"largest R-hat {text}".strip() in check.text
+
+
+@pytest.mark.parametrize(("size", "text"), [(399.7, "399.7 "), (399.4, "399 "), (400.2, "400 "), (2000.6, "2001 ")])
+def test_a_failed_effective_sample_size_does_not_look_like_a_passed_one(size: float, text: str) -> None:
+    table = pd.DataFrame({"r_hat": [1.0], "ess_bulk": [size], "ess_tail": [900.0]}, index=["a"])
+    check = _mixing_checks(table, 4, 4000, "", "")[1]
+    assert check.passed == (size >= 400)
+    assert f"size {text}of 16000 draws" in check.text
+
+
+@pytest.mark.parametrize(("size", "text"), [(0.01003, "1.003%"), (0.0102, "1.02%"), (0.0099, "1.0%"), (0.02, "2.0%")])
+def test_run_effects_that_are_too_large_do_not_look_small_enough(size: float, text: str) -> None:
+    check = run_effect_check(np.full((1, 4), size))
+    assert check.passed == (size <= 0.01)
+    assert check.text.startswith(f"runs lie {text} around the law")
+
+
+def test_a_failed_energy_does_not_look_like_a_passed_one(draws: dict[str, Array], rng: np.random.Generator) -> None:
+    slow = lfilter([1.0], [1.0, -0.85138569], np.random.default_rng(0).standard_normal((1, 2000)))
+    (check,) = (check for check in sampler_checks(draws, *stats(rng, energy=slow)) if check.name == "e_bfmi")
+    assert not check.passed
+    assert "E-BFMI 0.30" not in check.text, check.text
