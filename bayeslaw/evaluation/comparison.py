@@ -175,8 +175,10 @@ def _narrow_stack(scores: pd.DataFrame) -> list[str]:
     """Return a note if the stack's intervals hold too little, and clearly less than those of every law by itself."""
     if "cover_eti90" not in scores:
         return []
-    held = scores.groupby("fit")["cover_eti90"]
-    of_stack, least = held.mean().get("stack", np.nan), held.min().get("posterior", np.nan)
+    scored = scores[scores["cover_eti90"].notna()]
+    counts = scored.assign(held=scored["cover_eti90"] * scored["rows"]).groupby(["fit", "law", "noise"])[["held", "rows"]].sum()
+    least_of = (counts["held"] / counts["rows"]).groupby("fit").min()  # over laws and noises, each on all that was left out
+    of_stack, least = (float(least_of.get(fit, np.nan)) for fit in ("stack", "posterior"))
     if not (of_stack < 0.9 - NARROW and of_stack < least - NARROW):
         return []
     return [

@@ -16,11 +16,17 @@ from tests import oracles
 from tests.errors import fails
 from tests.fixed import line_fit, without_sampling
 
+LAWS = {"law": ["a", "b", "stack"], "noise": ["auto", "auto", ""], "fit": ["posterior", "posterior", "stack"]}
+
 
 def notes(first: float, second: float, stack: float) -> tuple[str, ...]:
     """Of a comparison whose laws' and whose stack's 90% intervals hold these shares."""
-    scores = pd.DataFrame({"fit": ["posterior", "posterior", "stack"], "cover_eti90": [first, second, stack]})
-    work: Any = SimpleNamespace(scores=[scores], notes=["another note"])
+    return notes_of(pd.DataFrame(LAWS).assign(rows=40, cover_eti90=[first, second, stack]))
+
+
+def notes_of(*scores: pd.DataFrame) -> tuple[str, ...]:
+    """Of a comparison with these scores of its parts."""
+    work: Any = SimpleNamespace(scores=scores, notes=["another note"])
     return comparison_of(work, pd.DataFrame(), {}, Stack.of({"a": line_fit(size=400)}, {"a": 1.0}), pd.DataFrame()).notes
 
 
@@ -34,6 +40,15 @@ def test_a_stack_that_holds_less_than_every_one_of_its_laws_is_noted() -> None:
 @pytest.mark.parametrize("shares", [(0.89, 0.96, 0.86), (0.6, 0.96, 0.7), (0.89, 0.96, float("nan"))])
 def test_other_stacks_are_not(shares: tuple[float, float, float]) -> None:
     assert notes(*shares) == ("another note",)
+
+
+def test_parts_count_by_their_rows() -> None:
+    few, many = (pd.DataFrame(LAWS).assign(rows=rows) for rows in (1, 99))
+    assert notes_of(few.assign(cover_eti90=[1.0, 1.0, 0.0]), many.assign(cover_eti90=[0.95, 0.95, 0.93])) == ("another note",)
+    # Laws that hold nothing of one small part hold 94% and 93% of all.
+    _, narrow = notes_of(few.assign(cover_eti90=0.0), many.assign(cover_eti90=[0.95, 0.94, 0.8]))
+    assert "hold 79%" in narrow
+    assert "93% or more" in narrow
 
 
 @pytest.mark.parametrize("name", ["seed", "noise"])
