@@ -15,7 +15,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.executors import Result, values_of
 from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
-from bayeslaw.evaluation.backtest import Beyond, cuts_along, forecasts_beyond, pooled_law
+from bayeslaw.evaluation.backtest import UNFITTED, Beyond, cuts_along, forecasts_beyond, pooled_law
 from bayeslaw.evaluation.choice import (
     CUTS,
     PRIOR,
@@ -61,11 +61,12 @@ def compare_beyond(work: Work, targets: TargetDirection) -> Comparison:
     if all(outcome.error for outcome in outcomes):
         values_of(outcomes)
     tried = dict(zip(((cut, c.name) for cut in cuts for c in candidates), outcomes, strict=True))
-    fits = _whole_fits(work, candidates)
+    whole = _whole_fits(work, candidates)
+    fits = {name: fit for name, fit in whole.items() if work.usable(fit)}
     judged, cuts = _judged(work, by, cuts, [c.name for c in candidates if c.name in fits], tried)
     scored = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
     held = _held_forecasts(work, targets, along, {cut: {name: scored[cut, name] for name in judged} for cut in cuts})
-    weights, table = _weighed_beyond(work, by, held, fits)
+    weights, table = _weighed_beyond(work, by, held, whole)
     stack = Stack.of(fits, weights)
     _score_beyond(work, by, held, tried, weights, in_part=bool(rest_of_errors(stack.selections)))
     work.notes.extend([BEYOND.format(prior=PRIOR), SCORED_TWICE])
@@ -94,15 +95,14 @@ def _cuts(work: Work, by: str, along: pd.Series) -> tuple[list[Candidate], list[
 
 
 def _whole_fits(work: Work, candidates: Sequence[Candidate]) -> dict[str, Fit]:
-    """Return the usable fits to all rows, each law's own, by name; the others are noted."""
+    """Return the fits to all rows by name of the law; those that failed and those that could not be made are noted."""
     fits = dict[str, Fit]()
     for c, outcome in zip(candidates, work.outcomes([(c, work.table) for c in candidates]), strict=True):
         if outcome.value is None:
             work.notes.append(f"{c.name} has no weight. {outcome.error}")
             continue
         work.note_failures(c.name, outcome.value)
-        if work.usable(outcome.value):
-            fits[c.name] = outcome.value
+        fits[c.name] = outcome.value
     return fits
 
 
@@ -160,7 +160,7 @@ def _held_forecasts(
 
 
 def _weighed_beyond(work: Work, by: str, held: HeldOut, fits: Mapping[str, Fit]) -> tuple[dict[str, float], pd.DataFrame]:
-    """Return weights and their table; laws that were not judged have none."""
+    """Return weights and their table, from forecasts of held-out rows and the fits to all rows; laws not judged have none."""
     weights, errors = held.weights, held.errors
     count, reach = hold_outs(held.rows), float(held.rows["reach"].max())
     where = f"up to {significant(reach, 2)} e-folds of {IN_WORDS.get(by, by)} beyond"
@@ -175,7 +175,7 @@ def _weighed_beyond(work: Work, by: str, held: HeldOut, fits: Mapping[str, Fit])
         work.notes.append(note)
     rows, error = {}, "crps_rel" if held.outcome.relative else "crps"
     for c in work.candidates:
-        row: dict[str, Any] = {"law": c.law.name, "noise": c.noise, "checks": mark(False, work.force), "model": ""}
+        row: dict[str, Any] = {"law": c.law.name, "noise": c.noise, "checks": UNFITTED, "model": ""}
         if c.name in fits:
             row |= {"checks": mark(fits[c.name].passed, work.force), "model": model_label(fits[c.name].checks)}
         if c.name in weights:
@@ -211,6 +211,6 @@ def _score_beyond(
 def _beyond_scores(loss: Array, draws: Array, forecasts: Sequence[Beyond], outcome: Outcome) -> pd.DataFrame:
     """Return the scores of draws (S, n) of outcomes (n,), and what applies to the forecasts that they are from."""
     model = max((forecast.model for forecast in forecasts), key=("no concerns", "concerns", "not assessed").index)
-    spread = " or ".join(sorted({forecast.rows.attrs["spread"] for forecast in forecasts}))
-    scores = {"model": model, "spread": spread, "rows": loss.size}
+    spreads = {spread for forecast in forecasts for spread in forecast.rows.attrs["spread"].split(" or ")}
+    scores = {"model": model, "spread": " or ".join(sorted(spreads, reverse=True)), "rows": loss.size}
     return pd.DataFrame([scores | point_scores(loss, np.median(draws, axis=0), outcome) | draw_scores(loss, draws, outcome)])

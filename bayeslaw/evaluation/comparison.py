@@ -35,7 +35,8 @@ class Comparison:
     ----------
     scores : DataFrame
         One row for each fit and held-out part: held_out, law, noise, fit ('posterior', 'point', 'stack'), checks, model, spread,
-        rows, and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced.
+        rows, and the scores of `bayeslaw.score`; empty for fits whose checks failed, unless forced. Checks are 'passed', 'FAILED
+        (not scored)' or 'FAILED (forced)', and in `weights` also 'not scored' for laws that could not be fitted.
     weights : DataFrame
         One row for each law and noise, best first: law, noise, checks, model, runs, elpd (log predictive density of the left-out
         runs, summed, larger is better) with its standard error se, elpd_diff to the best with its standard error dse, and the

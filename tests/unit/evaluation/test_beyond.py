@@ -1,0 +1,44 @@
+"""Comparisons of laws by forecasts beyond cuts: what their tables say of laws without a fit, and of spreads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.evaluation.backtest import Beyond
+from bayeslaw.evaluation.beyond import _beyond_scores
+from bayeslaw.laws.card import load_law
+from bayeslaw.laws.outcome import LOSS
+from tests import oracles
+from tests.fixed import without_sampling
+
+
+def test_a_law_that_was_not_fitted_has_not_failed_and_was_not_forced() -> None:
+    few = oracles.table(load_law("chinchilla")).sort_values("D").head(18)  # farseer takes 18 rows below a cut
+    options = {"draws": 100, "chains": 2, "discrepancy": "none"}
+    with without_sampling():
+        result = bayeslaw.compare(
+            few, ["chinchilla", "farseer"], at={"N": 1e11, "D": 1e13}, seed=1, options=options, force=True, progress=False
+        )
+    assert result.weights["checks"].to_dict() == {"chinchilla": "FAILED (forced)", "farseer": "not scored"}
+    assert any(note.startswith("farseer is not judged and has no weight. ") for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        ("run", "extrapolated", "run or extrapolated"),
+        ("extrapolated", "run or extrapolated", "run or extrapolated"),
+        ("run", "run", "run"),
+    ],
+)
+def test_a_stack_has_each_spread_of_its_laws_once(first: str, second: str, both: str) -> None:
+    forecasts = []
+    for spread in (first, second):
+        rows = pd.DataFrame({"reported": [2.0, 2.1]})
+        rows.attrs["spread"] = spread
+        forecasts.append(Beyond("passed", "no concerns", "passed", rows))
+    draws = 2 + 0.1 * np.random.default_rng(0).standard_normal((50, 2))
+    assert _beyond_scores(np.array([2.0, 2.1]), draws, forecasts, LOSS)["spread"].item() == both
