@@ -79,12 +79,18 @@ def model_checks(
         explained_check(residual, observed, [] if outliers is None else outliers.table["row"]),
         known_errors_check(residual, observed, len(law.parameters)),
         misfit_check(residual, observed, noise, _settings(law, observed) | dict(others), len(law.parameters)),
-        recipes_check(residual, observed, noise, recipes, len(law.parameters), next(iter(law.parameters))),
+        recipes_check(residual, observed, noise, recipes, len(law.parameters), _parameter_without_column(law)),
         autocorrelation_check(law, residual, observed, noise, draws, order),
     ]
     if not law.noise:  # a card that names this noise was compared with the usual noise on held-out runs
         checks.append(drift_check(residual, observed, noise, draws))
     return [check for check in checks if check is not None]
+
+
+def _parameter_without_column(law: Law) -> str:
+    """Return the first parameter in a law's formula that varies by no column; '' if all do."""
+    spreads = {p.around[1] for p in law.parameters.values() if p.around}
+    return next((name for name in law.in_formula if name not in spreads and name not in law.column_of), "")
 
 
 def runs_check(observed: Observations, noise: Noise) -> Check | None:
@@ -359,7 +365,7 @@ def misfit_check(
 
 
 def recipes_check(
-    residual: Array, observed: Observations, noise: Noise, recipes: Mapping[str, pd.Series], fitted: int, least: str
+    residual: Array, observed: Observations, noise: Noise, recipes: Mapping[str, pd.Series], fitted: int, parameter: str
 ) -> Check | None:
     """Check that runs of different names in a column, such as optimizers, do not lie off the law by different amounts.
 
@@ -369,8 +375,8 @@ def recipes_check(
         As in `misfit_check`.
     recipes : mapping of column to Series (n,)
         Names of the rows' recipes, the same along each run.
-    least : str
-        The parameter that advice lets vary by the column.
+    parameter : str
+        The parameter that advice lets vary by the column; '' for none.
     """
     table: dict[str, dict[str, object]] = {}
     for column, names in recipes.items():
@@ -387,8 +393,10 @@ def recipes_check(
         return Check("recipes", True, f"residuals of runs do not differ by {', '.join(table)}", "model", frame)
     first = wrong.index[0]
     text = "; ".join(f"mean residuals of runs differ by {name}: {row['means']}" for name, row in wrong.iterrows())
-    ways = f"--by {least}={first}, by={{{least!r}: {first!r}}}"
-    advice = f"Let parameters vary by it ({ways}), or fit the runs of one (--where, runs.where)"
+    advice = "Fit the runs of one (--where, runs.where)"
+    if parameter:
+        ways = f"--by {parameter}={first}, by={{{parameter!r}: {first!r}}}"
+        advice = f"Let parameters vary by it ({ways}), or fit the runs of one (--where, runs.where)"
     return Check("recipes", False, text, "model", frame, advice)
 
 

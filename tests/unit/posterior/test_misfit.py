@@ -15,6 +15,7 @@ from bayeslaw.data.table import read_runs
 from bayeslaw.inference.fit import recipes_of_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import with_by, with_levels
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
@@ -76,6 +77,18 @@ def test_runs_of_two_recipes_are_a_concern_where_they_lie_off_the_law_by_differe
     of_few = table.assign(optimizer=np.where(number < 2, "adamw", "muon"))
     one_each = table.assign(optimizer=[f"seed {n}" for n in number])
     assert not [other for other in (by_row, of_few, one_each) if "recipes" in judged(other)]
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_a_parameter_that_varies_by_another_column_is_not_advised_to_vary_by_the_recipe(pooled: bool) -> None:
+    """A parameter has one column, and the value of one domain is no parameter that `by` knows."""
+    law = with_levels(with_by(LAW, {"E": "domain"}), {"domain": ("web", "code")}, pooled=pooled)
+    number = pd.factorize(twin()["run"])[0]
+    table = twin().assign(optimizer=np.where(number % 2 == 0, "adamw", "muon"), domain=np.where(number % 4 < 2, "web", "code"))
+    table["loss"] *= np.where(table["optimizer"] == "muon", 0.97, 1.03)
+    check = judged(table, law=law, sigma_run=0.03, E_web=TRUTH["E"], E_code=TRUTH["E"], E_spread=0.1)["recipes"]
+    assert not check.passed
+    assert "(--by A=optimizer, by={'A': 'optimizer'})" in check.advice
 
 
 def test_the_law_and_not_the_run_is_to_blame_where_a_few_runs_lie_apart() -> None:
