@@ -158,6 +158,8 @@ def compare(
     folds = _folds(table, common, holdout, by)
     for law in pooled:
         Observations.of(law, table)  # refuses what can't be fitted
+    for fold in folds:
+        _refuse_unknown_groups(fold, pooled, options)
     folds = [_unseen(fold, pooled, notes) for fold in folds]
     with opened(executor) as place:
         work = Work(
@@ -286,6 +288,26 @@ def _unseen(fold: _Fold, laws: Sequence[Law], notes: list[str]) -> _Fold:
     return fold._replace(held=replace(fold.held, frame=fold.held.frame[~seen]))
 
 
+def _refuse_unknown_groups(fold: _Fold, laws: Sequence[Law], options: Mapping[str, Any]) -> None:
+    """Refuse to hold out all rows of a group before fits are made that could not forecast it."""
+    if alone := _groups_of_held_alone(fold.seen, fold.held, laws, options):
+        raise BayeslawError(
+            f"{fold.name!r} holds out every row of {alone}, so no fit to the others knows the parameters or the noise there, "
+            "which differ by this column. Hold out other rows, or let nothing differ by it (options={'by': …, 'noise_by': …}).",
+            code="unknown-group",
+        )
+
+
+def _groups_of_held_alone(seen: Runs, held: Runs, laws: Iterable[Law], options: Mapping[str, Any]) -> str:
+    """Say which values, of a column by which parameters or the noise differ, held-out rows have and rows to fit have not."""
+    columns = [*(column for law in laws for column in law.levels), options.get("noise_by")]
+    for column in [c for c in columns if c in [*seen.frame]]:
+        known, asked = ({*map(exact, table.frame[column])} for table in (seen, held))
+        if asked - known:
+            return f"{column} {', '.join(sorted(asked - known))}"
+    return ""
+
+
 # --- rows held out ---------------------------------------------------------------------------------------------------
 
 
@@ -374,17 +396,29 @@ def _left_out_singly(work: Work) -> Comparison:
 def _refits(work: Work, fits: Mapping[str, Fit], loos: Mapping[str, Loo]) -> dict[tuple[str, str], Fit]:
     """Return the fits without the runs for which importance weights are unreliable."""
     same = [c._replace(noise=fits[c.name].noise.choice(fits[c.name].observed)) for c in work.candidates]  # also of fewer runs
-    pairs = [(c, run) for c in same if c.name in loos for run in loos[c.name].unreliable]
+    pairs = []
+    for candidate in [c for c in same if c.name in loos]:
+        loo, law = loos[candidate.name], fits[candidate.name].law
+        for run in loo.unreliable:
+            if alone := _groups_of_held_alone(*split_run(work.table, run), [law], work.options):
+                why = f"No other run is of {alone}, and parameters or the noise differ by it."
+                work.notes.append(_unreliable(candidate.name, run, loo, why))
+            else:
+                pairs.append((candidate, run))
     # Runs are left out of the posterior of the law alone, as importance weights leave out the others.
     outcomes = work.outcomes([(c, split_run(work.table, run)[0]) for c, run in pairs], discrepancy="none") if pairs else []
     refits = {(c.name, run): o.value for (c, run), o in zip(pairs, outcomes, strict=True) if o.value is not None}
     for (c, run), outcome in zip(pairs, outcomes, strict=True):
         if outcome.error:
-            k = float(loos[c.name].table["pareto_k"][run])
-            note = f"{c.name} can't be refitted without {run} (Pareto k {k:.2f}), so its density is unreliable. {outcome.error}"
-            work.notes.append(note)
+            work.notes.append(_unreliable(c.name, run, loos[c.name], outcome.error))
     work.note_failures("refits without a run", *refits.values())
     return refits
+
+
+def _unreliable(name: str, run: str, loo: Loo, why: str) -> str:
+    """Say that the density of a run is by weights alone, and why there is no refit."""
+    k = float(loo.table["pareto_k"][run])
+    return f"{name} can't be refitted without {run} (Pareto k {k:.2f}), so its density is unreliable. {why}"
 
 
 def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd.DataFrame:
