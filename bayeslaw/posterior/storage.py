@@ -151,11 +151,14 @@ def _check_extrapolation(fit: Fit) -> None:
     for name, values in group.items():
         if values.dtype.kind != "f" or not np.isfinite(values).all():
             raise FitError(f"the draws of {name} for forecasts outside the runs are not all finite numbers.", code="infinite-draws")
-    loadings, squares, walk = group["loadings"], group["squares"], Walk.of(fit.law, fit.observed.covariates)
+    walk = Walk.of(fit.law, fit.observed.covariates)
+    if walk is None:
+        raise FitError("it has draws of a discrepancy, and its law can't learn any.", code="damaged-extrapolation")
+    loadings, squares = group["loadings"], group["squares"]
     shape = next(iter(fit.by_chain.values())).shape
     expected = dict.fromkeys((*fit.law.parameters, *fit.noise.parameters, "discrepancy"), shape)
     expected |= {"coefficients": (*shape, squares.size), "squares": (squares.size,)}
-    expected["loadings"] = (0 if walk is None else int(walk.inside.sum()), squares.size)
+    expected["loadings"] = (int(walk.inside.sum()), squares.size)
     if "multiple" in group:
         expected["multiple"] = fit.observed.response.shape
     for name, size in expected.items():
@@ -165,7 +168,6 @@ def _check_extrapolation(fit: Fit) -> None:
     for name, what in (("discrepancy", "draws of the discrepancy"), ("multiple", "weights of outliers")):
         if not (group.get(name, np.ones(1)) > 0).all():
             raise FitError(f"the {what} are not all positive.", code="damaged-extrapolation")
-    assert walk is not None  # else no loadings have the right shape
     components = walk.features(fit.observed.covariates)[:, walk.inside] @ loadings
     if not (
         np.allclose(loadings.T @ loadings, np.eye(squares.size), atol=SAME) and np.allclose((components**2).sum(0), squares, SAME)

@@ -208,3 +208,19 @@ def test_a_group_that_lacks_a_variable_is_refused(learnt: Path, command: Command
         del file["extrapolation/coefficients"]
     reseal(path)
     rejected(command("show", path), "damaged-file")
+
+
+def test_learnt_errors_of_a_law_that_learns_none_are_refused(command: Command, tmp_path: Path) -> None:
+    """Of a shape that would fit a law with no place to learn an error at."""
+    fit, path = line_fit(size=1200), tmp_path / "fit.nc"
+    draws = {name: (("chain", "draw"), values) for name, values in fit.by_chain.items()}
+    draws |= {"discrepancy": (("chain", "draw"), np.ones((4, 300)))}
+    extrapolation = xr.Dataset({
+        **draws, "coefficients": (("chain", "draw", "k"), np.ones((4, 300, 1))), "squares": ("k", np.ones(1)),
+        "loadings": (("knot", "k"), np.ones((0, 1))),
+    })  # fmt: skip
+    tree = fit.tree.copy()
+    tree["extrapolation"] = xr.DataTree(extrapolation)
+    path.write_bytes(bytes(tree.to_netcdf(engine="h5netcdf")))
+    reseal(path)
+    rejected(command("show", path), "damaged-extrapolation")
