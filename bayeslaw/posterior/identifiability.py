@@ -104,14 +104,14 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
         more = [settings.assign(**{name: v}) for v in _further_values(law.covariates[name], observed.covariates[name])]
         named = lost - lost_at(pd.concat([settings, *more])) if lost else lost
         left -= named
-        parameters = ", ".join(p for p in law.parameters if p in named)
+        parameters, are = ", ".join(p for p in law.parameters if p in named), "is" if len(named) == 1 else "are"
         table[name] = {"values": count[name], "parameters": parameters}
         shown = ", ".join(f"{v:g}" for v in np.unique(observed.covariates[name]))
         if count[name] == 1:
             effect = f"{parameters} can't be learnt" if parameters else "the runs can't show how it matters"
             problems.append(f"{name} has one value ({shown}): {effect}, and forecasts at other values rest on priors alone")
         elif parameters:
-            effect = f"{parameters} are not identifiable, and forecasts at other values depend on priors"
+            effect = f"{parameters} {are} not identifiable, and forecasts at other values depend on priors"
             problems.append(f"{name} has {count[name]} values ({shown}): {effect}")
     if len(settings) < len(law.parameters):
         problems.append(f"{len(settings)} settings are too few for {len(law.parameters)} parameters: the rest is the priors'")

@@ -124,6 +124,9 @@ def test_the_text_names_covariates_values_and_parameters() -> None:
         "ptpp has 2 values (15, 31): F, eta are not identifiable, and forecasts at other values depend on priors; "
         "E is not identifiable either. Add runs at other values."
     )
+    mixture = load_law("bimix")
+    check = lack_check(mixture, oracles.observed(mixture, values(mixture, D=[1e8, 4e8])), oracles.typical(mixture))
+    assert check.text.startswith("D has 2 values (1e+08, 4e+08): beta is not identifiable, and")
     check = lack_check(law, oracles.observed(law, values(law)), oracles.typical(law))
     assert str(check) == "passed: the runs have enough values of N, D, r, ptpp to identify all parameters"
 
