@@ -44,10 +44,13 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome
     text = f"the runs and not the priors decide the latent {outcome.name} at {len(sensitivity)} settings{some}"
     if len(decided):
         largest = sensitivity["prior_sensitivity"].max()
+        moves = "moves it farther than these draws can show"
+        if np.isfinite(largest):
+            moves = f"moves it by up to some {MOVED * largest / SENSITIVE:.1f} sd"
+            moves += f" (sensitivity {largest:.3g}, less than {SENSITIVE:g} wanted)"
         text = (
             f"the priors have a say in the latent {outcome.name} at {len(decided)} of {len(sensitivity)} settings{some} "
-            f"({row_ranges(decided.index)}): doubling their weight moves it by up to some {MOVED * largest / SENSITIVE:.1f} sd "
-            f"(sensitivity {largest:.3g}, less than {SENSITIVE:g} wanted)"
+            f"({row_ranges(decided.index)}): doubling their weight {moves}"
         )
     advice = "Buy runs nearer to these settings, or make sure of the priors"
     return Check("priors", not len(decided), text, "model", sensitivity, advice)

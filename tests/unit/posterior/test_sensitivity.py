@@ -87,6 +87,15 @@ def test_a_forecast_that_priors_barely_decide_is_not_said_to_move_by_less_than_i
     assert "moves it by up to some 0.3 sd (sensitivity 0.0512, less than 0.05 wanted)" in check.text
 
 
+def test_a_forecast_at_the_mercy_of_a_few_draws_is_not_said_to_move_by_inf_sd(rng: np.random.Generator) -> None:
+    density, other = np.zeros((4, 100)), rng.standard_normal((4, 100))
+    density[0, 0] = 1e6
+    table = power_scaling({"1": other}, density, other, other)
+    assert np.isinf(table["prior_sensitivity"].item())
+    text = forecast_sensitivity_check(table, 1, load_law("chinchilla").outcome).text
+    assert text.endswith("(row 1): doubling their weight moves it farther than these draws can show")
+
+
 @pytest.mark.slow
 def test_the_end_of_the_runs_of_a_mixture_is_a_mixture() -> None:
     fit = typical_fit("bimix")
