@@ -19,7 +19,9 @@ from scipy.special import logsumexp
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs
-from bayeslaw.posterior.fit import Fit, require_fits, require_single_fit
+from bayeslaw.posterior.fit import Fit, require_draws, require_fits, require_single_fit
+
+FEWEST = 25  # draws of which the largest weights are the five that a Pareto tail takes
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def leave_one_run_out(fit: Fit) -> Loo:
     Raises
     ------
     FitError
-        If it is not the fit of one law, as a stack is not.
+        If it is not the fit of one law, as a stack is not, or has fewer than `FEWEST` draws.
 
     Examples
     --------
@@ -106,7 +108,8 @@ def leave_one_run_out(fit: Fit) -> Loo:
     import arviz_stats as az
 
     require_fits(fit)
-    likelihood = require_single_fit(fit, "Leaving runs out").log_likelihood()
+    require_draws(require_single_fit(fit, "Leaving runs out"), "Leaving runs out", FEWEST)
+    likelihood = fit.log_likelihood()
     tree = xr.DataTree.from_dict(
         {"posterior": fit.tree["posterior"].to_dataset(), "log_likelihood": xr.Dataset({fit.law.outcome.observed: likelihood})}
     )

@@ -548,11 +548,20 @@ def require_single_fit(fit: object, what: str) -> Fit:
     return fit
 
 
-def require_draws(fit: Fit, what: str) -> None:
-    """Refuse a fit with fewer than `LEAST_DRAWS` draws or with draws that are not finite."""
-    if fit.size < LEAST_DRAWS:
+def require_draws(fit: Fit, what: str, least: int = LEAST_DRAWS) -> None:
+    """Refuse a fit with too few draws or with draws that are not finite.
+
+    Parameters
+    ----------
+    fit : Fit
+    what : str
+        The subject of the error message, such as 'A look-ahead'.
+    least : int
+        Number of draws that it needs.
+    """
+    if fit.size < least:
         raise FitError(
-            f"{what} needs at least {LEAST_DRAWS} posterior draws and the fit has {fit.size}: fit with more draws.",
+            f"{what} needs at least {least} posterior draws and the fit has {fit.size}: fit with more draws.",
             code="too-few-draws",
         )
     for name, values in fit.draws.items():

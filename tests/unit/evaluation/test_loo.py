@@ -10,13 +10,15 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from bayeslaw.core.errors import FitError
 from bayeslaw.data.table import read_runs
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.laws.card import load_law
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
-from tests.fixed import typical_fit
+from tests.errors import fails
+from tests.fixed import line_fit, typical_fit
 from tests.oracles import Array
 
 RUNS = read_runs(oracles.table(load_law("chinchilla"), runs=8))
@@ -50,6 +52,13 @@ def test_runs_left_out_are_those_of_plain_weights(sound_fit: Fit) -> None:
     assert loo.se == pytest.approx(np.sqrt(8) * table["elpd"].std(ddof=0))
     assert 0 < loo.p < 40
     assert loo.unreliable == table.index[table["pareto_k"] > 0.7].tolist()
+
+
+def test_a_fit_with_a_few_draws_has_no_weights() -> None:
+    """ArviZ refused it in words of its own."""
+    with fails("too-few-draws", "at least 25", "has 20", kind=FitError):
+        leave_one_run_out(line_fit(size=20))
+    assert len(leave_one_run_out(line_fit(size=28)).table) == 4
 
 
 def test_runs_with_unreliable_weights_are_listed_until_they_are_refitted() -> None:
