@@ -400,7 +400,10 @@ def _refits(work: Work, fits: Mapping[str, Fit], loos: Mapping[str, Loo]) -> dic
     for candidate in [c for c in same if c.name in loos]:
         loo, law = loos[candidate.name], fits[candidate.name].law
         for run in loo.unreliable:
-            if alone := _groups_of_held_alone(*split_run(work.table, run), [law], work.options):
+            others, left = split_run(work.table, run)
+            if not len(others):
+                work.notes.append(_unreliable(candidate.name, run, loo, "There is no other run."))
+            elif alone := _groups_of_held_alone(others, left, [law], work.options):
                 why = f"No other run is of {alone}, and parameters or the noise differ by it."
                 work.notes.append(_unreliable(candidate.name, run, loo, why))
             else:

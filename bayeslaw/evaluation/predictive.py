@@ -1,6 +1,6 @@
 """How the losses of a fit lie in what the fit predicts for them: as new runs, and by the posterior without their run.
 
-Whole runs are left out, not rows: rows of a run share its run effect, so a row is nearly known from its neighbours.
+Whole runs are left out, not rows: rows of a run err together, so a row is nearly known from its neighbours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import shortened, whole_number
 from bayeslaw.core.intervals import interval_names, quantiles
-from bayeslaw.core.text import listed, short_lines
+from bayeslaw.core.text import counted, listed, short_lines
 from bayeslaw.evaluation.loo import leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import transforms
 from bayeslaw.forecasting.forecast import forecast_selections
@@ -75,8 +75,8 @@ class PredictiveCheck:
         """What was left out, and for which runs the weights are not reliable."""
         far = self.rows.loc[self.rows["pareto_k"] > self.good_k, "run"].unique()
         several = len(self.rows) > self.runs
-        left = "each run was left out as a whole, since its rows share a run effect" if several else "each run is one row"
-        notes = [f"{len(self.rows):,} {self.outcome.plural} of {self.runs:,} runs; {left}"]
+        left = "each run was left out as a whole, since its rows may err together" if several else "each run is one row"
+        notes = [f"{counted(len(self.rows), self.outcome.name)} of {counted(self.runs, 'run')}; {left}"]
         if len(far):
             names = listed([shortened(str(name), 20) for name in far], NAMED)
             notes.append(

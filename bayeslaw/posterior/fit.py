@@ -19,7 +19,7 @@ from bayeslaw.core.errors import BayeslawError, FitError, shown, whole_number
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, Source
 from bayeslaw.laws.law import Covariate, Law
@@ -147,9 +147,13 @@ class Fit(OfOneLaw, Verdicts):
 
     def __repr__(self) -> str:
         size = self.tree["posterior"].sizes
-        fitted = f"{self.observed.response.size:,} {self.law.outcome.plural} of {self.observed.runs:,} runs"
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
-        return short_lines(f"<Fit of {self.name} to {fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
+        return short_lines(f"<Fit of {self.name} to {self._fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
+
+    @property
+    def _fitted(self) -> str:
+        """Of how many outcomes and runs it is a fit, in words."""
+        return f"{counted(self.observed.response.size, self.law.outcome.name)} of {counted(self.observed.runs, 'run')}"
 
     def _repr_html_(self) -> str:
         """Show formula, verdicts and parameters in a notebook; intervals of a fit whose sampling failed are left out."""
@@ -158,8 +162,7 @@ class Fit(OfOneLaw, Verdicts):
         frame = self.summary().reset_index()[["parameter", "median", *(interval_names("eti", 0.9) if self.passed else ())]]
         names = frame["parameter"].map(str)
         frame = frame.assign(unit=[parameter_unit(self, n) for n in names], meaning=[describe_parameter(self, n)[0] for n in names])
-        count = f"{self.observed.response.size:,} {self.law.outcome.plural} of {self.observed.runs:,} runs"
-        fitted = f"to {count} ({self.origin}); {self.noise.text}"
+        fitted = f"to {self._fitted} ({self.origin}); {self.noise.text}"
         concerns = [str(check) for check in self.concerns] + ([text] if (text := self.learnt()) and self.passed else [])
         stopped = html.alarm("Sampling was interrupted before its end.") if self.info["interrupted"] else ""
         return html.fragment(

@@ -16,7 +16,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import without_sampling
+from tests.fixed import line, without_sampling
 
 
 @pytest.mark.slow
@@ -67,6 +67,15 @@ def test_the_only_run_of_a_group_is_left_out_by_weights_however_unreliable(diffe
     assert note.startswith("chinchilla can't be refitted without run 0c (Pareto k 2.00)")
     assert note.endswith("No other run is of lab c, and parameters or the noise differ by it.")
     assert result.weights["refits"].item() == 0
+
+
+def test_the_only_run_is_not_refitted_without_itself() -> None:
+    """The note said that every row of the empty table is a base checkpoint."""
+    table = pd.DataFrame({"x": np.linspace(-1, 1, 8), "run": "a", "loss": 2.7})
+    with without_sampling():
+        result = bayeslaw.compare(table, line(), options=OPTIONS, force=True, progress=False)
+    (note,) = (note for note in result.notes if "can't be refitted" in note)
+    assert note.endswith("so its density is unreliable. There is no other run.")
 
 
 def test_rows_are_held_out_by_the_names_of_the_file() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.predictive import predictive_check
 from bayeslaw.posterior.fit import Fit
-from tests.fixed import line_fit, typical_fit
+from tests.fixed import line, line_fit, stand_in_fit, typical_fit
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +53,15 @@ def test_without_its_run_a_loss_has_the_rank_by_the_weights_of_that_run(fitted: 
 @pytest.mark.slow
 def test_notes_say_what_was_left_out_and_where_weights_are_not_reliable(fitted: Fit) -> None:
     check = predictive_check(fitted)
-    assert check.notes[0] == "12 losses of 4 runs; each run was left out as a whole, since its rows share a run effect"
+    assert check.notes[0] == "12 losses of 4 runs; each run was left out as a whole, since its rows may err together"
     check.rows.loc[check.rows["run"] == "r2", "pareto_k"] = 2.0
     assert [note for note in check.notes if "1 of 4 runs" in note and note.endswith(": r2")]
+
+
+def test_one_run_is_not_runs() -> None:
+    fit = stand_in_fit(line(), pd.DataFrame({"x": np.linspace(-1, 1, 8), "run": "a", "loss": 2.7}), draws=100)
+    assert predictive_check(fit).notes[0].startswith("8 losses of 1 run; ")
+    assert "to 8 losses of 1 run:" in repr(fit)
 
 
 @pytest.mark.slow
