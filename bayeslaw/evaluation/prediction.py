@@ -196,7 +196,7 @@ def register(
     content: dict[str, Any] = {
         KIND: FORMAT, "bayeslaw": version("bayeslaw"), "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "who": who, "why": why, "law": predicted.law, "fits": _facts(fit), "outcome": _outcome(outcome), "unit": predicted.unit,
-        "units": {c.name: c.unit for f in reversed(fits) for c in f.measured.values()}, "seed": seed, "as": as_,
+        "units": {c.name: c.unit for f in reversed(fits) for c in f.measured.values()}, "seed": int(seed), "as": as_,
         "discrepancy": None if discrepancy is None else str(discrepancy), "checks": checks_label(predicted.forced),
         "failures": [str(check) for check in (*failures(fit.checks), *failures(predicted.checks))], "model": predicted.model_label,
         "match": _matching(fits, predicted),

@@ -192,7 +192,7 @@ def settle(
     named = [str(names[i]) if "run" in frame and pd.notna(frame["run"].iloc[j]) else "" for j, i in enumerate(code)]
     digest = data_sha256(frame, [*asked.content["match"], outcome.name])
     left_out = {name: counts[name] for name in ("base_rows_left_out", "seen_rows_left_out", "sample")}
-    measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": tolerance, **left_out}
+    measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": float(tolerance), **left_out}
     return Settled(asked, scores.table, scores.runs, settled_rows(asked, place, loss, error, named, draws), measured)
 
 

@@ -240,6 +240,14 @@ def test_a_prediction_is_never_replaced(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == [written.name]
 
 
+def test_numbers_of_numpy_are_written_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    register(small_line(), new_line(), seed=cast("int", np.int64(3))).save(path)
+    assert read_prediction(path).content["seed"] == 3
+    settle(path, new_line(), tolerance=cast("float", np.float32(0.01))).save(tmp_path / "p.settled.json")
+    assert record(tmp_path).predictions["status"].tolist() == [SETTLED]
+
+
 def test_a_result_does_not_replace_a_prediction(written: Path) -> None:
     before, result = written.read_bytes(), settle(written, new_line())
     with fails("already-registered", written.name):
