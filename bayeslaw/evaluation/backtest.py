@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,7 @@ from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import resolved
 from bayeslaw.posterior.diagnostics import checks_label, concerns, failures, model_label, sampling_verdict
-from bayeslaw.posterior.effects import WORDS, Reading
+from bayeslaw.posterior.effects import KNOWN_RUN, Reading, check_reading
 from bayeslaw.posterior.fit import Fit
 
 MOST_CUTS = 100
@@ -200,8 +200,7 @@ def backtest(
     """
     whole_number("cuts", cuts, 1, MOST_CUTS)
     whole_number("seed", seed, 0)
-    if as_ not in get_args(Reading):
-        raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {as_!r}.", code="unknown-reading")
+    check_reading(as_)
     _, learned = read_choice(discrepancy)
     given = check_options(options)
     laws = laws_of_stack(law) if isinstance(law, Sequence) and not isinstance(law, str) else load_laws(law)
@@ -473,7 +472,7 @@ def _result(
         notes.append(f"Concerns about the models: {of_cuts}.")
     empty = pd.DataFrame(columns=["cut", "row", "run", "reach", "spread", predicted.name])
     forecasts = pd.concat(rows, ignore_index=True) if rows else empty
-    known = int((forecasts["as"] == WORDS[2]).sum()) if rows else 0
+    known = int((forecasts["as"] == KNOWN_RUN).sum()) if rows else 0
     if known:
         notes.append(
             f"{known} of {len(forecasts)} forecasts are of later rows of fitted runs, with the effects learnt from these ('known "

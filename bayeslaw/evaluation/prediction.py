@@ -37,7 +37,7 @@ from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.laws.outcome import KINDS, Outcome
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failures
-from bayeslaw.posterior.effects import WORDS, Reading
+from bayeslaw.posterior.effects import KNOWN_RUN, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
 
 KIND, FORMAT = "bayeslaw_prediction", "1.1"
@@ -337,7 +337,7 @@ def _matching(fits: Sequence[Fit], predicted: Forecast) -> list[str]:
     columns, of_checkpoint = [str(c) for c in settings if c in wanted], "checkpoint" if "checkpoint" in settings else "seed"
     if of_checkpoint not in settings or not any(f.noise.checkpoint_effect for f in fits):
         return columns
-    new_runs, both = settings[[reading != WORDS[2] for reading in predicted.readings]], [*columns, of_checkpoint]
+    new_runs, both = settings[[reading != KNOWN_RUN for reading in predicted.readings]], [*columns, of_checkpoint]
     return both if len(new_runs[both].drop_duplicates()) > len(new_runs[columns].drop_duplicates()) else columns
 
 

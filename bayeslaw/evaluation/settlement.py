@@ -29,7 +29,7 @@ from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, check_no_prediction, read_prediction
 from bayeslaw.evaluation.scores import counts_of, forecast_cells, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
-from bayeslaw.posterior.effects import WORDS
+from bayeslaw.posterior.effects import KNOWN_RUN
 
 KIND, FORMAT = "bayeslaw_settled", "1.0"
 MOST_TOLERANCE = 0.1
@@ -328,7 +328,7 @@ def _places(asked: Prediction, name: str, frame: pd.DataFrame, tolerance: float)
     """Return the registered row (n,) that each measured row settles, counted from 0; refuse rows for which none is left."""
     distance = _distances(asked, frame)
     near, free = np.all([d <= tolerance for d in distance.values()], axis=0), np.ones(len(asked.rows), dtype=bool)
-    known = np.array([row["as"] == WORDS[2] for row in asked.rows])
+    known = np.array([row["as"] == KNOWN_RUN for row in asked.rows])
     ours, theirs = (
         table["run"] if "run" in table else pd.Series(None, table.index, dtype=object) for table in (asked.settings, frame)
     )
@@ -369,7 +369,7 @@ def _fault(asked: Prediction, frame: pd.DataFrame, i: int, distance: Mapping[str
     given = ", ".join(f"{c} = {_shown(frame[c].iloc[i])}" for c in columns)
     if near[i].any():
         numbers = row_ranges(np.flatnonzero(near[i]) + 1)
-        known = [asked.rows[j] for j in np.flatnonzero(near[i]) if asked.rows[j]["as"] == WORDS[2]]
+        known = [asked.rows[j] for j in np.flatnonzero(near[i]) if asked.rows[j]["as"] == KNOWN_RUN]
         if known and "run" in asked.settings:
             problem = f"{given} is registered for the fitted run {known[0]['settings']['run']!r} only ({numbers})"
             way = "name that run in a column `run`, or leave the row out (--where, runs.where)"
@@ -404,7 +404,7 @@ def _seen(asked: Prediction, frame: pd.DataFrame, place: NDArray[np.int64]) -> N
     most = rounding(np.array([value for row in rows for value in row["seen"]]), outcome)
     seen = [
         (np.abs(same_scale(row["seen"]) - same_scale(value)) < SAME)
-        | ((row["as"] == WORDS[2]) & (np.abs(np.array(row["seen"]) - value) <= most))
+        | ((row["as"] == KNOWN_RUN) & (np.abs(np.array(row["seen"]) - value) <= most))
         for row, value in zip(rows, outcome.tolist(), strict=True)
     ]
     return np.array([bool(same.any()) for same in seen], dtype=bool)

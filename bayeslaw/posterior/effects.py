@@ -20,7 +20,14 @@ from bayeslaw.posterior.fit import Fit, values_of
 
 Reading = Literal["known", "new-run", "new-checkpoint"]
 """As what rows are forecast: with all that was learnt, as new runs of known checkpoints, or as new runs of new ones."""
-WORDS = ("new run", "known checkpoint", "known run")
+NEW_RUN, KNOWN_CHECKPOINT, KNOWN_RUN = WORDS = ("new run", "known checkpoint", "known run")
+"""What a row is, by what has been learnt of it, least first."""
+
+
+def check_reading(reading: object) -> None:
+    """Refuse what is no `Reading`."""
+    if reading not in get_args(Reading):
+        raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {reading!r}.", code="unknown-reading")
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,7 @@ class LearntEffects:
         left_out: str = "",
     ) -> LearntEffects:
         """The effects at the rows of a table that belong to fitted runs and checkpoints, as far as `reading` uses them."""
-        if reading not in get_args(Reading):
-            raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {reading!r}.", code="unknown-reading")
+        check_reading(reading)
         observed, noise = fit.observed, fit.noise
         run, checkpoint = observed.find(frame, fit.law)
         left = np.array(observed.run_names) == left_out
@@ -79,7 +85,8 @@ class LearntEffects:
     @property
     def words(self) -> list[str]:
         """What each row is: 'new run', 'known checkpoint' or 'known run'."""
-        return [WORDS[2 * (run >= 0) + (checkpoint >= 0)] for run, checkpoint in zip(self.run, self.checkpoint, strict=True)]
+        known = zip(self.run >= 0, self.checkpoint >= 0, strict=True)
+        return [KNOWN_RUN if run else KNOWN_CHECKPOINT if checkpoint else NEW_RUN for run, checkpoint in known]
 
     def at(self, rows: Index) -> Array:
         """Additions to log loss (k, S) at the rows with these numbers; 0 where nothing has been learnt."""
