@@ -220,7 +220,7 @@ def backtest(
         notes.append(
             f"{counted(len(values), 'cut')} instead of {cuts}: {by} has no more values with enough rows below and some above."
         )
-    parts = [replace(table, frame=table.frame[along <= cut], name=f"{table.name} up to {by} {cut:.3g}") for cut in values]
+    parts = [rows_up_to(table, cut, by, along) for cut in values]
     notes += [note for law in laws if (note := _seldom(law, noise, table, parts))]
     tasks = [Task(law, part, given | {"seed": seed, "noise": noise}) for part in parts for law in laws]
     asked = {"discrepancy": discrepancy, "as_": as_, "seed": seed}
@@ -319,6 +319,17 @@ def cuts_along(runs: Runs, laws: Sequence[Law], by: str, along: pd.Series, count
             code="too-few-rows",
         )
     return [ends[i] for i in places(len(ends), first, count)]
+
+
+def rows_up_to(runs: Runs, cut: float, by: str, along: pd.Series) -> Runs:
+    """Return the rows of a table up to a cut.
+
+    Parameters
+    ----------
+    runs, cut, by, along : Runs, float, str, Series (n,)
+        As in `cuts_along`.
+    """
+    return replace(runs, frame=runs.frame[along <= cut], name=f"{runs.name} up to {by} {cut:.3g}")
 
 
 def _usable(runs: Runs, laws: Sequence[Law], options: Mapping[str, Any]) -> tuple[Runs, list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.executors import Result, values_of
 from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
-from bayeslaw.evaluation.backtest import UNFITTED, Beyond, cuts_along, forecasts_beyond, pooled_law
+from bayeslaw.evaluation.backtest import UNFITTED, Beyond, cuts_along, forecasts_beyond, pooled_law, rows_up_to
 from bayeslaw.evaluation.choice import (
     CUTS,
     PRIOR,
@@ -52,9 +51,7 @@ def compare_beyond(work: Work, targets: TargetDirection) -> Comparison:
     """
     by, along = targets.by, targets.along(work.table)
     candidates, cuts = _cuts(work, by, along)
-    parts = [
-        replace(work.table, frame=work.table.frame[along <= cut], name=f"{work.table.name} up to {by} {cut:.3g}") for cut in cuts
-    ]
+    parts = [rows_up_to(work.table, cut, by, along) for cut in cuts]
     asked = {"seed": work.seed, "as_": "known" if targets.known else "new-run"}
     then = partial(forecasts_beyond, table=work.common, along=along, by=by, asked=asked, force=work.force, kept=quantiles_of)
     outcomes = work.outcomes_of([(c, part) for part in parts for c in candidates], then)
