@@ -337,16 +337,14 @@ def misfit_check(
     """
     if observed.outcome.relative and np.ptp(observed.response) < EQUAL:
         return None
-    table: dict[str, dict[str, object]] = {}
+    table = {}
     for name, values in covariates.items():
         for bins in (BINS, FEWER):
             p, means = _differ(residual, observed, noise, values, fitted, bins)
             if not math.isnan(p):
                 break
-        shown = ", ".join(f"{m:+.1%}" if observed.outcome.relative else f"{m:+.2g}" for m in means)
-        table[name] = {"p": p, "worst": float(np.abs(means).max()), "means": shown}
-    frame = pd.DataFrame(table, index=["p", "worst", "means"]).T
-    wrong = frame[frame["p"] < ALARM].sort_values("worst", ascending=False)
+        table[name] = p, means, ", ".join(_signed(mean, observed.outcome) for mean in means)
+    frame, wrong = _tests(table)
     if not len(wrong):
         few = frame.index[frame["p"].isna()]
         tested = [name for name in covariates if name not in few]
@@ -378,17 +376,16 @@ def recipes_check(
     parameter : str
         The parameter that advice lets vary by the column; '' for none.
     """
-    table: dict[str, dict[str, object]] = {}
+    table = {}
     for column, names in recipes.items():
         code, values = pd.factorize(names, sort=True)
         p, means = _differ(residual, observed, noise, code.astype(np.float64), fitted, BINS)
         if not math.isnan(p):
-            shown = (f"{v} {m:+.1%}" if observed.outcome.relative else f"{v} {m:+.2g}" for v, m in zip(values, means, strict=True))
-            table[column] = {"p": p, "worst": float(np.abs(means).max()), "means": ", ".join(shown)}
+            of_names = (f"{name} {_signed(mean, observed.outcome)}" for name, mean in zip(values, means, strict=True))
+            table[column] = p, means, ", ".join(of_names)
     if not table:
         return None
-    frame = pd.DataFrame(table, index=["p", "worst", "means"]).T
-    wrong = frame[frame["p"] < ALARM].sort_values("worst", ascending=False)
+    frame, wrong = _tests(table)
     if not len(wrong):
         return Check("recipes", True, f"residuals of runs do not differ by {', '.join(table)}", "model", frame)
     first = wrong.index[0]
@@ -398,6 +395,18 @@ def recipes_check(
         ways = f"--by {parameter}={first}, by={{{parameter!r}: {first!r}}}"
         advice = f"Let parameters vary by it ({ways}), or fit the runs of one (--where, runs.where)"
     return Check("recipes", False, text, "model", frame, advice)
+
+
+def _signed(mean: float, outcome: Outcome) -> str:
+    """Return a mean residual as text, relative or in the outcome's unit."""
+    return f"{mean:+.1%}" if outcome.relative else f"{mean:+.2g}"
+
+
+def _tests(table: Mapping[str, tuple[float, Array, str]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tests of several columns, each by its p, its means (k,) and these as text, and those that fail, worst first."""
+    cells = {name: {"p": p, "worst": float(np.abs(means).max()), "means": text} for name, (p, means, text) in table.items()}
+    frame = pd.DataFrame(cells, index=["p", "worst", "means"]).T
+    return frame, frame[frame["p"] < ALARM].sort_values("worst", ascending=False)
 
 
 def _differ(residual: Array, observed: Observations, noise: Noise, values: Array, fitted: int, bins: int) -> tuple[float, Array]:
