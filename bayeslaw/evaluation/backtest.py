@@ -250,8 +250,8 @@ def _seldom(law: Law, noise: str | Callable[..., Any], table: Runs, parts: Seque
     if not seldom:
         return ""
     return (
-        f"Of {seldom[-1]} and below, too few runs are logged often enough for noise {law.noise}, which the card of {law.name} "
-        "names and later cuts have: these fits have the usual one."
+        f"In {seldom[-1]}, and up to earlier cuts, too few runs are logged often enough for noise {law.noise}, which the card of "
+        f"{law.name} names: fits to them have the usual noise, and later ones that of the card."
     )
 
 

@@ -184,5 +184,5 @@ def _narrow_stack(scores: pd.DataFrame) -> list[str]:
         return []
     return [
         f"The stack's 90% intervals hold {of_stack:.0%} of what was left out, those of its laws by themselves {least:.0%} or more: "
-        "nothing in it allows for what its laws miss alike. State a discrepancy with its forecasts, or take one law."
+        "nothing in it allows for what all of its laws miss. State a discrepancy with its forecasts, or take one law."
     ]

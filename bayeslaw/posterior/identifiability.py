@@ -148,15 +148,15 @@ def independence_check(law: Law, observed: Observations, draws: Mapping[str, Arr
 def _likely_runs(observed: Observations, others: Sequence[str]) -> tuple[Index, str]:
     """Return for each row the code of the run that it is likely of, by its other covariates than D and its place, and in words."""
     columns = np.stack([observed.covariates[name] for name in others] or [np.zeros(observed.rows.size)])
-    alike = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
+    group = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
     sharing = f"at one {', '.join(others)}" if others else "without a run"
     if "D" in observed.covariates:
-        order, curve = np.lexsort((observed.rows, alike)), np.empty_like(alike)
+        order, curve = np.lexsort((observed.rows, group)), np.empty_like(group)
         falls = np.diff(observed.covariates["D"][order], prepend=np.inf) <= 0
-        curve[order] = np.cumsum(falls | (np.diff(alike[order], prepend=-1) != 0)) - 1
-        if alike.size >= CURVE * (int(curve.max()) + 1):
+        curve[order] = np.cumsum(falls | (np.diff(group[order], prepend=-1) != 0)) - 1
+        if group.size >= CURVE * (int(curve.max()) + 1):
             return curve, f"{sharing} whose D rises from row to row"
-    return alike, sharing
+    return group, sharing
 
 
 def checkpoint_correlation_check(law: Law, observed: Observations, draws: Mapping[str, Array]) -> Check | None:

@@ -125,7 +125,8 @@ def conflict_check(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mappi
     stated |= {k: (noise.prior(k), flat[k] - noise.least(k)) for k in noise.parameters if kind(k) != "sigma_run"}
     table = {}
     for name, (prior, values) in stated.items():
-        below, above = (float(tail(np.median(values))) for tail in (prior.scipy.cdf, prior.scipy.sf))
+        median = np.median(values)
+        below, above = float(prior.scipy.cdf(median)), float(prior.scipy.sf(median))
         half = prior.dist == "HalfNormal"  # nothing is far below the prior of a scale
         tail = above if half else 2 * min(below, above)
         table[name] = {

@@ -319,7 +319,7 @@ def test_cuts_without_the_noise_of_the_card_are_named() -> None:
     few = [(table["N"] <= cut).groupby(table["run"]).any().sum() < 8 for cut in made.cuts["cut"]]
     assert {*few} == {True, False}
     (note,) = [note for note in made.notes if "normal-drift" in note]
-    assert "these fits have the usual one" in note
+    assert "fits to them have the usual noise" in note
 
 
 @pytest.mark.slow
