@@ -136,7 +136,8 @@ def _held_forecasts(
     by_cut = {cut: pd.concat(by_law, axis="columns", join="inner") for cut, by_law in forecasts.items()}
     every = {cut: set[Any]().union(*(table.index for table in by_law.values())) for cut, by_law in forecasts.items()}
     if other := sum(len(every[cut]) - len(table) for cut, table in by_cut.items()):
-        work.notes.append(f"{other} forecasts by some laws alone are not scored, since not every law could forecast these rows.")
+        alone = f"{counted(other, 'forecast')} by some laws alone {'is' if other == 1 else 'are'} not scored"
+        work.notes.append(f"{alone}, since not every law could forecast the same rows.")
     whole = pd.concat(by_cut)
     if whole.empty:
         raise BayeslawError(

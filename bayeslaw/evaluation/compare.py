@@ -18,7 +18,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, FitError, row_ranges, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import counted, exact
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
@@ -188,18 +188,19 @@ def _described(runs: Runs, laws: Sequence[Law], *, singly: bool) -> tuple[Runs, 
     common = replace(runs, frame=runs.frame[~without])
     cannot = [name for name, rows in base.items() if rows.any()]
     can = [name for name in base if name not in cannot]
-    rows = f"{without.sum()} base-checkpoint rows (D = 0)"
+    rows = f"{counted(int(without.sum()), 'base-checkpoint row')} (D = 0) {'is' if without.sum() == 1 else 'are'}"
     if not can:
-        return runs, common, [f"{rows} are left out for every law, since {', '.join(cannot)} can't describe them."]
+        return runs, common, [f"{rows} left out for every law, since {', '.join(cannot)} can't describe them."]
     notes = [
-        f"{rows} are fitted by {', '.join(can)} alone, since {', '.join(cannot)} can't describe them; scores and weights are of "
+        f"{rows} fitted by {', '.join(can)} alone, since {', '.join(cannot)} can't describe them; scores and weights are of "
         "the rows that every law describes."
     ]
     if singly:
         code = run_codes(runs.frame)[0]
         mixed = without & np.isin(code, code[~without])
         if mixed.any():
-            notes.append(f"{mixed.sum()} of these rows belong to runs that have others, and are left out for every law.")
+            left_out = row_ranges(runs.frame.index[mixed])
+            notes.append(f"Left out for every law: {left_out} of these, since their runs have rows at other D too.")
         runs = replace(runs, frame=runs.frame[~mixed])
     return runs, common, notes
 

@@ -260,7 +260,7 @@ def correlation_check(
     if math.isnan(correlation):
         return None
     if p >= WEAK:
-        verdict = "as those of independent points may"
+        verdict = f"as those of independent {nouns[0]} may"
     elif p >= ALARM and widening >= WIDTH:
         verdict = f"which is weak evidence either way: they may share a {nouns[1]} effect ({suggestion}), or be independent"
     elif widening < WIDTH:

@@ -312,7 +312,7 @@ def test_all_laws_are_compared_on_the_rows_that_each_describes() -> None:
     assert singly.runs.notna().all(axis=None)
     assert singly.scores["rows"].tolist() == [len(table)] * 2
     joined = compare(runs.assign(run=runs["run"].replace({"x": "run 0"})), ["transfer-target", "chinchilla"], **QUICK)
-    assert joined.notes[1] == "1 of these rows belong to runs that have others, and are left out for every law."
+    assert joined.notes[1] == "Left out for every law: row 61 of these, since their runs have rows at other D too."
     with fails("only-base-checkpoints", "D == 0"):
         compare(runs, ["transfer-target", "chinchilla"], holdout="D == 0", **QUICK)
     neither = compare(runs, ["ptpp-floor", "chinchilla"], holdout="ptpp > 31", **QUICK)

@@ -76,6 +76,9 @@ def test_runs_with_base_checkpoints_that_no_law_describes_are_scored_without_the
     assert with_base.rows["run"].value_counts().to_dict() == table["run"].value_counts().to_dict()
     assert set(with_base.rows["held_out"]) == set(with_base.scores["held_out"]) == {"each run"}
     assert with_base.notes[0].startswith(f"{len(base)} base-checkpoint rows (D = 0) are left out for every law")
+    with without_sampling():
+        with_base = compare(pd.concat([base.head(1), table]), "chinchilla", force=True, **options)
+    assert with_base.notes[0].startswith("1 base-checkpoint row (D = 0) is left out for every law")
 
 
 @pytest.mark.slow
