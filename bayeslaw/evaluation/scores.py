@@ -432,14 +432,28 @@ def held_rows(members: Sequence[Fit | PointFit], runs: Runs, in_sample: bool = F
     frame, outcome = runs.frame[~base], laws[0].outcome
     seen = np.any([member.observed.has(member.law, frame) for member in members], axis=0)
     if seen.all() and not in_sample:
-        raise BayeslawError(
-            f"{runs.name}: there is nothing to score, since the fit was made with all {counted(len(frame), 'row')}"
-            f"{' that are no base checkpoints' if base.any() else ''}. Give {outcome.plural} that it has not seen, which show how "
-            "well it forecasts, or score these as in-sample (--in-sample, in_sample=True).",
-            code="nothing-held-out",
-        )
+        raise nothing_held_out(runs.name, len(frame), bool(base.any()), outcome)
     held = replace(runs, frame=frame if in_sample else frame[~seen], duplicates="keep")
     return HeldRows(held, int(base.sum()), int(seen.sum()), tuple(dict.fromkeys(notes)))
+
+
+def nothing_held_out(name: str, rows: int, base: bool, outcome: Outcome) -> BayeslawError:
+    """Return the error that refuses to score a table of which fits had every row.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table.
+    rows, base : int, bool
+        How many rows it has that laws describe, and whether it has base checkpoints besides.
+    outcome : Outcome
+    """
+    which = f"{counted(rows, 'row')}{' that are no base checkpoints' if base else ''}"
+    return BayeslawError(
+        f"{name}: there is nothing to score, since the fit was made with all {which}. Give {outcome.plural} that it has not seen, "
+        "which show how well it forecasts, or score these as in-sample (--in-sample, in_sample=True).",
+        code="nothing-held-out",
+    )
 
 
 def headlines(scores: pd.DataFrame, unit: str, outcome: Outcome = LOSS) -> dict[str, str]:

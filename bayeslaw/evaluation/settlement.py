@@ -18,7 +18,7 @@ from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
 from bayeslaw.core.files import as_path
 from bayeslaw.core.html import plain_value
-from bayeslaw.core.text import counted, exact, short_lines
+from bayeslaw.core.text import exact, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
@@ -27,7 +27,7 @@ from bayeslaw.data.table import Runs, Table, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, check_no_prediction, read_prediction
-from bayeslaw.evaluation.scores import counts_of, forecast_cells, scored_draws
+from bayeslaw.evaluation.scores import counts_of, forecast_cells, nothing_held_out, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.posterior.effects import KNOWN_RUN
 
@@ -170,11 +170,7 @@ def settle(
     frame = frame.assign(**{c: asked.settings[c].to_numpy()[place] for c in known})
     seen = _seen(asked, frame, place)
     if seen.all() and not in_sample:
-        raise BayeslawError(
-            f"{runs.name}: there is nothing to score, since the fits were made with all {counted(len(frame), 'row')}. Give "
-            f"{outcome.plural} that they have not seen, or score these as in-sample (--in-sample, in_sample=True).",
-            code="nothing-held-out",
-        )
+        raise nothing_held_out(runs.name, len(frame), base > 0, outcome)
     if not in_sample:
         frame, place = frame[~seen], place[~seen]
     count = len(frame)
