@@ -109,7 +109,7 @@ def compare(
     seed : int
         Seed of fits, point fits and the noise of forecasts.
     options : mapping
-        Other arguments of `bayeslaw.fit` for every fit: draws, tune, chains, target_accept, bins.
+        Other arguments of `bayeslaw.fit` for every fit: noise_by, by, priors, draws, tune, chains, target_accept, bins.
     executor : str or Executor
         Where fits are made; see `bayeslaw.core.executor`.
     force : bool
@@ -124,6 +124,8 @@ def compare(
 
     Raises
     ------
+    TableError, BayeslawError
+        If the table has faults for a law, or all rows of a group are held out by which parameters or the noise differ.
     FitError
         If a fit can't be made, or every fit failed its checks and `force` is False.
 
@@ -383,7 +385,7 @@ def _left_out_singly(work: Work) -> Comparison:
         make = partial(_loo_scores, work, fit, loo, own) if loo else None
         work.add("each run", c.law.name, c.noise, "posterior", mark(fit.passed, work.force), make)
     densities = {name: loo.table["elpd"] for name, loo in loos.items()}
-    weights, table = _weighed(work, dict(densities), {name: [fit] for name, fit in fits.items()})
+    weights, table = _weighed(work, densities, {name: [fit] for name, fit in fits.items()})
     more = {
         name: {"p_loo": loo.p, "k_max": float(loo.table["pareto_k"].max()), "refits": int(loo.table["refitted"].sum())}
         for name, loo in loos.items()
@@ -449,17 +451,18 @@ def _loo_scores(work: Work, fit: Fit, loo: Loo, refits: Mapping[str, Fit]) -> pd
 
 
 def _weighed(
-    work: Work, densities: dict[str, pd.Series], fits: Mapping[str, Sequence[Fit]]
+    work: Work, densities: Mapping[str, pd.Series], fits: Mapping[str, Sequence[Fit]]
 ) -> tuple[dict[str, float], pd.DataFrame]:
     """Return weights and their table; fits without finite densities and failed fits get no weight."""
-    for name in [str(name) for name, values in densities.items() if not np.isfinite(values).all()]:
+    finite = {name: values for name, values in densities.items() if np.isfinite(values).all()}
+    for name in [name for name in densities if name not in finite]:
         plural = fits[name][0].law.outcome.plural
         work.notes.append(f"{name} has no weight: its {plural} are not finite for some draws at some left-out runs.")
-        del densities[name]
-    if not densities:
+    if not finite:
         raise FitError(f"None of {', '.join(fits)} can be weighed. {' '.join(work.notes)} Or force it.", code="failed-checks")
-    weighed = stacking(pd.DataFrame(densities))
-    if len(densities) > 1 and len(next(iter(densities.values()))) == 1:
+    weighed = stacking(pd.DataFrame(finite))
+    count = len(next(iter(finite.values())))
+    if len(finite) > 1 and count == 1:
         work.notes.append("Only one run was left out: nothing tells how sure the order of the laws and their weights are.")
     rows = {}
     for c in work.candidates:
@@ -467,5 +470,5 @@ def _weighed(
         model = model_label([check for fit in fits[c.name] for check in fit.checks])
         rows[c.name] = {"law": c.law.name, "noise": c.noise, "checks": sampling, "model": model}
     order = [*weighed.index, *(name for name in rows if name not in weighed.index)]
-    table = pd.DataFrame(rows).T.assign(runs=len(next(iter(densities.values())))).join(weighed).loc[order]
+    table = pd.DataFrame(rows).T.assign(runs=count).join(weighed).loc[order]
     return {str(name): float(w) for name, w in weighed["weight"].items()}, table.rename_axis("name")

@@ -5,13 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.compare import compare
 from bayeslaw.evaluation.comparison import comparison_of
+from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import line_fit, without_sampling
@@ -92,3 +96,25 @@ def test_rows_are_those_that_were_held_out() -> None:
     held = table.query("N > 2e8 or D > 2e10")
     assert result.rows["run"].value_counts().to_dict() == held["run"].value_counts().to_dict()
     assert set(result.rows["held_out"]) == set(result.scores["held_out"])
+
+
+@pytest.mark.parametrize("way", [{"holdout": "D > 1e10"}, {}])
+def test_a_law_whose_densities_are_not_finite_is_shown_with_them(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows were held out its column was missing; where single runs were left out it was there."""
+
+    def impossible(fit: Fit, *tables: Runs) -> pd.Series:
+        return held_out_density(fit, *tables) - (np.inf if fit.law.name == "overtraining" else 0.0)
+
+    def unreliable(fit: Fit) -> Loo:
+        loo = leave_one_run_out(fit)
+        return loo.refitted("run 0", -np.inf) if fit.law.name == "overtraining" else loo
+
+    monkeypatch.setattr("bayeslaw.evaluation.compare.held_out_density", impossible)
+    monkeypatch.setattr("bayeslaw.evaluation.compare.leave_one_run_out", unreliable)
+    table, laws = oracles.table(load_law("chinchilla")), ["chinchilla", "overtraining"]
+    options = {"draws": 100, "chains": 2, "discrepancy": "none"}
+    with without_sampling():
+        result = compare(table, laws, starts=2, options=options, force=True, progress=False, **way)
+    assert list(result.runs) == laws
+    assert result.stack.weights == {"chinchilla": 1.0}
+    assert any(note.startswith("overtraining has no weight: its losses are not finite") for note in result.notes)
