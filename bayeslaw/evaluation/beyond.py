@@ -61,8 +61,9 @@ def compare_beyond(work: Work, targets: TargetDirection) -> Comparison:
     whole = _whole_fits(work, candidates)
     fits = {name: fit for name, fit in whole.items() if work.usable(fit)}
     judged, cuts = _judged(work, by, cuts, [c.name for c in candidates if c.name in fits], tried)
-    scored = {key: outcome.value.rows for key, outcome in tried.items() if outcome.value is not None}
-    held = _held_forecasts(work, targets, along, {cut: {name: scored[cut, name] for name in judged} for cut in cuts})
+    forecasts = {cut: {name: value for name in judged if (value := tried[cut, name].value) is not None} for cut in cuts}
+    work.notes.extend(_left_out(by, along.loc[work.common.frame.index], forecasts))
+    held = _held_forecasts(work, targets, along, {cut: {k: v.rows for k, v in by_law.items()} for cut, by_law in forecasts.items()})
     weights, table = _weighed_beyond(work, by, held, whole)
     stack = Stack.of(fits, weights)
     _score_beyond(work, by, held, tried, weights, in_part=bool(rest_of_errors(stack.selections)))
@@ -126,6 +127,17 @@ def _judged(
         some = "has no weight, since it" if len(out) == 1 else "have no weight, since they"
         work.notes.append(f"{', '.join(out)} {some} could not be scored beyond enough of the {counted(len(cuts), 'cut')}.")
     return kept, [cut for cut in cuts if not any(cut in failed[name] for name in kept)]
+
+
+def _left_out(by: str, along: pd.Series, forecasts: Mapping[float, Mapping[str, Beyond]]) -> list[str]:
+    """Say how many rows beyond each cut laws did not forecast, and why; what is so for several laws once."""
+    notes = [
+        f"Not scored beyond {by} {cut:.3g}: {count:,} of {(along > cut).sum():,} rows, which {why}."
+        for cut, by_law in forecasts.items()
+        for beyond in by_law.values()
+        for why, count in beyond.left_out.items()
+    ]
+    return [*dict.fromkeys(notes)]
 
 
 def _held_forecasts(
