@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
@@ -26,7 +28,7 @@ def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
 
 
 def parameter_unit(fit: Fit, name: str) -> str:
-    """Return the unit of a parameter of law or noise; units in cards are for losses in nats/token.
+    """Return the unit of a parameter of law or noise; cards state them for losses in nats/token, fitted or as a covariate.
 
     Noise of positive outcomes is relative and that of bounded ones in logits; of others it has the outcome's unit. An effect of
     runs on a covariate has the covariate's.
@@ -36,7 +38,10 @@ def parameter_unit(fit: Fit, name: str) -> str:
         return fit.law.covariates[fit.noise.shifts].unit
     if own is None and fit.law.outcome.kind == "real" and kind(name) in (*GROUPED, "sigma_checkpoint", "run_excess"):
         return fit.unit
-    return own.unit.replace(NATS, fit.observed.unit) if own else ""
+    if own is None:
+        return ""
+    unit = fit.unit if fit.law.outcome.is_loss else str(fit.info.get("loss_unit", "")) or NATS
+    return re.sub(r"\bnats\b(?!/)", unit.partition("/")[0], own.unit.replace(NATS, unit))
 
 
 def correlated_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:
