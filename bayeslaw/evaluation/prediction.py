@@ -39,6 +39,7 @@ from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import checks_label, failures
 from bayeslaw.posterior.effects import KNOWN_RUN, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
+from bayeslaw.posterior.parameters import in_unit_of_losses
 
 KIND, FORMAT = "bayeslaw_prediction", "1.1"
 """The key that predictions have, and their format. The second number counts keys that were added, the first other changes."""
@@ -196,7 +197,8 @@ def register(
     content: dict[str, Any] = {
         KIND: FORMAT, "bayeslaw": version("bayeslaw"), "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "who": who, "why": why, "law": predicted.law, "fits": _facts(fit), "outcome": _outcome(outcome), "unit": predicted.unit,
-        "units": {c.name: c.unit for f in reversed(fits) for c in f.measured.values()}, "seed": int(seed), "as": as_,
+        "units": {c.name: in_unit_of_losses(f, c.unit) for f in reversed(fits) for c in f.measured.values()},
+        "seed": int(seed), "as": as_,
         "discrepancy": None if discrepancy is None else str(discrepancy), "checks": checks_label(predicted.forced),
         "failures": [str(check) for check in (*failures(fit.checks), *failures(predicted.checks))], "model": predicted.model_label,
         "match": _matching(fits, predicted),

@@ -34,6 +34,7 @@ from bayeslaw.plots.style import (
     panel_width,
     short_number,
 )
+from bayeslaw.posterior.parameters import in_unit_of_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +140,7 @@ def _axis(chain: Chain) -> str:
 
 def _name(chain: Chain, x: str) -> str:
     """Return the name of the horizontal axis with its unit."""
-    known = {name: c.unit for part in chain.first.members for name, c in part.fit.covariates.items()}
+    known = {k: in_unit_of_losses(part.fit, c.unit) for part in chain.first.members for k, c in part.fit.covariates.items()}
     return "compute (FLOPs, 6 N D)" if x == COMPUTE else chain.first.outcome.of_unit(x, known.get(x, ""))
 
 

@@ -38,6 +38,7 @@ from bayeslaw.plots.style import (
     note_hidden,
     short_number,
 )
+from bayeslaw.posterior.parameters import in_unit_of_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,7 +163,7 @@ def plot_forecast(
     if "extrapolated" in forecast.headlines:
         inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
         notes.insert(0, f"interval: {inside}")
-    units = (part.fit.covariates[x].unit for part in forecast.members if x in part.fit.covariates)
+    units = (in_unit_of_losses(part.fit, part.fit.covariates[x].unit) for part in forecast.members if x in part.fit.covariates)
     unit = unit or next(units, "FLOPs" if x not in forecast.outside else "")
     return finish(ax, outcome.of_unit(x, unit), outcome.labelled(forecast.unit), _title(forecast, ci_prob), notes)
 

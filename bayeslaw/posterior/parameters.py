@@ -1,4 +1,4 @@
-"""Meaning, symbol and unit of a fit's parameters, and the pairs with the strongest correlation."""
+"""Meaning, symbol and unit of a fit's parameters, units of its covariates, and the pairs with the strongest correlation."""
 
 from __future__ import annotations
 
@@ -28,20 +28,24 @@ def describe_parameter(fit: Fit, name: str) -> tuple[str, str]:
 
 
 def parameter_unit(fit: Fit, name: str) -> str:
-    """Return the unit of a parameter of law or noise; cards state them for losses in nats/token, fitted or as a covariate.
+    """Return the unit of a parameter of law or noise.
 
     Noise of positive outcomes is relative and that of bounded ones in logits; of others it has the outcome's unit. An effect of
     runs on a covariate has the covariate's.
     """
-    own = fit.law.parameters.get(name)
-    if own is None and fit.noise.shifts and kind(name) == "sigma_run":
-        return fit.law.covariates[fit.noise.shifts].unit
-    if own is None and fit.law.outcome.kind == "real" and kind(name) in (*GROUPED, "sigma_checkpoint", "run_excess"):
+    if name in fit.law.parameters:
+        return in_unit_of_losses(fit, fit.law.parameters[name].unit)
+    if fit.noise.shifts and kind(name) == "sigma_run":
+        return in_unit_of_losses(fit, fit.law.covariates[fit.noise.shifts].unit)
+    if fit.law.outcome.kind == "real" and kind(name) in (*GROUPED, "sigma_checkpoint", "run_excess"):
         return fit.unit
-    if own is None:
-        return ""
-    unit = fit.unit if fit.law.outcome.is_loss else str(fit.info.get("loss_unit", "")) or NATS
-    return re.sub(r"\bnats\b(?!/)", unit.partition("/")[0], own.unit.replace(NATS, unit))
+    return ""
+
+
+def in_unit_of_losses(fit: Fit, unit: str) -> str:
+    """Return a card's unit, which is for losses in nats/token, for the losses of a fit, fitted or a covariate of its law."""
+    losses = fit.unit if fit.law.outcome.is_loss else str(fit.info.get("loss_unit", "")) or NATS
+    return re.sub(r"\bnats\b(?!/)", losses.partition("/")[0], unit.replace(NATS, losses))
 
 
 def correlated_pairs(fit: Fit, most: int = 6) -> pd.DataFrame:

@@ -44,7 +44,7 @@ from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, directions, l
 from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.parameters import describe_parameter, parameter_unit
+from bayeslaw.posterior.parameters import describe_parameter, in_unit_of_losses, parameter_unit
 from bayeslaw.posterior.run_distance import RunDistance
 
 DRAWS = 400
@@ -292,7 +292,8 @@ def _sliders(fits: Sequence[Fit]) -> list[dict[str, Any]]:
         for name, covariate in shown.items():
             seen = fit.observed.covariates[name]
             seen = seen[np.isfinite(seen)]
-            slider = _slider(covariate, seen) | {"start": start[name], "idle": name not in used, "series": covariate.series}
+            more = {"start": start[name], "idle": name not in used, "series": covariate.series}
+            slider = _slider(covariate, seen) | more | {"unit": in_unit_of_losses(fit, covariate.unit)}
             if name in sliders:
                 known = sliders[name]
                 slider |= {"start": known["start"], "idle": known["idle"] and slider["idle"]}

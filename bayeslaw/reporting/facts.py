@@ -24,7 +24,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.parameters import correlated_pairs, describe_parameter, parameter_unit
+from bayeslaw.posterior.parameters import correlated_pairs, describe_parameter, in_unit_of_losses, parameter_unit
 
 Facts = dict[str, Any]
 
@@ -74,7 +74,7 @@ def _law(fit: Fit) -> Facts:
 
 def _data(fit: Fit) -> Facts:
     seen, law = fit.observed, fit.law
-    columns = [(name, covariate.unit, seen.covariates[name]) for name, covariate in law.axes.items()]
+    columns = [(name, in_unit_of_losses(fit, covariate.unit), seen.covariates[name]) for name, covariate in law.axes.items()]
     columns.append((law.outcome.name, seen.unit, seen.outcomes))
     rows = [
         {"covariate": name, "unit": unit, "smallest": values.min(), "largest": values.max(), "values": np.unique(values).size}
