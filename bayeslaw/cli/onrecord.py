@@ -44,7 +44,7 @@ def register(
     force: options.Force = False,
 ) -> Answer:
     """Write a forecast to a file before its runs are made, with its draws and digests; a changed byte is noticed."""
-    from bayeslaw.core.text import plain, with_intervals
+    from bayeslaw.core.text import counted, plain, with_intervals
     from bayeslaw.evaluation.prediction import check_new
     from bayeslaw.evaluation.prediction import register as registered
     from bayeslaw.evaluation.prediction_schema import FILE, prediction_schema
@@ -66,7 +66,8 @@ def register(
     ).save(output, key)
     table = prediction.summary(ci)
     answer.show("prediction", table, plain(with_intervals(table)))
-    answer.say(f"{len(table)} forecasts by {prediction.content['law']} registered {prediction.content['date']} in {output}")
+    forecasts = counted(len(table), "forecast")
+    answer.say(f"{forecasts} by {prediction.content['law']} registered {prediction.content['date']} in {output}")
     answer.results["sha256"] = prediction.sha256
     answer.say(f"SHA-256 {prediction.sha256}{' (signed)' if prediction.signed else ''}")
     answer.say("Whoever has this digest can tell that the forecast was not written later: send it to them, or commit the file.")

@@ -90,8 +90,8 @@ class Backtest:
     outcome: Outcome = LOSS
 
     def __repr__(self) -> str:
-        cuts = counted(len(self.cuts), "cut")
-        return f"<Backtest of {self.law} along {self.by}: {len(self.rows):,} forecasts beyond {cuts}>"
+        forecasts, cuts = counted(len(self.rows), "forecast"), counted(len(self.cuts), "cut")
+        return f"<Backtest of {self.law} along {self.by}: {forecasts} beyond {cuts}>"
 
     def _repr_html_(self) -> str:
         """Show the conclusion, and the scores by distance, in a notebook."""

@@ -12,7 +12,7 @@ import pandas as pd
 from bayeslaw.core import html
 from bayeslaw.core.errors import FitError
 from bayeslaw.core.executors import Executor, Result, values_of
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.backtest import UNSCORED, Beyond
 from bayeslaw.forecasting.stack import Stack
@@ -70,7 +70,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         ranked = ", ".join(f"{name} ({weight:.3g})" for name, weight in self.weights["weight"].items())
-        return short_lines(f"<Comparison of {len(self.weights)} fits, by weight in the stack: {ranked}>")
+        return short_lines(f"<Comparison of {counted(len(self.weights), 'fit')}, by weight in the stack: {ranked}>")
 
     def _repr_html_(self) -> str:
         """Show the weights, the checks of each fit and the notes in a notebook."""
@@ -78,7 +78,7 @@ class Comparison:
         table = self.weights.rename_axis("fit").reset_index()
         first = [c for c in ("fit", "weight", "checks", "model") if c in table]
         table = table[[*first, *(c for c in table if c not in first)]]
-        about = f"of {len(self.weights)} fits{beyond}, best first"
+        about = f"of {counted(len(self.weights), 'fit')}{beyond}, best first"
         return html.fragment("Comparison", about, html.grid(table), html.notes(self.notes))
 
 

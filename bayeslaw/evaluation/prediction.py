@@ -25,7 +25,7 @@ from bayeslaw.core.files import as_path
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.intervals import columns
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.direction import DIRECTIONS, direction
@@ -85,9 +85,8 @@ class Prediction:
     verified: bool = False
 
     def __repr__(self) -> str:
-        return short_lines(
-            f"<Prediction by {self.content['law']} of {len(self.rows)} {self.outcome.plural}, registered {self.content['date']}>"
-        )
+        outcomes = counted(len(self.rows), self.outcome.name)
+        return short_lines(f"<Prediction by {self.content['law']} of {outcomes}, registered {self.content['date']}>")
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import row_ranges
+from bayeslaw.core.text import counted
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import Outcome
 from bayeslaw.noise.noise import Noise
@@ -41,7 +42,7 @@ def forecast_sensitivity_check(sensitivity: pd.DataFrame, settings: int, outcome
     """
     decided = sensitivity[sensitivity["says"].isin([CONFLICT, WEAK])]
     some = "" if len(sensitivity) == settings else " that bracket all"
-    text = f"the runs and not the priors decide the latent {outcome.name} at {len(sensitivity)} settings{some}"
+    text = f"the runs and not the priors decide the latent {outcome.name} at {counted(len(sensitivity), 'setting')}{some}"
     if len(decided):
         largest = sensitivity["prior_sensitivity"].max()
         moves = "moves it farther than these draws can show"

@@ -248,6 +248,15 @@ def test_numbers_of_numpy_are_written_as_numbers(tmp_path: Path) -> None:
     assert record(tmp_path).predictions["status"].tolist() == [SETTLED]
 
 
+def test_one_forecast_is_not_forecasts() -> None:
+    """Nor are its settings several where the runs decide them."""
+    fit = small_line()
+    assert repr(register(fit, new_line().head(1))).startswith("<Prediction by line of 1 loss, registered ")
+    (check,) = (check for check in fit.forecast(new_line().head(1)).checks if check.name == "priors")
+    assert " at 1 setting" in check.text
+    assert "settings" not in check.text
+
+
 def test_a_result_does_not_replace_a_prediction(written: Path) -> None:
     before, result = written.read_bytes(), settle(written, new_line())
     with fails("already-registered", written.name):
