@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, as_mapping
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.text import counted, significant
@@ -358,7 +358,7 @@ def by_run(frame: pd.DataFrame, draws: Array, outcome: Outcome = LOSS) -> pd.Dat
     ----------
     frame : DataFrame (n rows)
         Losses; without a column `run` each row is a run, named by its number. The last loss of a run is the one of the largest `D`,
-        or the last in the table where there is no `D`.
+        where there is no `D` of the largest `step`, and otherwise the last in the table.
     draws : array (S, n)
         Predictive draws of the losses.
     outcome : Outcome
@@ -367,8 +367,9 @@ def by_run(frame: pd.DataFrame, draws: Array, outcome: Outcome = LOSS) -> pd.Dat
     median, low, high = quantiles(draws, 0.9, axis=0)
     name, (code, names) = outcome.name, run_codes(frame)
     loss = frame[name].to_numpy(dtype=np.float64)
+    clock = next((c for c in ("D", "step") if c in frame and holds_numbers(frame[c]) and frame[c].notna().all()), None)
     rows = pd.DataFrame(
-        {"run": np.array(names)[code], "at": frame["D"].to_numpy(dtype=np.float64) if "D" in frame else 0.0,
+        {"run": np.array(names)[code], "at": 0.0 if clock is None else frame[clock].to_numpy(dtype=np.float64),
          "inside": (loss >= low) & (loss <= high), "error": median / loss - 1 if outcome.relative else median - loss,
          name: loss, "predicted": median, "eti90_lb": low, "eti90_ub": high}
     )  # fmt: skip

@@ -480,6 +480,13 @@ def test_forecasts_run_by_run() -> None:
     assert low[["run", "inside"]].values.tolist() == [["a", 1], ["b", 1]]
 
 
+@pytest.mark.parametrize("clock", ["D", "step"])
+def test_the_last_loss_of_a_run_is_that_of_its_last_step_in_any_order_of_the_rows(clock: str) -> None:
+    frame = pd.DataFrame({"run": "a", clock: [300.0, 100.0, 200.0], "loss": [1.0, 3.0, 2.0]}, index=[1, 2, 3])
+    assert by_run(frame, np.ones((10, 3)))["loss"].item() == 1.0
+    assert by_run(frame.drop(columns=clock), np.ones((10, 3)))["loss"].item() == 2.0  # the last row
+
+
 def test_averages_are_numbered_from_one() -> None:
     fit = outcomes.outcome_fit("bounded")
     table = outcomes.table("bounded").drop(columns="run").head(4)
