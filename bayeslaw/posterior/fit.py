@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -543,9 +544,10 @@ def require_fits(*given: object, points: bool = False) -> None:
 def require_single_fit(fit: object, what: str) -> Fit:
     """Return a single fit; refuse anything else, such as a stack. `what` is the subject of the error message."""
     if not isinstance(fit, Fit):
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(fit).__name__).lower()  # such as point fit
         raise FitError(
-            f"{what} takes the fit of one law, not a {type(fit).__name__.lower()}: give one that "
-            "`bayeslaw fit` wrote for a single law.",
+            f"{what} takes the fit of one law, not a {kind}: give one that `bayeslaw fit` wrote for a single law "
+            "(in Python one of bayeslaw.fit).",
             code="not-a-single-fit",
         )
     return fit

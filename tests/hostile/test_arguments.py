@@ -174,6 +174,8 @@ def test_settings_weights_columns_and_sizes_of_another_type() -> None:
         api.Stack({"a": fit, "b": fit}, {"a": "half", "b": "half"})
     with fails("not-a-single-fit", "A stack", "stack"):
         api.Stack({"a": fit, "b": api.Stack({"a": fit}, {"a": 1.0})}, {"a": 0.5, "b": 0.5})
+    with fails("not-a-single-fit", "not a point fit:"):
+        api.Stack({"a": api.point_fit("chinchilla", RUNS, starts=2)}, {"a": 1.0})
     with fails("unknown-column", "None"):
         api.forecast(fit, AT).mean(None)
     with fails("not-a-whole-number", "size"):

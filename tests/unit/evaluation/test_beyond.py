@@ -35,11 +35,9 @@ def test_rows_beyond_a_cut_that_no_law_can_forecast_are_noted() -> None:
     a, b, c = (table.assign(lab=lab, run=table["run"] + lab, loss=more * table["loss"]) for lab, more in LABS.items())
     rows = pd.concat([a, b, c[c["D"] > 1e10]], ignore_index=True)
     options = {"draws": 100, "chains": 2, "discrepancy": "none", "by": {"E": "lab"}}
+    at = pd.DataFrame({"N": [1e9], "D": 1e12, "lab": "a"})
     with without_sampling():
-        result = bayeslaw.compare(
-            rows, ["chinchilla", "chinchilla-nd"], at={"N": 1e9, "D": 1e12, "lab": ["a"]}, options=options, force=True,
-            progress=False,
-        )  # fmt: skip
+        result = bayeslaw.compare(rows, ["chinchilla", "chinchilla-nd"], at=at, options=options, force=True, progress=False)
     (note,) = (note for note in result.notes if note.startswith("Not scored beyond "))  # of both laws, and of the cut below c
     cut = float(note.split()[4].removesuffix(":"))
     beyond = rows[6 * rows["N"] * rows["D"] > 1.01 * cut]
