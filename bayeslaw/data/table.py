@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -295,7 +295,8 @@ def read_table(
         Further columns that hold names instead of numbers.
     """
     raw, name = as_in_file(source)
-    frame, conversions, renamed, in_units = _renamed(raw, name, kind, columns or {})
+    frame, renamed = _renamed(raw, name, kind, columns or {})
+    conversions = list(renamed.conversions)
     if isinstance(source, pd.DataFrame) and source.index.names == [None] and source.index.inferred_type == "string":
         conversions.append(f"the index ({shortened(repr(source.index[0]))}, …) is left out, since it has no name such as run")
     try:
@@ -304,10 +305,10 @@ def read_table(
         raise BayeslawError(f"{name} can't be read: a text in it is not UTF-8 ({error.reason}).", code="unreadable-table") from None
     if unread and strict:
         raise TableError(unread, name)
-    frame, of_losses = _in_units(frame, renamed, in_units, name)
+    originals = _originals(raw, frame, renamed)
+    frame, of_losses = _in_units(frame, renamed.columns, renamed.units, name)
     conversions += of_losses
     unit_of(frame, name)
-    originals = {their: _numbers(raw[their]) if holds_numbers(frame[ours]) else frame[ours] for ours, their in renamed.items()}
     for ours, text, computed in _computed(frame):
         if ours not in frame:
             frame = frame.assign(**{ours: computed})
@@ -317,7 +318,7 @@ def read_table(
             values = f"{computed.iloc[at]:g} where {ours} is {frame[ours].iloc[at]:g} (row {frame.index[at]})"
             conversions.append(f"{ours} as given; {text} differs in {counted(int(off.sum()), 'row')}, such as {values}")
     if (column := column_of_runs(frame)) and column not in names:
-        labels, broken = _labels(raw[renamed.get(column, column)].rename("run"))
+        labels, broken = _labels(raw[renamed.columns.get(column, column)].rename("run"))
         frame, unread = frame.rename(columns={column: "run"}).assign(run=labels), [*unread, *broken]
         originals[column] = labels
         conversions.append(f"run = {column}")
@@ -362,14 +363,21 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return frame, name
 
 
-def _renamed(
-    frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]
-) -> tuple[pd.DataFrame, list[str], dict[str, str], dict[str, str]]:
-    """Give columns our names and units; two columns of one meaning are refused unless `columns` chooses one.
+class _Renamed(NamedTuple):
+    """What was done to the columns of a table.
 
-    Returns the table, its conversions, our names of the columns that were renamed or scaled with those of the file, and the units
-    of losses and base losses where `columns` gives them.
+    `columns` has our names of the columns that were renamed or scaled, with those of the file, `factors` what they were multiplied
+    by, and `units` those of losses and base losses where the user gives them.
     """
+
+    conversions: list[str]
+    columns: dict[str, str]
+    factors: dict[str, float]
+    units: dict[str, str]
+
+
+def _renamed(frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, str]) -> tuple[pd.DataFrame, _Renamed]:
+    """Give columns our names and units; two columns of one meaning are refused unless `columns` chooses one."""
     given, in_units = _given(frame, name, kind, columns)
     chosen = {ours for ours, _ in given.values()}
     sources, factors, conversions = dict[str, str](), dict[str, float](), []
@@ -403,7 +411,19 @@ def _renamed(
         values = _numbers(frame[ours])
         frame[ours] = values.mul(factor).astype(object).where(values.notna(), frame[ours])
     renamed = {o: c for o, c in sources.items() if o != c or o in factors or o in in_units}
-    return frame, conversions, renamed, in_units
+    return frame, _Renamed(conversions, renamed, factors, in_units)
+
+
+def _originals(raw: pd.DataFrame, frame: pd.DataFrame, renamed: _Renamed) -> dict[str, pd.Series]:
+    """Return the columns that were renamed or scaled under their names and in their units in the file, also cells such as 410M."""
+    originals = dict[str, pd.Series]()
+    for ours, their in renamed.columns.items():
+        converted = frame[ours]
+        if holds_numbers(converted):
+            originals[their] = _numbers(raw[their]).fillna(converted / renamed.factors.get(ours, 1.0))
+        else:
+            originals[their] = converted
+    return originals
 
 
 def _given(
@@ -508,9 +528,7 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
         if column in AMOUNTS and (left := cells[values.isna()]).size:
             digits, factors = zip(*(amount(str(column), cell) for cell in left), strict=True)
-            values.loc[left.index] = _numbers(pd.Series(digits, index=left.index, dtype=object)) * np.array(
-                factors, dtype=np.float64
-            )
+            values.loc[left.index] = _numbers(pd.Series(digits, left.index, dtype=object)) * np.array(factors, dtype=np.float64)
         if not np.isnan(values.to_numpy()).any():
             columns[column] = values
             continue

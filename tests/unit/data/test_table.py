@@ -584,6 +584,14 @@ def test_parameters_and_tokens_may_be_written_with_the_unit_in_the_cell(tmp_path
         read_runs(pd.DataFrame({"N": ["15M", "1M"], "D": [1e9, 2e9], "loss": ["3M", "2.5"]})).where("N > 0")
 
 
+@pytest.mark.parametrize(
+    ("condition", "rows"), [("params_m < 1000", [1, 3]), ("params_m >= 1300 and tokens > 4e8", [2]), ("tokens <= 3e8", [1])]
+)
+def test_conditions_by_the_names_of_the_file_take_cells_with_their_unit(condition: str, rows: list[int]) -> None:
+    runs = read_runs(pd.DataFrame({"params_m": ["15M", "1.3B", "110"], "tokens": ["300M", "52 B", "2.2e9"], "loss": [3, 2.4, 2.5]}))
+    assert runs.where(condition).frame.index.tolist() == rows
+
+
 def test_columns_whose_largest_would_be_too_large_in_billions_are_in_millions() -> None:
     table = pd.DataFrame({"run": ["a", "b", "c"], "N": [10.6, 154.0, 6889.0], "D": [2e4, 1e5, 3e5], "loss": [3.0, 2.5, 2.4]})
     found = check(read_runs(table), load_law("chinchilla"))
