@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.errors import BayeslawError, shortened
-from bayeslaw.core.text import listed, number, percent_hint
+from bayeslaw.core.text import SUFFIXES, listed, number, percent_hint
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.data.observations import Observations
@@ -25,7 +24,7 @@ from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.posterior.fit import require_fits
 
-type Setting = str | float | Sequence[float] | NDArray[Any]  # the values of a covariate
+type Setting = str | float | Sequence[float | str] | NDArray[Any]  # the values of a covariate
 type Settings = Table | Mapping[str, Setting]  # as users give them; of a mapping all combinations are meant
 MOST_SETTINGS = 100_000  # of a grid: two minutes with 4,000 draws
 
@@ -37,11 +36,12 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
     ----------
     law : Law, Fit or Stack, or name or path of a card
     settings : mapping
-        For each covariate a number, a sequence, or a text: '8.1e9', '8.1B', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to
-        2e11, evenly in the logarithm for covariates that span decades); K, M, B and T stand for 1e3 to 1e12. Other usual names of
-        covariates (params, tokens, params_b, …) are understood with their units. `atpp` may stand for D = atpp x N. Values of
-        columns by which parameters vary are texts; so are those of a column by which the noise of a fit differs, which may be
-        left out, and a `base_loss` that the rows of a fit have for these checkpoints.
+        For each covariate a number, a text such as '8.1e9', '8.1B', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
+        evenly in the logarithm for covariates that span decades), or a sequence of numbers or such texts; K, M, B and T stand for
+        1e3 to 1e12. Other usual names of covariates (params, tokens, params_b, …) are understood with their units, but for values
+        such as '7B' that have their own. `atpp` may stand for D = atpp x N. Values of columns by which parameters vary are texts;
+        so are those of a column by which the noise of a fit differs, which may be left out, and a `base_loss` that the rows of a
+        fit have for these checkpoints.
 
     Examples
     --------
@@ -87,16 +87,18 @@ def grid_of(
     wanted = (*measured, *levels)
     # Expected losses do not depend on the group; a forecast of a new run without one is refused with the names of the groups.
     groups = list(dict.fromkeys(of.group_column for of in observed if of.group_names and of.group_column not in wanted))
-    settings = _under_our_names(settings, [*wanted, *groups, "atpp"])
-    for given in settings:
-        if given not in (*wanted, *groups, "atpp"):
-            known, hint = ", ".join([*wanted, *groups]), did_you_mean(str(given), [*wanted, *groups])
-            raise BayeslawError(f"{name} has no covariate {given!r}; it has {known}.{hint}", code="unknown-covariate")
-    if {"D", "atpp"} <= settings.keys() and "atpp" not in measured:
+    given = _under_our_names(settings, [*wanted, *groups, "atpp"])
+    for column in given:
+        if column not in (*wanted, *groups, "atpp"):
+            known, hint = ", ".join([*wanted, *groups]), did_you_mean(str(column), [*wanted, *groups])
+            raise BayeslawError(f"{name} has no covariate {column!r}; it has {known}.{hint}", code="unknown-covariate")
+    if {"D", "atpp"} <= given.keys() and "atpp" not in measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
     values = {
-        column: _texts(value) if column in (*levels, *groups) else _values(measured, column, value)
-        for column, value in settings.items()
+        column: _texts(of.value)
+        if column in (*levels, *groups)
+        else _values(of, logarithmic=column == "atpp" or measured[column].logarithmic)
+        for column, of in given.items()
     }
     if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
         most = f"at most {MOST_SETTINGS:,} are forecast at once"
@@ -136,49 +138,56 @@ def joint_grid(several: Sequence[Law | Posterior], settings: Mapping[str, Settin
     )
 
 
-def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[str, Setting]:
-    """Return the settings under our names and in our units: params_b=7 is N=7e9."""
-    ours: dict[str, Setting] = {}
+class _Given(NamedTuple):
+    """Values of a setting as the user gives them: under a name, in a unit that is `factor` times ours."""
+
+    name: str
+    value: Setting
+    factor: float = 1.0
+
+
+def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[str, _Given]:
+    """Return the settings by our names: params_b=7 is N in units of 1e9."""
+    ours: dict[str, _Given] = {}
     for given, value in settings.items():
         name, factor = (given, 1.0) if given in known else resolve(str(given)) or (given, 1.0)
         name, factor = (name, factor) if name in known else (given, 1.0)
         if name in ours:
             raise BayeslawError(f"{given} is {name}, which is given twice.", code="given-twice")
-        ours[name] = value if factor == 1 else _scaled(given, value, factor)
+        ours[name] = _Given(given, value, factor)
     return ours
 
 
-def _scaled(name: str, value: Setting, factor: float) -> Setting:
-    """Return a setting in our unit; the number of values of a range stays."""
-    if not isinstance(value, str):
-        return [float(v) * factor for v in np.atleast_1d(np.asarray(value, dtype=float))]
-    parts = re.split("([,:])", value)
-    last = len(parts) if value.count(":") < 2 else len(parts) - 1
-    try:
-        return "".join(f"{number(part) * factor:.15g}" if i < last and i % 2 == 0 else part for i, part in enumerate(parts))
-    except ValueError:
-        raise _no_number(name, value) from None
-
-
 def _texts(value: Setting) -> list[Any]:
-    return value.split(",") if isinstance(value, str) else list(np.atleast_1d(np.asarray(value, dtype=object)))
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return list(np.atleast_1d(np.asarray(value, dtype=object)))
 
 
-def _values(measured: Mapping[str, Covariate], name: str, value: Setting) -> list[float]:
+def _values(given: _Given, logarithmic: bool) -> list[float]:
+    """Return the values of a covariate in our unit; those of a range are even in its logarithm if it spans decades."""
     try:
-        if isinstance(value, bool):
-            raise ValueError
-        if isinstance(value, str) and ":" in value:
-            return _range(measured, name, value)
-        parts = value.split(",") if isinstance(value, str) else np.atleast_1d(np.asarray(value, dtype=float))
-        values = [number(part) if isinstance(part, str) else float(part) for part in parts]
+        if isinstance(given.value, str) and ":" in given.value:
+            return _range(given, given.value, logarithmic)
+        parts = given.value.split(",") if isinstance(given.value, str) else _texts(given.value)
+        values = [_number(part, given.factor) for part in parts]
         if not values or not np.isfinite(values).all():
             raise ValueError
     except (ValueError, TypeError) as error:
         if isinstance(error, BayeslawError):
             raise
-        raise _no_number(name, value) from None
+        raise _no_number(given.name, given.value) from None
     return values
+
+
+def _number(part: Any, factor: float) -> float:
+    """Return a number in our unit; a text such as 7B has its own unit, as a cell of a table has."""
+    if isinstance(part, bool):
+        raise ValueError(f"{part} is no number")
+    value = number(part) if isinstance(part, str) else float(part)
+    if factor == 1 or (isinstance(part, str) and part.strip()[-1].lower() in SUFFIXES):
+        return value
+    return float(f"{value * factor:.15g}")  # 1.1 billions are 1100000000, not 1100000000.0000001
 
 
 def _no_number(name: str, value: object) -> BayeslawError:
@@ -190,15 +199,15 @@ def _no_number(name: str, value: object) -> BayeslawError:
     return BayeslawError(problem + percent_hint(value), code="not-a-number")
 
 
-def _range(measured: Mapping[str, Covariate], name: str, text: str) -> list[float]:
+def _range(given: _Given, text: str, logarithmic: bool) -> list[float]:
     first, last, count = text.split(":")
-    low, high, values = number(first), number(last), int(count)
+    low, high, values = _number(first, given.factor), _number(last, given.factor), int(count)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError
     if not 1 <= values <= MOST_SETTINGS:
-        raise BayeslawError(f"{name}={text!r} asks for {values} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
-    if name != "atpp" and not measured[name].logarithmic:
+        raise BayeslawError(f"{given.name}={text!r} asks for {values} values; give 1 to {MOST_SETTINGS:,}.", code="wrong-count")
+    if not logarithmic:
         return [float(v) for v in np.linspace(low, high, values)]
     if min(low, high) <= 0:
-        raise BayeslawError(f"{name}={text!r}: a range of {name} begins above 0.", code="range-from-zero")
+        raise BayeslawError(f"{given.name}={text!r}: a range of {given.name} begins above 0.", code="range-from-zero")
     return [float(v) for v in np.geomspace(low, high, values)]

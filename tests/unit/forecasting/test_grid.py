@@ -56,6 +56,21 @@ def test_units_and_usual_names_of_covariates() -> None:
         grid(law, {"params_b": "big", "D": "1e9"})
 
 
+def test_sequences_may_have_texts_and_values_may_have_a_unit_of_their_own() -> None:
+    law = load_law("chinchilla")
+    for sizes in ({"N": ["410M", "1.1B"]}, {"params_b": ["410M", 1.1]}, {"params_b": "410M,1.1"}, {"params_m": (410, "1.1B")}):
+        assert grid(law, sizes | {"D": 1e9})["N"].tolist() == [4.1e8, 1.1e9]
+    assert grid(law, {"params_b": "410M:41:3", "D": 1e9})["N"].tolist() == pytest.approx([4.1e8, 4.1e9, 4.1e10])
+    for wrong in (["big"], [None], True, {"N": 1}):
+        with fails("not-a-number", f"params_b={wrong!r}"):
+            grid(law, {"params_b": wrong, "D": 1e9})
+
+
+def test_blanks_around_names_in_a_list_do_not_matter() -> None:
+    table = grid(apart_fit(size=40), {"x": 0, "domain": "web , code", "lab": "a, b_1"})
+    assert table[["domain", "lab"]].to_numpy().tolist() == [["web", "a"], ["web", "b_1"], ["code", "a"], ["code", "b_1"]]
+
+
 @pytest.mark.slow
 def test_groups_of_noise_are_settings_given_as_text() -> None:
     fit = apart_fit()
