@@ -20,7 +20,7 @@ from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
 from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns, with_settings
-from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns
+from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns, with_losses
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, loss_columns, merged, refuse
 from bayeslaw.data.logs.mlflow import is_store, read_store
 from bayeslaw.data.logs.printed import is_printed, read_printed
@@ -103,23 +103,16 @@ def import_runs(
     >>> sorted(imported.runs.frame)
     ['D', 'N', 'loss', 'ptpp', 'run']
     """
-    losses = [losses] if isinstance(losses, str) else losses
     domains = [domains] if isinstance(domains, str) else domains
     given = LogMap() if map is None else mapping(map) if isinstance(map, Mapping) else read_mapping(map)
     for name, value, known in (("The kind of log", kind, KINDS), ("resumed", resumed, RESUMED), ("nan", nan, NAN)):
         if value is not None and value not in known:
             message = f"{name} is {value!r}; it must be {' or '.join(known)}.{nearest(str(value), known)}"
             raise BayeslawError(message, code="unknown-option")
-    if losses is not None and not isinstance(losses, Iterable):
-        message = f"losses names the columns of losses, such as 'val_loss' or {{'eval/web': 'web'}}, not {losses!r}."
-        raise BayeslawError(message, code="not-a-text")
-    if losses:
-        given = replace(given, losses=dict(losses) if isinstance(losses, Mapping) else dict.fromkeys(losses))
-        if None in given.losses.values() and len(given.losses) > 1:
-            message = "Several columns of losses need a domain each, such as --loss eval/web=web (losses={'eval/web': 'web', …})."
-            raise BayeslawError(message, code="missing-domain")
+    if named := _with_domains(() if losses is None else losses):
+        given = with_losses(given, named)
     given = with_columns(given, columns or {})
-    given = replace(given, loss_unit=given.loss_unit if loss_unit is None else unit(loss_unit))
+    given = given if loss_unit is None else replace(given, loss_unit=unit(loss_unit))
     given = replace(given, constants={**given.constants, **constants(values, "the values of all runs")})
     if isinstance(sources, (str, Path, pd.DataFrame)) or not isinstance(sources, Iterable):
         sources = [sources]
@@ -131,6 +124,19 @@ def import_runs(
         runs = replace(runs, frame=convert_table(runs.frame, NATS))
         notes.append(f"losses are perplexities in the log; their logarithm, in {NATS}, is written")
     return Imported(runs, (*notes, *(f"read: {c}" for c in runs.conversions)))
+
+
+def _with_domains(losses: object) -> dict[str, str | None]:
+    """Return the columns of losses that the user names, each with its domain, None for the one column without."""
+    if not isinstance(losses, Iterable):
+        message = f"losses names the columns of losses, such as 'val_loss' or {{'eval/web': 'web'}}, not {losses!r}."
+        raise BayeslawError(message, code="not-a-text")
+    columns = [losses] if isinstance(losses, str) else losses
+    named = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    if None in named.values() and len(named) > 1:
+        message = "Several columns of losses need a domain each, such as --loss eval/web=web (losses={'eval/web': 'web', …})."
+        raise BayeslawError(message, code="missing-domain")
+    return named
 
 
 # --- files and folders ------------------------------------------------------------------------------------------------------

@@ -33,9 +33,9 @@ def rows(
     frame = _finite(frame, drop, curves, notes)
     frame = _with_constants(frame, given)
     frame = _with_tokens(frame, entries.batches, notes, curves=curves)
-    if given.loss_unit is not None:
-        refuse(frame, _other_units(frame, given.loss_unit))
-        frame = frame.assign(unit=given.loss_unit)
+    if given.unit is not None:
+        refuse(frame, _other_units(frame, given.unit))
+        frame = frame.assign(unit=given.unit)
     frame = _without_untrained(frame, notes)
     _check(frame)
     if not frame["loss"].notna().any():

@@ -38,6 +38,8 @@ class LogMap:
         Values of every run, and of one run by its name.
     rename : mapping
         A run's name in the log to its new name.
+    loss_unit, column_unit : str, optional
+        The unit of all losses, and that which a column of losses is given with; None for nats/token.
     """
 
     kind: str | None = None
@@ -50,6 +52,12 @@ class LogMap:
     decimal: str | None = None
     thousands: str | None = None
     loss_unit: str | None = None
+    column_unit: str | None = None
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of the losses; None for nats/token."""
+        return self.loss_unit or self.column_unit
 
 
 def read_mapping(path: str | Path) -> LogMap:
@@ -87,17 +95,17 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
         raise BayeslawError(message, code="unusable-delimiter")
     if marks["decimal"] is not None and marks["decimal"] == marks["thousands"]:
         raise BayeslawError(f"{name}: decimal and thousands are both {marks['decimal']!r}.", code="equal-marks")
-    columns, losses, loss_unit = _columns(given, name)
+    columns, losses, column_unit = _columns(given, name)
     runs = {run: constants(values, f'{name}, [runs."{run}"]', CONSTANTS) for run, values in given.get("runs", {}).items()}
     for old, new in given.get("rename", {}).items():
         if not isinstance(new, str) or not new.strip():
             raise BayeslawError(f"{name}: [rename] {old!r} must be a name, not {new!r}.", code="not-a-name")
-    if "loss_unit" in given and loss_unit not in (None, unit(given["loss_unit"])):
-        message = f"{name}: loss_unit is {unit(given['loss_unit'])}, and a column of losses is in {loss_unit}."
-        raise BayeslawError(message, code="two-units")
-    loss_unit = unit(given["loss_unit"]) if "loss_unit" in given else loss_unit
+    loss_unit = unit(given["loss_unit"]) if "loss_unit" in given else None
+    if loss_unit is not None and column_unit not in (None, loss_unit):
+        raise BayeslawError(f"{name}: loss_unit is {loss_unit}, and a column of losses is in {column_unit}.", code="two-units")
     every = constants(given.get("constants", {}), f"{name}, [constants]")
-    return LogMap(kind, columns, losses, every, runs, dict(given.get("rename", {})), **marks, loss_unit=loss_unit)
+    renamed = dict(given.get("rename", {}))
+    return LogMap(kind, columns, losses, every, runs, renamed, **marks, loss_unit=loss_unit, column_unit=column_unit)
 
 
 def constants(given: Mapping[str, Any], name: str, known: tuple[str, ...] = (*CONSTANTS, *READING)) -> dict[str, Any]:
@@ -153,8 +161,20 @@ def with_columns(given: LogMap, columns: Mapping[str, str]) -> LogMap:
     entries = {ours: {"column": column, **({"unit": of} if of else {})} for ours, (column, of) in parts.items()}
     more = mapping({"columns": entries}, "--column")
     kept = {c: meaning for c, meaning in given.columns.items() if c not in more.columns and meaning[0] not in columns}
-    losses, of_loss = more.losses or given.losses, more.loss_unit or given.loss_unit
-    return replace(given, columns=kept | dict(more.columns), losses=losses, loss_unit=of_loss)
+    given = with_losses(given, more.losses, more.column_unit) if more.losses else given
+    return replace(given, columns=kept | dict(more.columns))
+
+
+def with_losses(given: LogMap, losses: Mapping[str, str | None], column_unit: str | None = None) -> LogMap:
+    """Return a mapping with other columns of losses, which need not be in the unit that its own were given with.
+
+    Parameters
+    ----------
+    given, losses, column_unit : LogMap, mapping and str, optional
+        A unit of the new columns replaces the unit of all losses.
+    """
+    loss_unit = given.loss_unit if column_unit is None else None
+    return replace(given, losses=losses, loss_unit=loss_unit, column_unit=column_unit)
 
 
 def _columns(given: Mapping[str, Any], name: str) -> tuple[dict[str, tuple[str, float]], dict[str, str | None], str | None]:

@@ -310,6 +310,18 @@ def test_losses_may_be_in_other_units(tmp_path: Path) -> None:
         import_runs(path)
 
 
+def test_the_unit_of_a_column_is_not_that_of_the_column_that_replaces_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,bpb,val_ce\na,1,0.9,3.1\na,2,0.8,2.9\n")
+    of_bpb = {"columns": {"loss": {"column": "bpb", "unit": "bpb"}}}
+    assert import_runs(path, map=of_bpb).runs.unit == "bits/byte"
+    for chosen in (import_runs(path, map=of_bpb, losses="val_ce"), import_runs(path, map=of_bpb, columns={"loss": "val_ce"})):
+        assert chosen.runs.frame["loss"].tolist() == [3.1, 2.9]
+        assert chosen.runs.unit == "nats/token"
+    in_bits = import_runs(path, map=of_bpb, columns={"loss": "val_ce:bits/token"})
+    assert in_bits.runs.unit == "bits/token"
+    assert import_runs(path, map={"loss_unit": "bits/token"}, losses="val_ce").runs.unit == "bits/token"
+
+
 @pytest.mark.slow
 def test_a_unit_that_the_log_contradicts_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/loss,unit\na,1,1.0,ppl\na,2,1.1,\nb,1,0.9,Perplexity\nb,2,1.0,bits/byte\n")
