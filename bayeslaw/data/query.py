@@ -70,7 +70,8 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
 def last_rows(frame: pd.DataFrame) -> dict[str, pd.Series]:
     """Return, as `last`, which rows are the last with a loss of their run, in each of its domains; nothing if none can be told.
 
-    The last is that of most tokens D or, in tables without D, of most steps. A row without a run is a run of its own.
+    The last is that of most tokens D or, in tables without D, of most steps. A row with a loss and without a run is a run of its
+    own.
 
     Parameters
     ----------
@@ -80,9 +81,10 @@ def last_rows(frame: pd.DataFrame) -> dict[str, pd.Series]:
     order = next((c for c in ("D", "step") if c in frame and holds_numbers(frame[c])), None)
     if order is None or "run" not in frame:
         return {}
-    reached = frame[order].where(frame["loss"].notna()) if "loss" in frame else frame[order]
+    measured = frame["loss"].notna() if "loss" in frame else pd.Series(True, index=frame.index)
+    reached = frame[order].where(measured)
     of_run = [frame[c] for c in ("run", "domain") if c in frame]
-    return {LAST: (reached == reached.groupby(of_run, dropna=False).transform("max")) | frame["run"].isna()}
+    return {LAST: (reached == reached.groupby(of_run, dropna=False).transform("max")) | (measured & frame["run"].isna())}
 
 
 def _parsed(text: str, columns: list[str]) -> ast.expr:

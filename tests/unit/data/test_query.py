@@ -224,8 +224,8 @@ def test_a_condition_on_record_is_one_line_and_chooses_the_same_rows() -> None:
 
 
 CURVES = pd.DataFrame(
-    {"run": ["a", "a", "a", "b", "b", None, None], "D": [1e9, 3e9, 2e9, 1e9, 2e9, 1e9, 2e9],
-     "loss": [3.0, 2.8, 2.9, 3.1, None, 3.2, 3.3]}
+    {"run": ["a", "a", "a", "b", "b", None, None, None], "D": [1e9, 3e9, 2e9, 1e9, 2e9, 1e9, 2e9, 3e9],
+     "loss": [3.0, 2.8, 2.9, 3.1, None, 3.2, 3.3, None]}
 )  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def test_last_is_the_last_row_of_each_run_that_has_a_loss() -> None:
     """Rows come in any order, and a row without a run is a run of its own."""
     runs = read_runs(CURVES)
     assert [*runs.where("last").frame.index] == [2, 4, 6, 7]
-    assert [*runs.where("not last").frame.index] == [1, 3, 5]
+    assert [*runs.where("not last").frame.index] == [1, 3, 5, 8]
     assert [*runs.where("last and loss < 3").frame.index] == [2]
     by_step = read_runs(CURVES.rename(columns={"D": "step"}))
     assert [*by_step.where("last").frame.index] == [2, 4, 6, 7]
@@ -253,7 +253,7 @@ def test_each_domain_of_a_run_has_a_last_row() -> None:
 
 
 def test_a_column_called_last_is_that_column() -> None:
-    named = CURVES.assign(last=[True, False, False, False, False, False, False])
+    named = CURVES.assign(last=[True] + 7 * [False])
     assert [*read_runs(named).where("last").frame.index] == [1]
 
 
