@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError, TableError, nearest
+from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.data.columns import our_name
 from bayeslaw.data.table import Runs, Table, as_in_file, read_runs
 
@@ -51,6 +53,9 @@ def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str 
             read = next((f"{column!r}, which is read as {taken}," for column in given if our_name(column) == taken != column), "")
             raise BayeslawError(f"{name} has a column {read or repr(taken)} already: {way}.", code="name-used-twice")
     own = [_own(i) for i in range(len(pairs))]
+    if words := [column for i, column in zip(own, pairs.values(), strict=True) if not holds_numbers(frame[i])]:
+        problem, way = "column {} holds no numbers", "losses are needed there"
+        raise TableError([Fault(None, c, "", problem.format(c), way, "column-without-numbers") for c in words], name)
     others = frame.drop(columns=own)
     parts = [others.assign(loss=frame[column]) for column in own]
     for part, domain in zip(parts, pairs, strict=True):
@@ -81,7 +86,12 @@ def _read(table: Table, losses: list[str]) -> tuple[pd.DataFrame, str, set[str]]
     try:
         return read_runs(own).frame, name, {*map(str, given)} - {*losses}
     except TableError as error:
-        raise TableError(error.faults, name) from None
+        their = {_own(i): column for i, column in enumerate(losses)}
+        raise TableError([_renamed(fault, their.get(fault.column, fault.column)) for fault in error.faults], name) from None
+
+
+def _renamed(fault: Fault, column: str) -> Fault:
+    return replace(fault, column=column, problem=fault.problem.replace(fault.column, column, 1))
 
 
 def _own(i: int) -> str:

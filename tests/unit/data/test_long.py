@@ -11,7 +11,7 @@ from bayeslaw.core.errors import TableError
 from bayeslaw.data.long import to_long
 from bayeslaw.data.table import read_runs
 from tests.commands import Command, rejected
-from tests.errors import fails
+from tests.errors import fails, faults
 
 WIDE = pd.DataFrame({"run": ["a", "b"], "N": [1e8, 2e8], "web_loss": [3.1, None], "code_loss": [1.4, 1.3]})
 
@@ -58,6 +58,15 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
     WIDE.assign(N=["1e8", "1e8x"]).to_csv(tmp_path / "wide.csv", index=False)
     with fails("faulty-table", "wide.csv", "'1e8x'", "row 2", kind=TableError):
         to_long(tmp_path / "wide.csv", ["web_loss", "code_loss"])
+
+
+def test_losses_that_are_no_numbers_are_refused_by_the_name_of_their_column() -> None:
+    wide = pd.DataFrame({"run": list("abc"), "web_loss": [3.1, 3.0, 2.9], "code_loss": ["1.4", "x", "1.2"]})
+    with faults(("not-a-number", 2, "code_loss")) as listed:
+        to_long(wide, ["web_loss", "code_loss"])
+    assert listed[0].problem == "code_loss 'x' is not a number"
+    with faults(("column-without-numbers", None, "code_loss")):
+        to_long(wide.assign(code_loss=["1,4", "1,3", "1,2"]), ["web_loss", "code_loss"])
 
 
 def test_columns_whose_names_stand_for_a_loss_are_taken_as_they_are_named() -> None:
