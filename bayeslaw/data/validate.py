@@ -419,7 +419,7 @@ def cell_faults(frame: pd.DataFrame, column: str, bad: pd.Series, problem: str, 
         yield Fault(int(row), column, value, problem.format(value=value), suggestion, code)
 
 
-def check_loss(frame: pd.DataFrame, column: str = LOSS.name, unscaled: str = "") -> list[Fault]:
+def check_loss(frame: pd.DataFrame, column: str = LOSS.name, unscaled: str = "", leave_out: str = LEAVE_OUT) -> list[Fault]:
     """List losses, and their known standard errors, that a language model can't have, judged in the table's unit.
 
     Parameters
@@ -429,6 +429,8 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name, unscaled: str = "")
         Column of the file, from which losses were read.
     unscaled : str
         The same if they were read as they are, so that it may be named in another unit.
+    leave_out : str
+        What to do about the loss of a run that diverged, and about a row without one.
     """
     loss, of = frame["loss"], unit_of(frame)
     if of == PERPLEXITY:
@@ -438,9 +440,9 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name, unscaled: str = "")
         below = "a perplexity is 1 or more: are these losses in nats/token?"
         return [whole, *cell_faults(frame, "loss", loss < 1, "perplexity {value} is below 1", below, "perplexity-below-1")]
     elsewhere = losses_elsewhere(frame, loss.isna(), column) if loss.isna().any() else ""
-    faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", elsewhere or LEAVE_OUT, "missing-loss")]
+    faults = [*cell_faults(frame, "loss", loss.isna(), "loss is missing or not a number", elsewhere or leave_out, "missing-loss")]
     diverged = "loss {value} is infinite: the run diverged"
-    faults += cell_faults(frame, "loss", np.isinf(loss), diverged, LEAVE_OUT, "infinite-loss")
+    faults += cell_faults(frame, "loss", np.isinf(loss), diverged, leave_out, "infinite-loss")
     above = f"give losses in {of}, above 0: add back what was subtracted"
     if not (loss > 0).any():
         signs = f"change the sign of all, in pandas df[{column!r}] = -df[{column!r}]"
@@ -455,7 +457,7 @@ def check_loss(frame: pd.DataFrame, column: str = LOSS.name, unscaled: str = "")
     problem = f"loss {{value}} is above {most:.3g} {of}: is it a perplexity?"
     large = (loss > most) & np.isfinite(loss)
     way = f"take the logarithm of every perplexity, also of those below {most:.3g}{_or_read(unscaled, PERPLEXITY, LOSS.name)}"
-    way += f"; if the model had diverged, {LEAVE_OUT}"
+    way += f"; if the model had diverged, {leave_out}"
     return faults + list(cell_faults(frame, "loss", large, problem, way, "loss-too-large"))
 
 

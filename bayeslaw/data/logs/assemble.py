@@ -244,11 +244,10 @@ def _check(frame: pd.DataFrame) -> None:
     """Refuse values that are impossible under any law."""
     frame = frame.reset_index(drop=True)
     losses = frame.loc[frame["loss"].notna(), [c for c in ("loss", "loss_se", "unit") if c in frame]]
-    faults = [
-        fault(frame, f.row, f.column, f.value, f.problem, f.suggestion, f.code) for f in check_loss(losses) if f.row is not None
-    ]
-    for column, wrong, problem, suggestion, code in _limits(frame):
-        for at in np.flatnonzero(wrong.to_numpy()).tolist():
+    wrong = check_loss(losses, leave_out="remove the row")
+    faults = [fault(frame, f.row, f.column, f.value, f.problem, f.suggestion, f.code) for f in wrong if f.row is not None]
+    for column, outside, problem, suggestion, code in _limits(frame):
+        for at in np.flatnonzero(outside.to_numpy()).tolist():
             value = f"{frame[column].iloc[at]:g}"
             faults.append(fault(frame, at, column, value, f"{column} {value} {problem}", suggestion, code))
     faults += _standing_tokens(frame)

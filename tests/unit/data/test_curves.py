@@ -400,6 +400,13 @@ def test_the_message_names_both_runs_and_the_steps_that_join() -> None:
     )
 
 
+def test_a_loss_that_is_infinite_is_to_be_emptied_since_curves_are_read_without_a_condition() -> None:
+    with faults(("infinite-loss", 3, "loss")) as listed:
+        read_curves(rows("a", [1e-3] * 3).assign(loss=[4.0, 3.5, np.inf, 3.0]))
+    assert "empty the cell" in listed[0].suggestion
+    assert "--where" not in listed[0].suggestion
+
+
 def test_a_step_before_the_parents_log_is_refused() -> None:
     trunk = pd.DataFrame({"run": "a", "step": [100, 200], "lr": 1e-3, "loss": 3.0})
     with faults(("parent-step-outside-parent", 3, "parent_step")) as listed:

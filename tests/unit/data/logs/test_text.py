@@ -129,8 +129,9 @@ def test_losses_of_untrained_models_are_left_out_and_counted(tmp_path: Path) -> 
     imported = import_runs(path)
     assert cells(imported, "run", "step", "loss") == [["a", 100, 4.5], ["b", 0, 10.9], ["b", 100, 4.4]]
     assert noted(imported, "1 loss of untrained models", "15 nats")
-    with faults(("loss-too-large", 1, "loss"), ("loss-too-large", 2, "loss")):  # a perplexity
+    with faults(("loss-too-large", 1, "loss"), ("loss-too-large", 2, "loss")) as listed:  # a perplexity
         import_runs(written(tmp_path, "run,step,eval_loss\na,0,60000\na,100,90\n"))
+    assert "--where" not in listed[0].suggestion  # which logs are not read with
 
 
 @pytest.mark.parametrize(
