@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, Fault, nearest, shortened
-from bayeslaw.core.text import counted, exact, label_text, listed
+from bayeslaw.core.text import counted, exact, listed
 from bayeslaw.core.units import PERPLEXITY, in_nats, unit, unit_of
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
-from bayeslaw.data.logs.merge import LOSS, Entries, fault, has_loss, has_rate, loss_columns, refuse
+from bayeslaw.data.logs.merge import LOSS, Entries, fault, has_loss, has_rate, loss_columns, lost_runs, refuse
 from bayeslaw.data.validate import LOSS_SUPPORT, check_loss
 
 FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp")
@@ -57,12 +57,11 @@ def _long(entries: Entries, domains: Collection[str] | None, curves: bool) -> tu
     if curves and rates.any():
         parts.append(rest[rates].assign(loss=np.nan))
         notes.append(f"{counted(int(rates.sum()), 'row')} kept for the learning rate alone")
-    if left := int((without & ~rates).sum() if curves else without.sum()):
+    left_out = without & ~rates if curves else without
+    if left_out.any():
         hint = "" if curves or not rates.any() else " (--curves, curves=True, keeps those with a learning rate)"
-        lost = frame["run"][without][~frame["run"][without].isin(frame["run"][~without])] if "run" in frame else frame.index[:0]
-        names = list(dict.fromkeys(map(label_text, lost)))
-        whole = f"; {counted(len(names), 'run')} without any: {listed(names)}" if names else ""
-        notes.append(f"{counted(left, 'step')} without an evaluation left out{hint}{whole}")
+        lost = lost_runs(frame, frame[~left_out])
+        notes.append(f"{counted(int(left_out.sum()), 'step')} without an evaluation left out{hint}{lost}")
     for column in columns if len(columns) > 1 else ():
         if missing := int((frame[column].isna() & ~without).sum()):
             domain = column.removeprefix(LOSS) or "no named domain"
@@ -104,11 +103,11 @@ def _finite(frame: pd.DataFrame, drop: bool, curves: bool, notes: list[str]) -> 
             faults.append(fault(frame, int(at[i]), "loss", "nan", problem, "--nan drop (nan='drop') leaves it out", code))
     if not drop:
         refuse(frame, faults)
+    kept = frame[~bad]
     notes.append(
         f"{counted(diverged + failed, 'loss')} not finite and left out: {failed} with finite ones after them (failed "
-        f"evaluations), {diverged} at the end of runs (diverged)"
+        f"evaluations), {diverged} at the end of runs (diverged){lost_runs(frame, kept)}"
     )
-    kept = frame[~bad]
     if not curves or "lr" not in frame:
         return kept.reset_index(drop=True)
     keys = [c for c in ("run", "step") if c in frame]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.core.text import counted
+from bayeslaw.core.text import counted, label_text, listed
 
 RESUMED = ("last", "first")
 LOSS = "loss:"  # before the domain, in the name of a column of losses; nothing follows if the losses have no named domain
@@ -55,7 +55,7 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
     frame = _with_values_of_runs(frame, notes)
     kept = _with_values(frame, axis)
     if left := len(frame) - len(kept):
-        notes.append(f"{counted(left, 'entry')} without a loss or learning rate left out")
+        notes.append(f"{counted(left, 'entry')} without a loss or learning rate left out{lost_runs(frame, kept)}")
     frame = _of_each_domain(kept, axis)
     if axis is None:
         return Entries(_without_repeats(frame, notes), tuple(notes), batches)
@@ -74,6 +74,12 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
         frame = _without_repeats(_resumed(frame, keys, resumed, notes), notes)
         frame = _finite_before_others(frame, keys, notes)
     return Entries(_one_row_each(frame, keys, resumed, notes), tuple(notes), batches)
+
+
+def lost_runs(frame: pd.DataFrame, kept: pd.DataFrame) -> str:
+    """Return '; nothing is left of 2 runs: a, b' for the runs of a table of which no row is kept, '' where each has some."""
+    names = list(dict.fromkeys(map(label_text, frame["run"][~frame["run"].isin(kept["run"])])))
+    return f"; nothing is left of {counted(len(names), 'run')}: {listed(names)}" if names else ""
 
 
 def loss_columns(frame: pd.DataFrame) -> list[str]:

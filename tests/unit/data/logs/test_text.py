@@ -239,6 +239,14 @@ def test_runs_that_did_not_finish_are_noted_where_columns_are_named_too(tmp_path
     assert noted(import_runs(path), "2 runs did not finish; their last losses are used: a (running), b (running)")
 
 
+def test_runs_of_which_no_row_is_left_are_named(tmp_path: Path) -> None:
+    table = "Name,State,lr,val_loss\na,finished,,3\nb,running,,\nc,failed,,nan\nd,running,1e-3,\n"
+    imported = import_runs(written(tmp_path, table), nan="drop")
+    assert cells(imported, "run", "loss") == [["a", 3]]
+    for note, run in (("1 entry without a loss", "b"), ("1 step without an evaluation", "d"), ("1 loss not finite", "c")):
+        assert noted(imported, note, f"nothing is left of 1 run: {run}")
+
+
 def test_names_of_olmo_composer_levanter_and_mlflow(tmp_path: Path) -> None:
     columns = {
         "throughput/total tokens": "D", "time/token": "D", "n_tokens_seen": "D", "optim/LR (group 0)": "lr", "parameter_count": "N",
