@@ -265,7 +265,9 @@ def few_tokens_note(frame: pd.DataFrame, law: Law) -> str:
     ratio, usual = rows["D"] / rows["N"], float((rows["D"] / rows["N"]).median())
     small = (ratio < FEWER * usual) & (rows["D"] < FEW)
     if "run" in rows:
-        after = rows["D"].where(~small).groupby(rows["run"]).bfill()
+        usual_of_run = rows["D"].where(~small).groupby(rows["run"])
+        backwards = usual_of_run.transform("first") > usual_of_run.transform("last")  # some exports have the newest row first
+        after = usual_of_run.bfill().where(~backwards, usual_of_run.ffill())
         small &= ~(after < 1e6 * rows["D"])
     few = rows.index[small]
     if not len(few):

@@ -70,6 +70,14 @@ def test_the_first_batch_of_a_curve_is_no_number_of_millions() -> None:
     assert few_tokens_note(curve.iloc[[0, 1, *range(500, 900)]], law).startswith("D is 100 at row 1")
 
 
+def test_the_first_batch_of_a_curve_is_none_of_millions_where_the_last_row_comes_first_either() -> None:
+    steps = np.append(0, np.arange(1000, 400_001, 1000))
+    curve = pd.DataFrame({"run": "a", "N": 8.35e7, "D": 8192.0 * (steps + 1), "loss": 4.0}, index=np.arange(1, len(steps) + 1))
+    assert few_tokens_note(curve, LAW) == few_tokens_note(curve.iloc[::-1], LAW) == ""
+    curve.loc[len(curve), "D"] = 3276.8  # of the last row, in millions
+    assert few_tokens_note(curve, LAW) == few_tokens_note(curve.iloc[::-1], LAW) != ""
+
+
 def test_what_varies_and_is_unknown_to_a_law_is_a_concern() -> None:
     """A ladder of sizes by a law of one checkpoint may leave no trend of residuals, where sizes and tokens grow together."""
     one = load_law("fine-tuning")
