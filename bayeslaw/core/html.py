@@ -73,8 +73,11 @@ def shown(value: object) -> str:
 def header(column: str, table: Container[str] = ()) -> str:
     """Return the name of a column in words: 'run 90% equal-tailed interval' for run_eti90_lb.
 
-    In tables of scores `held_out` names the rows that were held out; in those of plans, with `searched`, it is a probability.
+    In tables of scores `held_out` names the rows that were held out; in those of plans, with `searched`, it is a probability. Where
+    a row is a score and a column a fit, columns are called as the fits are.
     """
+    if "score" in table and "meaning" in table:
+        return column
     if column == "held_out" and "searched" not in table:
         return "rows held out"
     if interval := _INTERVAL.match(column):

@@ -211,7 +211,8 @@ def scores_table(caption: str, scores: pd.DataFrame) -> Facts:
     """Return scores with a row for each score, a column for each fit and its meaning: there are more scores than fits."""
     head = [c for c in ("held_out", "law", "noise", "fit") if c in scores and scores[c].fillna("").unique().size > 1] or ["law"]
     names = [" ".join(dict.fromkeys(v for v in row if isinstance(v, str))) for row in scores[head].itertuples(index=False)]
-    unique = [n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names, 1)]
+    taken = [*names, "score", "meaning"]  # the other columns
+    unique = [n if taken.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names, 1)]
     turned = scores.drop(columns=head).T.set_axis(unique, axis=1)
     turned = turned.rename_axis("score").reset_index()
     turned["meaning"] = [MEANINGS.get(name, header(name)) for name in turned["score"]]

@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 import pytest
 from scipy import stats
 
-from bayeslaw.core.html import header
+from bayeslaw.core.html import cells, header
 from bayeslaw.core.text import compact
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
@@ -26,6 +26,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore
 from bayeslaw.reporting.facts import commands, fit_facts, left_out, scores_table
 from bayeslaw.reporting.latex import files as latex_files
+from bayeslaw.reporting.latex import tabular
 from bayeslaw.reporting.methods import methods
 from bayeslaw.reporting.report import Report, measured_transforms, report
 from tests import oracles, outcomes
@@ -350,6 +351,15 @@ def test_columns_have_names_in_words() -> None:
         "k_max": "largest Pareto k", "D_last": "D last",
     }  # fmt: skip
     assert {name: header(name) for name in names} == names
+
+
+def test_columns_of_scores_are_called_as_the_fits_are() -> None:
+    """Not as the score, or the words for one, that a label may look like."""
+    labels = ["small_run", "se", "score", "meaning"]
+    table = scores_table("Scores", pd.DataFrame({"law": labels, "crps": [0.01, 0.02, 0.03, 0.04]}))
+    assert table["columns"] == ["score", "small_run", "se", "score (3)", "meaning (4)", "meaning"]
+    assert cells(table, 10)["heads"] == table["columns"]
+    assert r"small\_run & se & score (3)" in tabular(table)
 
 
 @pytest.mark.slow
