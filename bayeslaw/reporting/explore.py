@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, whole_number
-from bayeslaw.core.files import write_text
+from bayeslaw.core.files import as_path, check_target, write_text
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.streams import Stream
@@ -91,7 +91,9 @@ class Explorer:
 
     def save(self, path: str | Path) -> None:
         """Write the page; a killed write leaves an older file intact."""
-        write_text(Path(path), self.html)
+        path = as_path(path, "A page")
+        check_target(path, "A page")
+        write_text(path, self.html)
 
 
 def explore(

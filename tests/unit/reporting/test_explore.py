@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore, numbers, thinned
 from tests import oracles
+from tests.errors import fails
 from tests.fixed import line_fit, typical_fit
 from tests.pages import HOSTILE, Page
 from tests.posteriors import law_named, posterior, scattered
@@ -122,6 +124,13 @@ def test_bad_arguments_are_refused() -> None:
     for options in ({"draws": 10}, {"draws": 100.5}, {"seed": -1}):
         with pytest.raises(BayeslawError):
             explore({"a": line_fit()}, **options)
+
+
+def test_a_page_is_written_to_a_file(tmp_path: Path) -> None:
+    page = explore({"a": line_fit()}, draws=100)
+    for path, code in ((None, "not-a-path"), (tmp_path, "is-a-folder"), (tmp_path / "none" / "page.html", "no-folder")):
+        with fails(code):
+            page.save(path)  # type: ignore[arg-type]
 
 
 def test_a_notebook_shows_the_page_in_a_line() -> None:
