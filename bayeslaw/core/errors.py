@@ -124,7 +124,7 @@ class TableError(BayeslawError):
             lines = [f"{table} has {count} faults (rows are counted from 1 below the header):"]
             lines += [f"  {line}" for line in shown[: self.SHOWN]]
         if len(shown) > self.SHOWN:
-            lines.append(f"  … and {len(shown) - self.SHOWN} more; `bayeslaw check` lists them all")
+            lines.append(f"  … and {len(shown) - self.SHOWN} more; the error's `faults` lists them all")
         super().__init__("\n".join(lines), code="faulty-table")
 
 
