@@ -102,6 +102,8 @@ def _no_number(row: int, ours: str, text: str) -> Fault:
     what, suggestion = "is not a number", "correct the cell, or leave it empty"
     if re.match(r"^[+-]?\d+,\d+(e[+-]?\d+)?$", text, re.IGNORECASE):
         suggestion = 'is it a decimal comma? Write decimal = "," in a mapping file'
+    elif groups := re.match(r"^[+-]?\d{1,3}([. '])\d{3}(\1\d{3})+(,\d+)?$", text):  # 1.000.000
+        suggestion = f'are these separators of thousands? Write thousands = "{groups[1]}" in a mapping file'
     elif re.match(r"^[\d.]+ ?[kMBT]$", text):
         suggestion = "write it out, such as 410e6"
     elif text.endswith("%"):

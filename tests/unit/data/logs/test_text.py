@@ -366,6 +366,9 @@ def test_amounts_in_cells_have_the_marks_of_the_mapping(tmp_path: Path) -> None:
     assert cells(import_runs(written(tmp_path, plain)), "N") == [[410e6], [410e6]]
     with fails("not-a-number", "decimal comma"):
         import_runs(written(tmp_path, 'run,step,val_loss,params\na,1,3.1,"1,3M"\n'))
+    for cell, mark in (("1.300.000", "."), ("1 300 000", " "), ("1'300'000", "'"), ("1.300.000,5", ".")):
+        with fails("not-a-number", f'thousands = "{mark}"'):
+            import_runs(written(tmp_path, f'run,step,val_loss,params\na,1,3.1,"{cell}"\n'))
 
 
 def test_a_chart_over_tokens(tmp_path: Path) -> None:
