@@ -16,6 +16,7 @@ from bayeslaw.core.units import PERPLEXITY
 from bayeslaw.data.columns import MOST_NAMES, TEXT, did_you_mean, has_meaning, our_name
 
 _LOSS = "loss nll xent ce entropy ppl perplexity bpb bpc"
+_TRAINING = {"train", "training"}
 _SPLIT = "val valid validation eval evaluation test dev heldout"
 # Words, without a plural s, that no column of a meaning has in its name, and those that it has: one of each text. Of several
 # ways to be a column of a meaning the first that a table has is taken.
@@ -147,9 +148,10 @@ def advice(frame: pd.DataFrame, missing: Collection[str], reader: str = "read_ru
         others = [ours for ours in missing if ours != "loss"]
         return f"{choose}\n{advice(frame, others, reader)}" if others else choose
     guessed = guesses(frame, to_guess(frame, missing))
-    others = [str(c) for c in frame if not has_meaning(str(c))]
-    no_losses = [c for c in others if "loss" not in _words(c)]
-    hints = "".join(did_you_mean(ours, others if "loss" in ours else no_losses) for ours in missing if ours not in guessed)
+    others = {str(c): _words(str(c)) for c in frame if not has_meaning(str(c))}
+    losses = [c for c, words in others.items() if _TRAINING.isdisjoint(words)]  # those of training batches are none
+    no_losses = [c for c, words in others.items() if "loss" not in words]
+    hints = "".join(did_you_mean(ours, losses if "loss" in ours else no_losses) for ours in missing if ours not in guessed)
     if not guessed.keys() & {*missing}:
         first = next(iter(missing))
         way = f"--column {first}=COLUMN (in Python {reader}(…, columns={{{first!r}: 'COLUMN'}}))"

@@ -319,6 +319,8 @@ def test_a_prefix_of_settings_and_losses_are_no_sizes_or_tokens() -> None:
     table = pd.DataFrame({"params.learning_rate": [1e-3], "params.train_tokens": [2e9], "test-tokens/avg_loss": [3.2]})
     assert guesses(table, ["N", "D"]) == {"D": "params.train_tokens"}
     assert "Did you mean" not in advice(pd.DataFrame({"train_loss": [3.0]}), ["D"])
+    assert "Did you mean" not in advice(pd.DataFrame({"train_loss": [3.0]}), ["loss"])
+    assert "Did you mean 'lossy'?" in advice(pd.DataFrame({"lossy": [3.0]}), ["loss"])
 
 
 def test_a_log_of_the_trainer_is_no_table() -> None:
