@@ -102,7 +102,8 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     Raises
     ------
     BayeslawError
-        If there is no such set or folder, or a file can't be downloaded or has another checksum.
+        If there is no such set or folder, a file can't be downloaded or has another checksum, or a file with other contents has
+        the name of a table.
 
     Examples
     --------
@@ -116,11 +117,19 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     tables, notes = _FORMS[name](files)
     if source.losses:
         _check_losses(source, files, tables)
-    paths = []
-    for stem, frame in tables.items():
-        paths.append(folder / f"{stem}.csv")
-        write_text(paths[-1], frame.to_csv(index=False))
-    return Fetched(tuple(paths), tuple(len(frame) for frame in tables.values()), tuple(notes))
+    texts = {folder / f"{stem}.csv": frame.to_csv(index=False) for stem, frame in tables.items()}
+    for path, text in texts.items():
+        _check_not_another(path, text)
+    for path, text in texts.items():
+        write_text(path, text)
+    return Fetched(tuple(texts), tuple(len(frame) for frame in tables.values()), tuple(notes))
+
+
+def _check_not_another(path: Path, text: str) -> None:
+    """Refuse to replace a file with other contents, such as runs of the user's or a table that was edited."""
+    if path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") != text.encode():
+        message = f"{path} has other contents than this public set: write the set into another folder, or remove that file."
+        raise BayeslawError(message, code="file-exists")
 
 
 def _download(source: Dataset, path: str) -> Path:

@@ -42,6 +42,10 @@ def test_a_set_is_downloaded_checked_and_kept(
     assert runs["excluded_by_epoch"].astype(str).tolist() == ["True", "False", "True", "True", "False", "True", "True"]
     monkeypatch.setattr(datasets, "HOST", "http://127.0.0.1:9")  # nobody listens there: the cache is enough
     assert command("data", "fetch", "chinchilla").status == 0
+    assert command("data", "fetch", "chinchilla").status == 0
+    Path("chinchilla.csv").write_text("run,N,D,loss\nmine,1e8,1e9,3\n", encoding="utf-8")
+    rejected(command("data", "fetch", "chinchilla"), "file-exists", "chinchilla.csv")
+    assert "mine" in Path("chinchilla.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
