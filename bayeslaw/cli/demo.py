@@ -10,8 +10,7 @@ import pandas as pd
 import typer
 
 from bayeslaw.cli.answer import Answer
-from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import make_folder, write_text
+from bayeslaw.core.files import make_folder, write_own, write_text
 from bayeslaw.core.text import once, plain
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import score
@@ -54,12 +53,7 @@ def write_tables(output: Path) -> dict[str, Path]:
     texts = {name: frame.loc[frame["domain"] == name, columns].to_csv(index=False) for name in ("target", "source")}
     texts["curves"] = table_path("curves").read_text(encoding="utf-8")
     files = {name: output / f"{name}.csv" for name in texts}
-    for name, path in files.items():
-        if path.exists() and path.read_bytes() != texts[name].encode():
-            message = f"{path} exists, and is not the demonstration's table: choose another folder (-o) or move it."
-            raise BayeslawError(message, code="would-overwrite")
-    for name, path in files.items():
-        write_text(path, texts[name])
+    write_own({path: texts[name] for name, path in files.items()}, "the demonstration's table")
     return files
 
 

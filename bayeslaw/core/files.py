@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -60,6 +60,23 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_own(texts: Mapping[Path, str], what: str) -> None:
+    """Write text files whole, or none where one of them exists with other contents, since it may be the user's own.
+
+    Parameters
+    ----------
+    texts : mapping of path to str
+    what : str
+        Whose files they are, such as "the demonstration's table".
+    """
+    for path, text in texts.items():
+        if path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") != text.encode():
+            message = f"{path} exists, and is not {what}: choose another folder (-o, folder=) or move it."
+            raise BayeslawError(message, code="would-overwrite")
+    for path, text in texts.items():
+        write_text(path, text)
 
 
 def make_folder(path: Path) -> None:

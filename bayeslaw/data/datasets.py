@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.core.files import write_text
+from bayeslaw.core.files import write_own
 from bayeslaw.data.files import read_parquet
 
 HOST = "https://raw.githubusercontent.com"
@@ -118,18 +118,8 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     if source.losses:
         _check_losses(source, files, tables)
     texts = {folder / f"{stem}.csv": frame.to_csv(index=False) for stem, frame in tables.items()}
-    for path, text in texts.items():
-        _check_not_another(path, text)
-    for path, text in texts.items():
-        write_text(path, text)
+    write_own(texts, f"the table of the public set {name}")
     return Fetched(tuple(texts), tuple(len(frame) for frame in tables.values()), tuple(notes))
-
-
-def _check_not_another(path: Path, text: str) -> None:
-    """Refuse to replace a file with other contents, such as runs of the user's or a table that was edited."""
-    if path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") != text.encode():
-        message = f"{path} has other contents than this public set: write the set into another folder, or remove that file."
-        raise BayeslawError(message, code="file-exists")
 
 
 def _download(source: Dataset, path: str) -> Path:

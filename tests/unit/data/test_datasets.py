@@ -44,7 +44,7 @@ def test_a_set_is_downloaded_checked_and_kept(
     assert command("data", "fetch", "chinchilla").status == 0
     assert command("data", "fetch", "chinchilla").status == 0
     Path("chinchilla.csv").write_text("run,N,D,loss\nmine,1e8,1e9,3\n", encoding="utf-8")
-    rejected(command("data", "fetch", "chinchilla"), "file-exists", "chinchilla.csv")
+    rejected(command("data", "fetch", "chinchilla"), "would-overwrite", "chinchilla.csv")
     assert "mine" in Path("chinchilla.csv").read_text(encoding="utf-8")
 
 
