@@ -41,6 +41,24 @@ def numbers(name: str, given: Any, example: str) -> Array:
     return values.astype(np.float64, copy=False)
 
 
+def scaled(values: Any, factor: Array | float) -> Array:
+    """Return values (n,) in another unit, to 15 significant figures: 8.2 millions are 8200000, and not 8199999.999999999.
+
+    Parameters
+    ----------
+    values : array or Series (n,)
+    factor : float or array (n,)
+        What a unit of the values is in the other one; values whose factor is 1 stay as they are.
+    """
+    exact, same = np.asarray(values, dtype=np.float64), np.equal(factor, 1.0)
+    if same.all():
+        return exact
+    with np.errstate(over="ignore"):
+        products, places = np.unique(exact * factor, return_inverse=True)  # many rows repeat a size
+    rounded = np.array([float(f"{product:.15g}") for product in products.tolist()], dtype=np.float64)
+    return np.where(same, exact, rounded[places])
+
+
 def one_number(name: str, given: Any, example: str, *, finite: bool = True) -> float:
     """Return one number; texts, truth values and all else are refused.
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.arrays import holds_numbers, scaled
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import label_text, listed
 from bayeslaw.data.columns import did_you_mean, resolve
@@ -214,7 +214,7 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
                 return frame[name]
             ours, factor = resolve(name) or ("", 1.0)
             if len(name) > 1 and ours in frame:  # another name of a column, as it may stand in the file, in its unit
-                return frame[ours] if factor == 1 else frame[ours] / factor
+                return frame[ours] if factor == 1 else pd.Series(scaled(frame[ours], 1 / factor), frame.index)
             if name in _FLAGS:
                 return _FLAGS[name]
             if name == LAST:

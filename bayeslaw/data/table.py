@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.arrays import holds_numbers, scaled
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
@@ -409,7 +409,7 @@ def _renamed(frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, s
     frame = frame.drop(columns=left_out).set_axis(list(sources), axis=1)
     for ours, factor in factors.items():
         values = _numbers(frame[ours])
-        frame[ours] = values.mul(factor).astype(object).where(values.notna(), frame[ours])
+        frame[ours] = pd.Series(scaled(values, factor), frame.index, dtype=object).where(values.notna(), frame[ours])
     renamed = {o: c for o, c in sources.items() if o != c or o in factors or o in in_units}
     return frame, _Renamed(conversions, renamed, factors, in_units)
 
@@ -528,7 +528,7 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
         if column in AMOUNTS and (left := cells[values.isna()]).size:
             digits, factors = zip(*(amount(str(column), cell) for cell in left), strict=True)
-            values.loc[left.index] = _numbers(pd.Series(digits, left.index, dtype=object)) * np.array(factors, dtype=np.float64)
+            values.loc[left.index] = scaled(_numbers(pd.Series(digits, left.index, dtype=object)), np.array(factors))
         if not np.isnan(values.to_numpy()).any():
             columns[column] = values
             continue

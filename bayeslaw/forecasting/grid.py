@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslaw.core.arrays import scaled
 from bayeslaw.core.errors import BayeslawError, shortened
 from bayeslaw.core.text import SUFFIXES, listed, number, percent_hint
 from bayeslaw.data.base_loss import BASE_LOSS
@@ -185,9 +186,8 @@ def _number(part: Any, factor: float) -> float:
     if isinstance(part, bool):
         raise ValueError(f"{part} is no number")
     value = number(part) if isinstance(part, str) else float(part)
-    if factor == 1 or (isinstance(part, str) and part.strip()[-1].lower() in SUFFIXES):
-        return value
-    return float(f"{value * factor:.15g}")  # 1.1 billions are 1100000000, not 1100000000.0000001
+    has_unit = isinstance(part, str) and part.strip()[-1].lower() in SUFFIXES
+    return value if has_unit else float(scaled([value], factor)[0])
 
 
 def _no_number(name: str, value: object) -> BayeslawError:

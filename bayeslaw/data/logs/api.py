@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayeslaw.core.arrays import scaled
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.core.files import as_path
 from bayeslaw.core.text import counted, listed
@@ -388,7 +389,7 @@ def _renamed(
             digits, factors = zip(*(amount(ours, cell) for cell in cells), strict=True)
             cells, own = pd.Series(digits, index=cells.index, dtype=cells.dtype), np.array(factors, dtype=np.float64)
         values, wrong, separated = numbers(cells, ours.split(":")[0], *marks)
-        frame[ours] = values * np.where(np.isfinite(own), own, factor)
+        frame[ours] = scaled(values, np.where(np.isfinite(own), own, factor))
         faults += [replace(f, column=column, problem=(f"{log.name}: " if several else "") + f.problem) for f in wrong]
         if separated:
             notes.append(f"{log.name}: separators of thousands removed from {counted(separated, 'cell')} of {column!r}")

@@ -592,6 +592,17 @@ def test_conditions_by_the_names_of_the_file_take_cells_with_their_unit(conditio
     assert runs.where(condition).frame.index.tolist() == rows
 
 
+def test_the_same_amount_is_the_same_number_in_every_unit(tmp_path: Path) -> None:
+    """8.2 x 1e6 is 8199999.999999999 to a computer, and 57 x .01 is .5700000000000001."""
+    table = pd.DataFrame({"N": ["8.2M", "8.2e6", "0.0082B"], "replay_pct": [57, "57.0", 57], "tokens_m": [2.03, "2.03", "2.03M"]})
+    frame = read_runs(table).frame
+    assert {name: frame[name].unique().tolist() for name in ("N", "r", "D")} == {"N": [8.2e6], "r": [0.57], "D": [2.03e6]}
+    assert len(read_runs(table, "N >= 8.2e6 and r == 0.57 and replay_percent == 57 and params_m == 8.2")) == 3
+    table.assign(run=["a", "b", "c"], val_loss=3.0).to_csv(tmp_path / "log.csv", index=False)
+    imported = import_runs(tmp_path / "log.csv").runs.frame
+    assert imported[["N", "D", "r"]].drop_duplicates().to_numpy().tolist() == [[8.2e6, 2.03e6, 0.57]]
+
+
 def test_columns_whose_largest_would_be_too_large_in_billions_are_in_millions() -> None:
     table = pd.DataFrame({"run": ["a", "b", "c"], "N": [10.6, 154.0, 6889.0], "D": [2e4, 1e5, 3e5], "loss": [3.0, 2.5, 2.4]})
     found = check(read_runs(table), load_law("chinchilla"))
