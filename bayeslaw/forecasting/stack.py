@@ -82,6 +82,8 @@ class Stack(Verdicts):
             kinds = f"{type(self.members).__name__} and a {type(self.weights).__name__}"
             example = "{'first': fit, 'second': other} and {'first': 0.5, 'second': 0.5}"
             raise BayeslawError(f"A stack has fits and weights by name, such as {example}, not a {kinds}.", code="missing-weights")
+        for part in ("members", "weights"):  # names may be given as numbers
+            object.__setattr__(self, part, {str(name): of for name, of in getattr(self, part).items()})
         if not self.members or list(self.members) != list(self.weights):
             raise BayeslawError("A stack needs a weight for each of its fits, and at least one fit.", code="missing-weights")
         read_weights([*self.weights.values()])

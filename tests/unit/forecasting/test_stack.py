@@ -208,6 +208,13 @@ def test_fits_of_a_stack_have_names(sound_fit: Fit) -> None:
 
 
 @pytest.mark.slow
+def test_names_of_fits_in_a_stack_may_be_numbers(sound_fit: Fit) -> None:
+    numbered: Any = {1: sound_fit, 2: sound_fit}
+    stack = Stack(numbered, {1: 0.5, 2: 0.5})  # type: ignore[dict-item]
+    assert stack.name == "stack of 1, 2"
+    assert [name for name, _ in stack.weights.items()] == [*stack.members] == ["1", "2"]
+
+
 def test_tables_of_a_stack(stack: Stack, ptpp_fit: Fit) -> None:
     assert stack.table["weight"].to_dict() == {"second": 0.7, "first": 0.3}
     assert stack.table["law"].to_dict() == {"second": "ptpp-floor", "first": "chinchilla"}
