@@ -212,12 +212,18 @@ def _decisions(picks: pd.DataFrame | None, frontier: pd.DataFrame | None) -> tup
 
 
 def _members(fits: Mapping[str, Posterior]) -> dict[str, tuple[str, Fit]]:
-    """Return the single fits and the members of stacks by label, each with the label under which it or its stack was given."""
+    """Return the single fits and the members of stacks by label, each with the label under which it or its stack was given.
+
+    Single fits keep the labels that the user gave; a member of a stack with the label of another is called after its stack too.
+    """
+    singles = {label for label, posterior in fits.items() if isinstance(posterior, Fit)}
     labelled: dict[str, tuple[str, Fit]] = {}
     for label, posterior in fits.items():
-        members = {label: posterior} if isinstance(posterior, Fit) else posterior.members
-        for name, fit in members.items():
-            labelled[name if name not in labelled else f"{name} ({label})"] = (label, fit)
+        if isinstance(posterior, Fit):
+            labelled[label] = (label, posterior)
+            continue
+        for name, fit in posterior.members.items():
+            labelled[f"{name} ({label})" if name in singles or name in labelled else name] = (label, fit)
     return labelled
 
 

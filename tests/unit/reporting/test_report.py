@@ -21,6 +21,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.loo import leave_one_run_out
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore
@@ -473,6 +474,12 @@ def test_settings_and_losses_of_a_report_may_be_frames_or_files(sound_fit: Fit, 
         assert given.facts[part] == same.facts[part]
     values: dict[str, Any] = {"N": 2e9, "D": [1e10, 2e10]}
     assert report(sound_fit, at=values).facts["forecasts"] == report(sound_fit, at=grid(sound_fit, values)).facts["forecasts"]
+
+
+def test_a_fit_keeps_its_label_beside_a_member_of_a_stack_with_that_name(sound_fit: Fit) -> None:
+    stack = Stack({"a": sound_fit, "b": sound_fit}, {"a": 0.5, "b": 0.5})
+    contents = report({"both": stack, "a": sound_fit})
+    assert [(fit["label"], fit["stack"]) for fit in contents.facts["fits"]] == [("a (both)", "both"), ("b", "both"), ("a", None)]
 
 
 def test_scores_on_held_out_rows_name_these_and_a_stack_once() -> None:
