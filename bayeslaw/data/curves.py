@@ -251,28 +251,11 @@ def read_curves(
     else:
         notes += _uneven_batches(curves)
     long = _long(frame, columns)
-    of_runs = {str(name): rows for name, rows in long.groupby("run", sort=False)}
-    schedules, starts, parts = dict[str, Schedule](), dict[str, Point | None](), []
-    for name, curve in curves.items():  # parents come first
-        start = None if curve.phase == "pretrain" else OPEN
-        if curve.parent is not None:
-            parent = curves[curve.parent]
-            start = _state(parent, schedules[parent.run], curve.parent_step, starts[parent.run], memory, power)
-        schedules[name], assumed = _schedule(curve, curves, start)
-        starts[name] = start
-        rows = of_runs.get(name, long[:0])
-        at = rows["step"].to_numpy().astype(np.int64)
-        areas, _ = trace(schedules[name], at, start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)
-        parts.append(areas.drop(columns="step").set_index(rows.index))
-        notes += assumed
-    if unknown := [c.run for c in curves.values() if c.parent is None and c.phase == "adapt"]:
-        shown = listed(unknown, 3)
-        notes.append(
-            f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
-        )
+    areas, schedules, starts, assumed = _areas(curves, long, memory, power)
+    notes += assumed
     by_order = {str(n): curves[str(n)] for n in frame["run"].dropna().unique()}
     about = {"memory": memory, "power": power, "reference_batch": reference}
-    whole = _arranged(long, pd.concat(parts).reindex(long.index), curves).assign(**about)
+    whole = _arranged(long, areas, curves).assign(**about)
     return Curves(
         frame=whole, name=table.name, memory=memory, power=power, notes=tuple(notes), reference_batch=reference, _curves=by_order,
         _schedules=schedules, _starts=starts,
@@ -346,6 +329,32 @@ def _long(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
     parts = [frame.drop(columns=list(columns)).assign(domain=domain, loss=frame[c]) for c, domain in columns.items()]
     long = pd.concat(parts).astype({"domain": object})
     return long[long["loss"].notna()].reset_index(drop=True)
+
+
+def _areas(
+    curves: Mapping[str, Curve], long: pd.DataFrame, memory: float, power: float
+) -> tuple[pd.DataFrame, dict[str, Schedule], dict[str, Point | None], list[str]]:
+    """Return the areas at each loss, the schedule and the start of each run, and notes of what these assume."""
+    of_runs = {str(name): rows for name, rows in long.groupby("run", sort=False)}
+    schedules, starts, parts, notes = dict[str, Schedule](), dict[str, Point | None](), list[pd.DataFrame](), list[str]()
+    for name, curve in curves.items():  # parents come first
+        start = None if curve.phase == "pretrain" else OPEN
+        if curve.parent is not None:
+            parent = curves[curve.parent]
+            start = _state(parent, schedules[parent.run], curve.parent_step, starts[parent.run], memory, power)
+        schedules[name], assumed = _schedule(curve, curves, start)
+        starts[name] = start
+        rows = of_runs.get(name, long[:0])
+        at = rows["step"].to_numpy().astype(np.int64)
+        areas, _ = trace(schedules[name], at, start, phase=curve.phase, memory=memory, power=power, weight=curve.weight)
+        parts.append(areas.drop(columns="step").set_index(rows.index))
+        notes += assumed
+    if unknown := [c.run for c in curves.values() if c.parent is None and c.phase == "adapt"]:
+        shown = listed(unknown, 3)
+        notes.append(
+            f"adaptations of unknown pre-training ({shown}): S1_pt and S2_pt are empty, and its last rate is assumed to be 0"
+        )
+    return pd.concat(parts).reindex(long.index), schedules, starts, notes
 
 
 def _schedule(curve: Curve, curves: Mapping[str, Curve], start: Point | None) -> tuple[Schedule, list[str]]:
