@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,10 +95,29 @@ def grid_of(
             raise BayeslawError(f"{name} has no covariate {column!r}; it has {known}.{hint}", code="unknown-covariate")
     if {"D", "atpp"} <= given.keys() and "atpp" not in measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")
+    frame = _combinations(given, measured, (*levels, *groups))
+    if observed:
+        frame = _with_base_losses(name, observed, frame)
+    if missing := [column for column in wanted if column not in frame and column not in facts]:
+        of_columns = "".join(f" {column} is one of {listed(levels[column])}." for column in missing if column in levels)
+        first = missing[0]
+        way = f"--set {first}={levels[first][0] if first in levels else 'VALUE'}"
+        message = f"{name} needs {', '.join(wanted)}; give {', '.join(missing)} too, by {way} (in Python among the settings)."
+        raise BayeslawError(message + of_columns, code="missing-covariate")
+    return frame
+
+
+def _combinations(given: Mapping[str, _Given], measured: Mapping[str, Covariate], texts: Collection[str]) -> pd.DataFrame:
+    """Return all combinations of the given values, with D where tokens per parameter and sizes are given.
+
+    Parameters
+    ----------
+    given, measured : mapping
+    texts : collection of str
+        Columns whose values are no numbers.
+    """
     values = {
-        column: _texts(of.value)
-        if column in (*levels, *groups)
-        else _values(of, logarithmic=column == "atpp" or measured[column].logarithmic)
+        column: _texts(of.value) if column in texts else _values(of, column == "atpp" or measured[column].logarithmic)
         for column, of in given.items()
     }
     if (count := math.prod(map(len, values.values()))) > MOST_SETTINGS:
@@ -107,23 +126,20 @@ def grid_of(
     frame = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
     if "atpp" in frame and "D" not in frame and "N" in frame:
         frame["D"] = frame["atpp"] * frame["N"]
-    if observed:
-        checkpoints = len(frame[[c for c in ("N", "ptpp") if c in frame]].drop_duplicates())
-        if BASE_LOSS in frame and checkpoints > 1:
-            raise BayeslawError(
-                f"These settings are of {checkpoints} checkpoints (N x ptpp), and each has a loss of its own: give a table of "
-                f"settings with a column {BASE_LOSS}, or one N and ptpp.",
-                code="several-base-losses",
-            )
-        way = f"{BASE_LOSS}=2.31 among the settings of one checkpoint, or a table of settings with a column {BASE_LOSS}"
-        frame = with_known_base_losses(name, observed, frame, way)
-    if missing := [column for column in wanted if column not in frame and column not in facts]:
-        of_columns = "".join(f" {column} is one of {listed(levels[column])}." for column in missing if column in levels)
-        first = missing[0]
-        way = f"--set {first}={levels[first][0] if first in levels else 'VALUE'}"
-        message = f"{name} needs {', '.join(wanted)}; give {', '.join(missing)} too, by {way} (in Python among the settings)."
-        raise BayeslawError(message + of_columns, code="missing-covariate")
     return frame
+
+
+def _with_base_losses(name: str, observed: Sequence[Observations], frame: pd.DataFrame) -> pd.DataFrame:
+    """Return settings with the base losses that fits know; one that is given must be of one checkpoint."""
+    checkpoints = len(frame[[c for c in ("N", "ptpp") if c in frame]].drop_duplicates())
+    if BASE_LOSS in frame and checkpoints > 1:
+        raise BayeslawError(
+            f"These settings are of {checkpoints} checkpoints (N x ptpp), and each has a loss of its own: give a table of "
+            f"settings with a column {BASE_LOSS}, or one N and ptpp.",
+            code="several-base-losses",
+        )
+    way = f"{BASE_LOSS}=2.31 among the settings of one checkpoint, or a table of settings with a column {BASE_LOSS}"
+    return with_known_base_losses(name, observed, frame, way)
 
 
 def joint_grid(several: Sequence[Law | Posterior], settings: Mapping[str, Setting]) -> pd.DataFrame:
