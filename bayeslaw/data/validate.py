@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -269,43 +269,43 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
     if name == BASE_LOSS:
         faults = _without_base_loss(frame)
     else:
-        faults = list(
-            cell_faults(frame, name, values.isna(), f"{name} is missing", "fill it in or remove the row", "missing-value")
-        )
+        missing, way = f"{name} is missing", "fill it in or remove the row"
+        faults = list(cell_faults(frame, name, values.isna(), missing, way, "missing-value"))
+    outside, seen = f"{name} {{value}} is outside [{low:g}, {high:g}]", pd.Series(False, index=frame.index)
+    for cells, question, suggestion in _outside(frame, covariate, purpose, unscaled):
+        faults += cell_faults(frame, name, cells & ~seen, outside + question, suggestion, "out-of-support")
+        seen |= cells
+    return faults
+
+
+def _outside(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose, unscaled: str) -> Iterator[tuple[pd.Series, str, str]]:
+    """Yield values outside the support, what to ask of them, and what to do; the first of several applies to a value."""
+    name, values = covariate.name, frame[covariate.name]
+    low, high = covariate.support
+    below, above = values < low, values > high
     of_all = values.max() < (LEAST_TRAINING if name == "D" else low)  # 168 beside 0.35 are both billions of tokens
     unit_of_all = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL).format(name=name) if of_all else ""
     all_percent = purpose != "forecast" and not values.between(0, 1, "neither").any()
     percent = _or_read(unscaled, "%", name) if all_percent else ""
-    outside, code = f"{name} {{value}} is outside [{low:g}, {high:g}]", "out-of-support"
     question, suggestion = {
-        "N": (_question(_units(values[values < low].max(), *PARAMETERS)), "give the number of parameters" + unit_of_all),
-        "D": (_question(_units_of_tokens(frame, values[values < low])), "give the number of tokens" + unit_of_all),
+        "N": (_question(_units(values[below].max(), *PARAMETERS)), "give the number of parameters" + unit_of_all),
+        "D": (_question(_units_of_tokens(frame, values[below])), "give the number of tokens" + unit_of_all),
         "r": (": is it a percentage?", f"divide by 100{percent}"),
     }.get(name, ("", f"unit: {covariate.unit}"))
-    below, above = values < low, values > high
     asked = above if name == "r" else below & (values > 0)
     if name == "ptpp":
         per_parameter = values / (frame["N"] if "N" in frame and holds_numbers(frame["N"]) else np.nan)
-        tokens = above & (per_parameter >= low) & (per_parameter <= high)
-        faults += cell_faults(frame, name, tokens, f"{outside}: is it the number of tokens?", "divide by N", code)
-        above &= ~tokens
+        yield above & per_parameter.between(low, high), ": is it the number of tokens?", "divide by N"
     if name == "N" and low > LEAST_USUAL:  # the law is for large models alone
-        small = below & (values >= LEAST_USUAL)
         others = f"leave out such rows (--where 'N >= {low:g}', runs.where), or take a law for smaller models, such as chinchilla"
-        faults += cell_faults(frame, name, small, f"{outside}, and the law describes no smaller models", others, code)
-        asked &= ~small
-        below &= ~small
-    usual = values[(values >= low) & (values <= high)].median()  # 31 beside 3.1e7 is in millions
+        yield below & (values >= LEAST_USUAL), ", and the law describes no smaller models", others
+    usual = values[values.between(low, high)].median()  # 31 beside 3.1e7 is in millions
     if name in ("N", "D") and usual > LEAST_USUAL:
+        yield asked & (values * 10**7.5 > usual), ": is it in millions?", suggestion
         question = ": is it in billions?"
-        millions = asked & (values * 10**7.5 > usual)
-        faults += cell_faults(frame, name, millions, f"{outside}: is it in millions?", suggestion, code)
-        asked &= ~millions
-        below &= ~millions
-    impossible = "a share lies between 0 and 1" if name == "r" else f"{name} must be positive" if low > 0 else suggestion
-    faults += cell_faults(frame, name, asked, outside + question, suggestion, code)
-    faults += cell_faults(frame, name, below & ~asked, outside, impossible, code)
-    return faults + list(cell_faults(frame, name, above & ~asked, outside, suggestion, code))
+    yield asked, question, suggestion
+    yield below, "", "a share lies between 0 and 1" if name == "r" else f"{name} must be positive" if low > 0 else suggestion
+    yield above, "", suggestion
 
 
 def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
