@@ -80,21 +80,21 @@ def check_loss_unit(fitted: str, frame: pd.DataFrame, law: Law, name: str) -> No
             check_unit(fitted, frame, name, "fit takes them", column)
 
 
-def differ(one: dict[str, float], other: dict[str, float], unit: str) -> tuple[str, str] | None:
+def differ(length: dict[str, float], other: dict[str, float], unit: str) -> tuple[str, str] | None:
     """Say how two lengths of tokens, as `token_length` returns them, differ, and what brings losses in a unit to the first.
 
     None where they agree or one isn't known.
 
     Parameters
     ----------
-    one, other : dict
+    length, other : dict
     unit : str
         Unit of the losses.
     """
-    for column in {*one} & {*other}:
-        if abs(one[column] / other[column] - 1) > SAME:
-            words = f"{other[column]:g} and {one[column]:g} {column.replace('_', ' ')}"
-            return words, _conversion(column, unit, f"{one[column]:g}")
+    for column in {*length} & {*other}:
+        if abs(length[column] / other[column] - 1) > SAME:
+            words = f"{other[column]:g} and {length[column]:g} {column.replace('_', ' ')}"
+            return words, _conversion(column, unit, f"{length[column]:g}")
     return None
 
 

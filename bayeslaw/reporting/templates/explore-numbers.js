@@ -21,16 +21,16 @@ function floats(text) {
 // --- fits ------------------------------------------------------------------------------------------------------------
 
 function decoded(member) {
-  const made = { ...member, run: LAWS[member.law], draws: floats(member.draws), noise: member.noise.map(floats) };
-  made.factor = made.noise.map((draws) => draws.map(Math.exp));
-  made.x = new Float64Array(member.covariates.length).fill(1);
-  if (member.beyond) made.beyond = decoded({ ...member.beyond, beyond: null });
+  const ready = { ...member, run: LAWS[member.law], draws: floats(member.draws), noise: member.noise.map(floats) };
+  ready.factor = ready.noise.map((draws) => draws.map(Math.exp));
+  ready.x = new Float64Array(member.covariates.length).fill(1);
+  if (member.beyond) ready.beyond = decoded({ ...member.beyond, beyond: null });
   if (member.error) {
     const e = member.error;
-    made.error = { ...e, axes: e.axes.map((a) => ({ ...a, places: floats(a.places), values: floats(a.values) })) };
-    for (const key of ["loadings", "shrunk", "coefficients", "whole", "extra", "normal", "sizes"]) made.error[key] = floats(e[key]);
+    ready.error = { ...e, axes: e.axes.map((a) => ({ ...a, places: floats(a.places), values: floats(a.values) })) };
+    for (const key of ["loadings", "shrunk", "coefficients", "whole", "extra", "normal", "sizes"]) ready.error[key] = floats(e[key]);
   }
-  return made;
+  return ready;
 }
 
 const FITS = DATA.fits.map((fit) => {
@@ -166,8 +166,8 @@ function outcomesAt(fit, at, levels, wantNext = true) {
   }
   const distance = new Map();
   for (const { reach } of parts)
-    for (const one of reach.away) {
-      if (!(distance.get(one.name)?.distance >= one.distance)) distance.set(one.name, one);
+    for (const axis of reach.away) {
+      if (!(distance.get(axis.name)?.distance >= axis.distance)) distance.set(axis.name, axis);
     }
   const together = [...new Set(parts.flatMap(({ reach }) => reach.together))];
   return { latent, next, spread, away, reach: [...distance.values()], together };
@@ -253,14 +253,14 @@ function short(value, log) {
 }
 
 function parsed(text) {
-  const found = /^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([kmbgt]?)\s*$/i.exec(text);
-  if (!found) return NaN;
-  const factor = { k: 1e3, m: 1e6, b: 1e9, g: 1e9, t: 1e12 }[found[2].toLowerCase()];
-  return factor ? Number((Number(found[1]) * factor).toPrecision(15)) : Number(found[1]);
+  const match = /^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([kmbgt]?)\s*$/i.exec(text);
+  if (!match) return NaN;
+  const factor = { k: 1e3, m: 1e6, b: 1e9, g: 1e9, t: 1e12 }[match[2].toLowerCase()];
+  return factor ? Number((Number(match[1]) * factor).toPrecision(15)) : Number(match[1]);
 }
 
 const nameOf = (fit) => fit.outcome + (fit.unit ? ` (${fit.unit})` : "");
-const efolds = (one) => `${one.name} by ${trimmed(one.distance, 2)}${one.log ? " e\u2011folds" : ""}`;
+const efolds = (axis) => `${axis.name} by ${trimmed(axis.distance, 2)}${axis.log ? " e\u2011folds" : ""}`;
 const where = (here) =>
   here.away ? `Beyond the runs: ${here.reach.map(efolds).join(", ") || here.together.join(", ")}` : "Inside the runs";
 
@@ -330,10 +330,10 @@ function read(hash) {
   if (number("_wanted") > 0 && number("_wanted") < 1) next.wanted = number("_wanted");
   if (number("_budget") > 0) next.budget = number("_budget");
   next.limits.forEach((limit, i) => {
-    const found = /^([<>])(.+)$/.exec(words.get(`_limit${i + 1}`) ?? "");
-    if (found) {
-      limit.most = found[1] === "<";
-      limit.value = Number(found[2]);
+    const match = /^([<>])(.+)$/.exec(words.get(`_limit${i + 1}`) ?? "");
+    if (match) {
+      limit.most = match[1] === "<";
+      limit.value = Number(match[2]);
     }
   });
   return next;

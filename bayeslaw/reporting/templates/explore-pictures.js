@@ -21,7 +21,7 @@ function scale(low, high, log, from, to) {
 
 function ticks({ low, high, log, from, to }) {
   const most = Math.max(2, Math.floor(Math.abs(to - from) / (to > from ? 62 : 32))),
-    made = [];
+    places = [];
   if (log && high / low > 8) {
     const decades = Math.log10(high / low),
       parts = decades < most / 2.5 ? [1, 2, 5] : decades < most / 1.6 ? [1, 3] : [1],
@@ -30,15 +30,15 @@ function ticks({ low, high, log, from, to }) {
       if (e % every === 0)
         for (const p of parts) {
           const v = Number(`${p}e${e}`);
-          if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) made.push(v);
+          if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) places.push(v);
         }
-    return made;
+    return places;
   }
   const rough = (high - low) / most,
     power = 10 ** Math.floor(Math.log10(rough)),
     step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough) ?? rough;
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) made.push(Number((i * step).toPrecision(12)));
-  return made;
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) places.push(Number((i * step).toPrecision(12)));
+  return places;
 }
 
 function axes(x, y, xLabel, yLabel, height, lines = true) {
@@ -67,9 +67,9 @@ const between = (low, high) => (low.length ? `${line(low)}${line([...high].rever
 
 function figure(box, i, caption) {
   while (box.children.length <= i) {
-    const made = document.createElement("figure");
-    made.innerHTML = '<figcaption></figcaption><svg role="img"></svg>';
-    box.append(made);
+    const empty = document.createElement("figure");
+    empty.innerHTML = '<figcaption></figcaption><svg role="img"></svg>';
+    box.append(empty);
   }
   const [head, svg] = box.children[i].children;
   if (head.dataset.text !== caption) {
@@ -221,7 +221,7 @@ function curve(fit, i) {
 // A grid of settings over the two axes of the slice, computed a few cells at a time so that the page stays responsive.
 function* grid(x, y) {
   const empty = () => new Float64Array(CELLS * CELLS).fill(NaN),
-    made = FITS.map(() => ({ median: empty(), width: empty() })),
+    fits = FITS.map(() => ({ median: empty(), width: empty() })),
     chance = empty();
   for (let cell = 0; cell < CELLS * CELLS; cell++) {
     const at = new Map(state.at);
@@ -230,12 +230,12 @@ function* grid(x, y) {
     chance[cell] = holds(each);
     each.forEach((here, i) => {
       const q = quantiles(here.latent, [0.05, 0.5, 0.95]);
-      made[i].median[cell] = q[1];
-      made[i].width[cell] = q[2] - q[0];
+      fits[i].median[cell] = q[1];
+      fits[i].width[cell] = q[2] - q[0];
     });
     yield null;
   }
-  return { fits: made, chance };
+  return { fits, chance };
 }
 
 // The share of draws in which all limits hold.
@@ -331,10 +331,10 @@ function slices(result, x, y, width, height) {
       axes(x, y, labelOf(x.name), labelOf(y.name), height, false),
     ];
     for (const level of ticks({ low, high, log: false, from: 0, to: 400 })) {
-      const found = contour(values, level, x, y);
-      parts.push(`<path class="level" d="${pieces(found)}"/>`);
-      if (found.length) {
-        const [a] = found[Math.floor(found.length / 2)];
+      const segments = contour(values, level, x, y);
+      parts.push(`<path class="level" d="${pieces(segments)}"/>`);
+      if (segments.length) {
+        const [a] = segments[Math.floor(segments.length / 2)];
         parts.push(
           `<text class="halo" text-anchor="middle" x="${a[0].toFixed(1)}" y="${(a[1] + 4).toFixed(1)}">${trimmed(level, 3)}</text>`,
         );
@@ -392,11 +392,11 @@ function bestOf(member, at, levels, k) {
   const S = member.size,
     x = place(member, at, levels),
     [n, d] = [member.covariates.indexOf("N"), member.covariates.indexOf("D")],
-    one = new Float64Array(S);
+    expected = new Float64Array(S);
   const each = (logN, from, to) => {
     x[n] = Math.exp(logN);
     x[d] = k / x[n];
-    member.run(member.draws, S, x, one, from, to);
+    member.run(member.draws, S, x, expected, from, to);
   };
   const least = new Float64Array(S).fill(Infinity),
     best = new Int32Array(S),
@@ -404,8 +404,8 @@ function bestOf(member, at, levels, k) {
   for (let i = 0; i < GRID; i++) {
     each(point(i), 0, S);
     for (let s = 0; s < S; s++)
-      if (one[s] < least[s]) {
-        least[s] = one[s];
+      if (expected[s] < least[s]) {
+        least[s] = expected[s];
         best[s] = i;
       }
   }
@@ -415,7 +415,7 @@ function bestOf(member, at, levels, k) {
   for (let s = 0; s < S; s++) {
     const value = (logN) => {
       each(logN, s, s + 1);
-      return Number.isFinite(one[s]) ? one[s] : Infinity;
+      return Number.isFinite(expected[s]) ? expected[s] : Infinity;
     };
     let a = point(Math.max(best[s] - 1, 0)),
       b = point(Math.min(best[s] + 1, GRID - 1)),
@@ -460,12 +460,12 @@ function allocate(fit, at, levels, budget) {
   };
 }
 
-function isoflop(fit, i, found) {
+function isoflop(fit, i, best) {
   const box = $("isoflop"),
     width = widthOf(box, ALLOCATED.length),
     height = 270,
     k = state.budget / FLOPS,
-    q = quantiles(found.N.slice(), PROBS),
+    q = quantiles(best.N.slice(), PROBS),
     at = new Map(state.at);
   const bounds = fit.members[0].supports,
     low = Math.max(q[0] / 12, bounds.N[0], k / bounds.D[1]),
@@ -502,23 +502,23 @@ function isoflop(fit, i, found) {
 
 function allocation() {
   $("best").innerHTML = ALLOCATED.map((fit) => {
-    const found = allocate(fit, state.at, state.levels, state.budget),
+    const best = allocate(fit, state.at, state.levels, state.budget),
       head = FITS.length > 1 ? `<h3>${escaped(fit.label)}</h3>` : "";
-    if (!found) return `<div class="card">${head}<p>This budget leaves no N and D in the law's supports.</p></div>`;
-    isoflop(fit, ALLOCATED.indexOf(fit), found);
+    if (!best) return `<div class="card">${head}<p>This budget leaves no N and D in the law's supports.</p></div>`;
+    isoflop(fit, ALLOCATED.indexOf(fit), best);
     const row = (name, values, log) => {
       const q = quantiles(Float64Array.from(values), PROBS);
       return `<tr><th scope="row">${name}</th>${[2, 1, 3, 0, 4].reduce((text, j, n) => (n === 0 ? `<td class="n">${short4(q[2], log)}</td>` : n % 2 ? `${text}<td class="n">${short4(q[j], log)} to ` : `${text}${short4(q[j], log)}</td>`), "")}</tr>`;
     };
-    const ratio = found.D.map((d, s) => d / found.N[s]);
-    const best = new Map(state.at);
-    for (const name of ["N", "D"]) best.set(name, quantiles(Float64Array.from(found[name]), [0.5])[0]);
-    const here = outcomesAt(fit, best, state.levels, false),
+    const ratio = best.D.map((d, s) => d / best.N[s]);
+    const there = new Map(state.at);
+    for (const name of ["N", "D"]) there.set(name, quantiles(Float64Array.from(best[name]), [0.5])[0]);
+    const here = outcomesAt(fit, there, state.levels, false),
       reach = `<p class="where${here.away ? " far" : ""}">${here.away ? "▲ " : ""}The best N and D: ${escaped(where(here))}</p>`;
-    const corner = found.corner
-      ? `<p class="where far">In ${shown(100 * found.corner, 2)}% of the draws the optimum is a limit of N or D.</p>`
+    const corner = best.corner
+      ? `<p class="where far">In ${shown(100 * best.corner, 2)}% of the draws the optimum is a limit of N or D.</p>`
       : "";
-    return `<div class="card">${head}<div class="scroll" tabindex="0" role="region" aria-label="Best N and D by ${escaped(fit.label)}"><table><thead><tr><th scope="col">best</th><th scope="col">median</th><th scope="col">50% eti</th><th scope="col">90% eti</th></tr></thead><tbody>${row("N", found.N, true)}${row("D", found.D, true)}${row("D / N", ratio, false)}${row(escaped(fit.outcome), found.outcome, false)}</tbody></table></div>${reach}${corner}</div>`;
+    return `<div class="card">${head}<div class="scroll" tabindex="0" role="region" aria-label="Best N and D by ${escaped(fit.label)}"><table><thead><tr><th scope="col">best</th><th scope="col">median</th><th scope="col">50% eti</th><th scope="col">90% eti</th></tr></thead><tbody>${row("N", best.N, true)}${row("D", best.D, true)}${row("D / N", ratio, false)}${row(escaped(fit.outcome), best.outcome, false)}</tbody></table></div>${reach}${corner}</div>`;
   }).join("");
 }
 const short4 = (v, log) => (log ? short(v, true) : shown(v, 4));

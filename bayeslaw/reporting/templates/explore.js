@@ -395,8 +395,8 @@ controls();
 $("allocation").hidden = !ALLOCATED.length;
 $("slice").hidden = AXES.length < 2;
 $("region").hidden = $("colours").hidden = AXES.length < 2;
-document.querySelectorAll(".of-noise").forEach((one) => {
-  one.hidden = FITS.every((fit) => fit.kind === "count");
+document.querySelectorAll(".of-noise").forEach((element) => {
+  element.hidden = FITS.every((fit) => fit.kind === "count");
 });
 state = read(location.hash);
 refresh();
@@ -416,8 +416,8 @@ addEventListener("resize", () => {
 });
 addEventListener("beforeprint", () => {
   document.documentElement.classList.add("printing");
-  document.querySelectorAll("details.law").forEach((one) => {
-    one.open = true;
+  document.querySelectorAll("details.law").forEach((law) => {
+    law.open = true;
   });
 });
 addEventListener("afterprint", () => {
