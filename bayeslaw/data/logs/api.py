@@ -268,7 +268,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
             raise BayeslawError(f"No log has a column {column!r}.{nearest(column, known)}", code="missing-column")
     for log in logs:
         marks = (given.decimal, given.thousands)
-        if log.kind not in ("wandb", "wide", "table") and not (log.kind == "jsonl" and any(marks)):
+        if log.kind not in ("wandb", "wide", "table") and not (log.kind in ("jsonl", "text") and any(marks)):
             marks = (".", ",")  # as programs write numbers
         meaning = _meanings(log, given)
         used |= {*meaning.losses}

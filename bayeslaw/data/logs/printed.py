@@ -22,7 +22,8 @@ from bayeslaw.data.logs.log import Log, domain_of
 from bayeslaw.data.logs.text import DELIMITERS
 
 _NAME = r"(?:[a-z][\w/.()-]*[ ]+){0,2}[a-z][\w/.()-]*"
-_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?(?:nan|inf)"
+# A decimal comma is a part of its number, so that 3,21 is refused, or read as a mapping file says, and not taken for 3.
+_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+,\d+|\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?(?:nan|inf)"
 _STEP = re.compile(  # step 500, iteration 200/ 1000, step:125/5100, s:250
     r"(?<![\w/.-])(?P<word>global[_ ]step|steps?|iteration|iter|update|s(?=:))\s*[:=]?\s*"
     r"(?P<step>\d{1,3}(?:,\d{3})+|\d+)(?:\.0+)?(?![\w.])"

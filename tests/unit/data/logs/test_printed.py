@@ -107,6 +107,15 @@ def test_rates_and_tokens_in_printed_lines(tmp_path: Path) -> None:
         import_runs(path)
 
 
+def test_a_decimal_comma_in_a_printed_line_is_not_the_end_of_a_number(tmp_path: Path) -> None:
+    text = "step 100: train loss 3,3, val loss 3,21\nstep 200: train loss 3,2, val loss 3,0105, lr 2,5e-4\n"
+    path = written(tmp_path, text, "run.log")
+    with faults(("not-a-number", 1, "val loss"), ("not-a-number", 2, "val loss"), ("not-a-number", 2, "lr")) as listed:
+        import_runs(path)
+    assert 'decimal = ","' in listed[0].suggestion
+    assert cells(import_runs(path, map={"decimal": ","}), "step", "loss", "lr")[1] == [200, 3.0105, 2.5e-4]
+
+
 def test_lines_with_another_count_are_counted(tmp_path: Path) -> None:
     imported = import_runs(
         written(tmp_path, "iter 2: loss 4.1, lr 1e-4\nstep 2: val loss 4.2\niter 4: loss 4.0, lr 2e-4\n", "a.log")
