@@ -541,19 +541,22 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             for row in frame.index[bad]:
                 value = str(cells.at[row])
                 problem = f"{column} {shortened(repr(value))} is not a number"
-                faults.append(Fault(int(row), str(column), value, problem, _way(str(column), value), "not-a-number"))
+                way = _way(str(column), value, column in known)
+                faults.append(Fault(int(row), str(column), value, problem, way, "not-a-number"))
             columns[column] = values
     return pd.DataFrame(columns, index=frame.index), faults
 
 
-def _way(column: str, value: str) -> str:
-    """Say what to do about a cell that should hold a number."""
+def _way(column: str, value: str, known: bool) -> str:
+    """Say what to do about a cell that should hold a number; columns that we do not know may be of no use."""
     if re.fullmatch(r"\s*-?\d*,\d+\s*", value):
         return COMMAS
     if re.fullmatch(r"\s*\d{1,3}([ ,._]\d{3}){2,}\s*", value):
         return THOUSANDS
     if re.fullmatch(r"\s*-?[\d.]+\s*%\s*", value):
         return "write numbers without %, and shares between 0 and 1: 0.1 for 10%"
+    if not known:
+        return "correct the cell or, if the column has nothing to do with the losses, leave that out"
     return AMOUNT if column in AMOUNTS else "correct the cell or remove the row"
 
 

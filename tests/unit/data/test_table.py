@@ -256,6 +256,14 @@ def test_a_text_that_is_not_utf_8_is_told_to_be_saved_so(name: str, tmp_path: Pa
         read_runs(write(tmp_path, name, text.encode("latin-1")))
 
 
+def test_a_text_among_the_numbers_of_an_unknown_column_is_no_reason_to_remove_the_row() -> None:
+    table = pd.DataFrame({"N": [1e8, 2e8, 3e8], "D": 1e9, "loss": [3.0, 2.9, 2.8], "notes": ["1", "2", "oom"]})
+    with faults(("not-a-number", 3, "notes")) as listed:
+        read_runs(table)
+    assert "leave that out" in listed[0].suggestion
+    assert "remove the row" not in listed[0].suggestion
+
+
 def test_the_message_lists_every_cell_without_a_number(tmp_path: Path) -> None:
     with pytest.raises(TableError) as caught:
         read_runs(write(tmp_path, "runs.csv", "N,loss\n1e6,3\n1e6,3.1x\n1e6,1_0\n"))
