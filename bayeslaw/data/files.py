@@ -90,6 +90,8 @@ def _records(path: Path) -> pd.DataFrame:
     rows = values[0] if text.startswith("[") else values
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError('each line must be an object such as {"N": 1e9, "loss": 2.5}')
+    if len(rows) == 1 and rows[0] and all(isinstance(value, (list, dict)) for value in rows[0].values()):
+        raise ValueError("it is one object of columns or rows: write a list of objects, in pandas df.to_json(…, orient='records')")
     return pd.DataFrame(rows)
 
 

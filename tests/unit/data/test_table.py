@@ -224,6 +224,8 @@ UNREADABLE: dict[str, tuple[str, str | bytes, str]] = {
     "5,000 digits": ("runs.jsonl", f'{{"N": 1{"0" * 5000}, "loss": 3.5}}', "unreadable-table"),
     "true as a loss in JSON": ("runs.jsonl", '{"N": 1e8, "loss": true}', "not-a-number"),
     "a list in a cell": ("runs.jsonl", '{"N": [1e9], "loss": 3.5}', "not-a-number"),
+    "an object of columns": ("runs.json", '{"N": [1e8, 2e8], "loss": [3.5, 3.4]}', "unreadable-table"),
+    "an object of rows": ("runs.json", '{"0": {"N": 1e8, "loss": 3.5}}', "unreadable-table"),
     "one long row": ("runs.csv", "N,D\n1,2\n1,2,3\n", "unreadable-table"),
     "long rows": ("runs.csv", "N,loss\n1,2,\n1,2,\n", "unreadable-table"),
     "two columns of one name": ("runs.csv", "N,loss,loss\n1,2,3\n", "two-columns-of-one-meaning"),
