@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
-from bayeslaw.core.text import number
+from bayeslaw.core.text import number, percent_hint
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.core.units import NATS, unit
 from bayeslaw.data.columns import check_columns, factor, parted
@@ -131,7 +131,8 @@ def constants(given: Mapping[str, Any], name: str, known: tuple[str, ...] = (*CO
             amount = math.nan
         if not math.isfinite(amount):
             shown = shortened(repr(value))
-            raise BayeslawError(f"{name}: {ours} must be a number such as 410M, not {shown}.", code="not-a-number")
+            message = f"{name}: {ours} must be a number such as 410M, not {shown}.{percent_hint(value)}"
+            raise BayeslawError(message, code="not-a-number")
         values[ours] = amount
     return values
 

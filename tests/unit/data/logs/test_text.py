@@ -84,6 +84,7 @@ def test_a_mapping_file_gives_meanings_and_units(tmp_path: Path) -> None:
         ({"columns": {"N": 3}}, "not-a-column", "3"),
         ({"columns": {"N": "x", "D": "x"}}, "two-meanings", "'x'"),
         ({"constants": {"N": "many"}}, "not-a-number", "'many'"),
+        ({"constants": {"r": "25%"}}, "not-a-number", "Write 0.25 for 25%."),
         ({"runs": {"a": {"learning": 3}}}, "unknown-name", "'learning'"),
         ({"decimal": ",", "thousands": ","}, "equal-marks", "','"),
         ({"columns": {"loss": "a"}, "losses": {"web": "b"}}, "ambiguous-losses", ""),
