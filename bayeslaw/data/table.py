@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import numbers
 import re
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, na
 from bayeslaw.data.files import numbered, read_file
 from bayeslaw.data.query import last_rows, where
 from bayeslaw.data.run_names import column_of_runs
+from bayeslaw.data.starter import option
 
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
 MOST_APART = 0.02  # relative difference of what two columns say of one amount, which may be rounded
@@ -394,8 +394,8 @@ def _renamed(frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, s
         elif ours in chosen:
             ours, factor = column.strip(), 1.0
         if ours in sources:
-            problem, choice = f"columns {sources[ours]!r} and {column!r} both mean {ours}", shlex.quote(f"{ours}={column}")
-            way = f"keep one, or choose it: --column {choice} (columns={{{ours!r}: {column!r}}})"
+            problem = f"columns {sources[ours]!r} and {column!r} both mean {ours}"
+            way = f"keep one, or choose it: {option(ours, column)} (columns={{{ours!r}: {column!r}}})"
             if column in taken:  # a name chooses none of two columns that have it
                 problem, way = f"two columns are called {column!r}", "rename one, or leave it out"
             fault = Fault(None, column, "", problem, way, "two-columns-of-one-meaning")

@@ -385,7 +385,7 @@ def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:
     if (abs(total / 100 - 1) <= SUM).all():
         problem = f"{names} sum to 100 in every row: are they percentages?"
         first = law.shares[0]
-        way = f"--column {first}={first}:% (columns={{{first!r}: '{first}:%'}})"
+        way = f"{option(first, f'{first}:%')} (columns={{{first!r}: {f'{first}:%'!r}}})"
         suggestion = f"divide them by 100, or read them by {way}, and so the others"
         return [Fault(None, law.shares[0], "", problem, suggestion, "shares-in-percent")], True
     off = frame.index[(abs(total - 1) > SUM) & ((shares >= 0) & (shares <= 1)).all(axis=1)]

@@ -12,6 +12,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import LOGS, TEXT, is_setting, key, our_name, resolve
+from bayeslaw.data.starter import option
 
 STEPS = ("step", *LOGS["step"])  # the trainer's own count
 LOGGER_STEPS = ("_step",)  # the logger's count
@@ -176,7 +177,7 @@ def _remove_duplicates(
         end = log.last_values and ours == "lr"
         ranks = {c: (c in given, c not in words, is_setting(c) == end) for c in (other, column)}  # lr was logged, config.lr was not
         if ranks[other] == ranks[column]:
-            choices = " or ".join(f"--column {ours}={c}" if " " not in c else f"--column '{ours}={c}'" for c in (other, column))
+            choices = " or ".join(option(ours, c) for c in (other, column))
             message = (
                 f"{log.name}: columns {other!r} and {column!r} both mean {ours}. Choose one: {choices} (columns={{{ours!r}: …}})."
             )
