@@ -50,7 +50,7 @@ def cite(*what: Citable) -> str:
     given = [_opened(item) for item in what]
     fits = [fit for item in given if isinstance(item, (Fit, Stack)) for fit in fits_of(item).values()]
     laws = [*(item for item in given if isinstance(item, Law)), *(fit.law for fit in fits)]
-    versions = dict(fits[0].info["versions"]) if fits else {p: version(p) for p in ("bayeslaw", "nutpie", *PROGRAMS)}
+    versions = _versions(fits) if fits else {p: version(p) for p in ("bayeslaw", "nutpie", *PROGRAMS)}
     parts = dict[str, Reference]()
     texts = list[str]()
     for title, references in _sections(laws, fits, versions):
@@ -62,6 +62,13 @@ def cite(*what: Citable) -> str:
         if new:  # BibTeX takes an @ for the beginning of an entry, also in comments
             texts.append("\n\n".join([f"% {title.replace('@', '(at)')}", *(r.bibtex for r in new)]).replace("\n\n", "\n", 1))
     return "\n\n".join(texts) + "\n"
+
+
+def _versions(fits: list[Fit]) -> dict[str, str]:
+    """Return the versions of programs that fits were made with, of several such as '0.1.0 and 0.2.0'."""
+    programs = dict.fromkeys(program for fit in fits for program in fit.info["versions"])
+    known = {program: [fit.info["versions"].get(program) for fit in fits] for program in programs}
+    return {program: " and ".join(dict.fromkeys(filter(None, versions))) for program, versions in known.items()}
 
 
 def _opened(what: Citable) -> Posterior | Law:

@@ -53,6 +53,9 @@ def test_versions_are_those_of_the_fit(sound_fit: Fit) -> None:
     assert entries["bayeslaw"].fields["note"] == f"version 0.0.1; law chinchilla; {fit.noise.text}"
     assert [entries[k].fields.get("note") for k in ("nutpie", "abrilpla2023", "martin2026")] == ["version 0.2", "version 6.0", None]
     assert read_bibtex(bayeslaw.cite("kaplan"))["nutpie"].fields["note"] == f"version {version('nutpie')}"
+    newer = replace(sound_fit, info={**sound_fit.info, "versions": {"bayeslaw": "0.0.1", "nutpie": "0.3", "pymc": "6.0"}})
+    both = read_bibtex(bayeslaw.cite(fit, newer))
+    assert [both[k].fields["note"] for k in ("nutpie", "abrilpla2023")] == ["version 0.2 and 0.3", "version 6.0"]
 
 
 def test_the_noise_is_cited_where_it_rests_on_a_source() -> None:
