@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError, FitError, whole_number
+from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
 from bayeslaw.core.files import as_path, check_target, make_folder, write_text, write_whole
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
@@ -156,6 +156,9 @@ def report(
     fits = by_label(fits)
     if not fits:
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
+    if unknown := [label for label in files or {} if label not in fits]:
+        message = f"files names the file of {unknown[0]!r}, and there is no such fit.{nearest(unknown[0], fits)}"
+        raise BayeslawError(message, code="unknown-fit")
     whole_number("seed", seed, 0)
     read_choice(discrepancy)
     members = _members(fits)

@@ -482,6 +482,11 @@ def test_a_fit_keeps_its_label_beside_a_member_of_a_stack_with_that_name(sound_f
     assert [(fit["label"], fit["stack"]) for fit in contents.facts["fits"]] == [("a (both)", "both"), ("b", "both"), ("a", None)]
 
 
+def test_a_file_of_no_fit_is_refused() -> None:
+    with fails("unknown-fit", "'smal'", "'small'"):
+        report({"small": line_fit()}, files={"smal": "small.nc"})
+
+
 def test_scores_on_held_out_rows_name_these_and_a_stack_once() -> None:
     scores = pd.DataFrame({"held_out": "N > 1e9", "law": ["chinchilla", "stack"], "fit": ["posterior", "stack"], "rows": 4})
     turned = scores_table("", scores)
