@@ -26,7 +26,7 @@ type Citable = Posterior | Law | str | Path
 def cite(*what: Citable) -> str:
     """Return BibTeX of what fits were made with: law, noise, sampler, PyMC, ArviZ and bayeslaw, each entry once.
 
-    Entries of programs name the version that made the fit, or the installed one where only a law is given. A law without
+    Entries of programs name the versions that made the fits, or the installed one where only laws are given. A law without
     references in its card, such as one of your own, gets an entry with its title and source.
 
     Parameters

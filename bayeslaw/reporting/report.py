@@ -156,7 +156,8 @@ def report(
     fits = by_label(fits)
     if not fits:
         raise BayeslawError("Give at least one fit to report on.", code="no-fit")
-    if unknown := [label for label in files or {} if label not in fits]:
+    files = {str(label): file for label, file in (files or {}).items()}
+    if unknown := [label for label in files if label not in fits]:
         message = f"files names the file of {unknown[0]!r}, and there is no such fit.{nearest(unknown[0], fits)}"
         raise BayeslawError(message, code="unknown-fit")
     whole_number("seed", seed, 0)
@@ -182,7 +183,7 @@ def report(
     for number, (label, (given, fit)) in enumerate(members.items(), 1):
         shown = fit.passed or force
         stack = None if isinstance(fits[given], Fit) else given
-        section = fit_facts(fit, label, (files or {}).get(given), stack, ci_prob, shown, learnt[id(fit)])
+        section = fit_facts(fit, label, files.get(given), stack, ci_prob, shown, learnt[id(fit)])
         section["methods"] = methods(section, interval, at is not None)
         own, note = fit_pictures(fit, label, number, ci_prob, force) if shown else ({}, "")
         facts["fits"].append(section | {"pictures": list(own), "note": note})
