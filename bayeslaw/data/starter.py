@@ -148,9 +148,9 @@ def advice(frame: pd.DataFrame, missing: Collection[str], reader: str = "read_ru
         others = [ours for ours in missing if ours != "loss"]
         return f"{choose}\n{advice(frame, others, reader)}" if others else choose
     guessed = guesses(frame, to_guess(frame, missing))
-    others = {str(c): _words(str(c)) for c in frame if not has_meaning(str(c))}
-    losses = [c for c, words in others.items() if _TRAINING.isdisjoint(words)]  # those of training batches are none
-    no_losses = [c for c, words in others.items() if "loss" not in words]
+    unknown = {str(c): _words(str(c)) for c in frame if not has_meaning(str(c))}
+    losses = [c for c, words in unknown.items() if _TRAINING.isdisjoint(words)]  # those of training batches are none
+    no_losses = [c for c, words in unknown.items() if "loss" not in words]
     hints = "".join(did_you_mean(ours, losses if "loss" in ours else no_losses) for ours in missing if ours not in guessed)
     if not guessed.keys() & {*missing}:
         first = next(iter(missing))

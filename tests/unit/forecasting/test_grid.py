@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,10 +60,14 @@ def test_units_and_usual_names_of_covariates() -> None:
 
 def test_sequences_may_have_texts_and_values_may_have_a_unit_of_their_own() -> None:
     law = load_law("chinchilla")
-    for sizes in ({"N": ["410M", "1.1B"]}, {"params_b": ["410M", 1.1]}, {"params_b": "410M,1.1"}, {"params_m": (410, "1.1B")}):
-        assert grid(law, sizes | {"D": 1e9})["N"].tolist() == [4.1e8, 1.1e9]
+    written: list[tuple[str, Any]] = [
+        ("N", ["410M", "1.1B"]), ("params_b", ["410M", 1.1]), ("params_b", "410M,1.1"), ("params_m", (410, "1.1B")),
+    ]  # fmt: skip
+    for name, sizes in written:
+        assert grid(law, {name: sizes, "D": 1e9})["N"].tolist() == [4.1e8, 1.1e9]
     assert grid(law, {"params_b": "410M:41:3", "D": 1e9})["N"].tolist() == pytest.approx([4.1e8, 4.1e9, 4.1e10])
-    for wrong in (["big"], [None], True, {"N": 1}):
+    refused: list[Any] = [["big"], [None], True, {"N": 1}]
+    for wrong in refused:
         with fails("not-a-number", f"params_b={wrong!r}"):
             grid(law, {"params_b": wrong, "D": 1e9})
 
