@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import our_name
 from bayeslaw.data.table import Runs, Table, as_in_file, read_runs
 
@@ -19,7 +21,8 @@ def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str 
     """Return a table with a row for each run and domain, from one with a column of losses for each domain.
 
     Runs are named anew, run and domain together, because the effect of a run differs by domain: a mixture that helps one hurts
-    another. A cell without a loss gives no row.
+    another. A cell without a loss gives no row, and a base loss stays with the domain whose column stands for the loss, as val_loss
+    does.
 
     Parameters
     ----------
@@ -58,12 +61,23 @@ def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str 
         raise TableError([Fault(None, c, "", problem.format(c), way, "column-without-numbers") for c in words], name)
     others = frame.drop(columns=own)
     parts = [others.assign(loss=frame[column]) for column in own]
+    if BASE_LOSS in frame:
+        parts = _with_base_losses(parts, list(pairs.values()), name)
     for part, domain in zip(parts, pairs, strict=True):
         part.insert(len(part.columns) - 1, by, domain)
     long_table = pd.concat(parts, keys=range(len(parts))).sort_index(level=1, kind="stable").dropna(subset="loss")
     if "run" in long_table:
         long_table["run"] = long_table["run"].where(long_table["run"].isna(), long_table["run"].astype(str) + " " + long_table[by])
     return long_table.reset_index(drop=True)
+
+
+def _with_base_losses(parts: list[pd.DataFrame], losses: list[str], name: str) -> list[pd.DataFrame]:
+    """Return the tables of the domains with a base loss in that of the domain it is of; `read_runs` finds the others at D = 0."""
+    of_loss = [our_name(column) == "loss" for column in losses]
+    if sum(of_loss) != 1:
+        message = f"{name} has a column {BASE_LOSS}, which is of one domain, and does not say of which of {', '.join(losses)}"
+        raise BayeslawError(f"{message}: leave it out; rows at D = 0 give the base loss of each.", code="ambiguous-base-loss")
+    return [part if of else part.assign(base_loss=np.nan) for part, of in zip(parts, of_loss, strict=True)]
 
 
 def _read(table: Table, losses: list[str]) -> tuple[pd.DataFrame, str, set[str]]:

@@ -60,6 +60,17 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
         to_long(tmp_path / "wide.csv", ["web_loss", "code_loss"])
 
 
+def test_a_base_loss_is_not_that_of_the_other_domains() -> None:
+    columns = {"run": "a", "N": 1e8, "ptpp": 20.0, "D": [0.0, 1e9], "val_loss": [3.0, 2.8], "code_loss": [2.0, 1.8]}
+    wide = pd.DataFrame(columns)
+    adapted = to_long(read_runs(wide).where("D > 0"), ["val_loss", "code_loss"])
+    assert adapted.set_index("domain")["base_loss"].dropna().to_dict() == {"val": 3.0}
+    whole = read_runs(to_long(read_runs(wide), ["val_loss", "code_loss"])).frame
+    assert whole.groupby("domain")["base_loss"].unique().map(list).to_dict() == {"code": [2.0], "val": [3.0]}
+    with fails("ambiguous-base-loss", "web_loss, code_loss"):
+        to_long(WIDE.assign(base_loss=3.0), ["web_loss", "code_loss"])
+
+
 def test_losses_that_are_no_numbers_are_refused_by_the_name_of_their_column() -> None:
     wide = pd.DataFrame({"run": list("abc"), "web_loss": [3.1, 3.0, 2.9], "code_loss": ["1.4", "x", "1.2"]})
     with faults(("not-a-number", 2, "code_loss")) as listed:
