@@ -71,7 +71,7 @@ def last_rows(frame: pd.DataFrame) -> dict[str, pd.Series]:
     """Return, as `last`, which rows are the last with a loss of their run, in each of its domains; nothing if none can be told.
 
     The last is that of most tokens D or, in tables without D, of most steps. A row with a loss and without a run is a run of its
-    own.
+    own, and a run without any D keeps its rows, whose fault that is.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def last_rows(frame: pd.DataFrame) -> dict[str, pd.Series]:
     measured = frame["loss"].notna() if "loss" in frame else pd.Series(True, index=frame.index)
     reached = frame[order].where(measured)
     of_run = [frame[c] for c in ("run", "domain") if c in frame]
-    return {LAST: (reached == reached.groupby(of_run, dropna=False).transform("max")) | (measured & frame["run"].isna())}
+    most = reached.groupby(of_run, dropna=False).transform("max")
+    return {LAST: (reached == most) | (measured & (most.isna() | frame["run"].isna()))}
 
 
 def _parsed(text: str, columns: list[str]) -> ast.expr:

@@ -15,6 +15,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.query import where
 from bayeslaw.data.table import read_runs
+from bayeslaw.data.validate import check
 from tests.errors import fails
 
 TABLE = pd.DataFrame(
@@ -237,6 +238,13 @@ def test_last_is_the_last_row_of_each_run_that_has_a_loss() -> None:
     assert [*runs.where("last and loss < 3").frame.index] == [2]
     by_step = read_runs(CURVES.rename(columns={"D": "step"}))
     assert [*by_step.where("last").frame.index] == [2, 4, 6, 7]
+
+
+def test_a_run_without_tokens_is_not_left_out_as_none_of_its_rows_is_last() -> None:
+    runs = read_runs(pd.DataFrame({"run": ["a", "a", "b"], "D": [1e9, 2e9, None], "N": 1e8, "loss": [3.0, 2.9, 2.8]}))
+    chosen = runs.where("last")
+    assert [*chosen.frame.index] == [2, 3]
+    assert [(fault.row, fault.code) for fault in check(chosen, "chinchilla") if fault.row] == [(3, "missing-value")]
 
 
 def test_last_is_that_of_the_table_as_it_was_read() -> None:
