@@ -50,6 +50,8 @@ _UNITS = {
     "trillion": "T", "pct": "%", "percent": "%",
 }  # fmt: skip
 _LOSS_UNITS = {"ppl": PERPLEXITY, "perplexity": PERPLEXITY, "bpb": "bits/byte", "bpc": "bits/character"}
+_OF_RUN = re.compile(r".+ - \S*loss")  # a column of a chart, 'big - eval/loss'
+IMPORT = "read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
 SAME_LOSS = 1e-3  # relative difference up to which losses of two columns are of one evaluation
 LEAST_RATIO = 0.01  # tokens per parameter below which a guessed unit of N is dropped
 _SMALLEST = 1e5  # of numbers of parameters and tokens; smaller ones are in another unit
@@ -89,14 +91,17 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
 
 
 def _candidates(frame: pd.DataFrame, ours: str, free: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
-    """Yield, for each way to be a column of ours, the columns that may be it, with 'COLUMN' or 'COLUMN:UNIT' for each."""
+    """Yield, for each way to be a column of ours, the columns that may be it, with 'COLUMN' or 'COLUMN:UNIT' for each.
+
+    Columns that have its name in logs, such as config.N, come first.
+    """
     none, ways = _WORDS.get(ours, ("", ()))
     own = {c: words for c, words in free.items() if has_meaning(c, ours) or not has_meaning(c)}
-    for way in ways:
+    of_logs = [c for c in own if our_name(c, "logs") == ours]
+    for columns in (of_logs, *([c for c, words in own.items() if _fits(words, none, way)] for way in ways)):
         candidates = dict[str, str]()
-        for column, words in own.items():
-            if not _fits(words, none, way):
-                continue
+        for column in columns:
+            words = own[column]
             if ours in TEXT["curves"]:
                 candidates[column] = column
             elif _with_suffix(frame[column]).notna().any() and _numbers(frame[column]).size:
@@ -140,8 +145,10 @@ def advice(frame: pd.DataFrame, missing: Collection[str], reader: str = "read_ru
         The function that takes names of columns in Python.
     """
     if "log_history" in frame:
-        return "This is a log of Hugging Face's Trainer: read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
+        return f"This is a log of Hugging Face's Trainer: {IMPORT}"
     if several := several_losses(frame, missing):
+        if reader == "read_runs" and all(map(_OF_RUN.match, several)):
+            return f"This is a chart of Weights & Biases, with a column for each run: {IMPORT}"
         way = f"{option('loss', several[0])} (in Python {reader}(…, columns={{'loss': {several[0]!r}}}))"
         may = f"{listed(several, MOST_NAMES)} may each be the loss by their names"
         choose = f"{may}, and a law is fitted to one: choose it, as by {way}."

@@ -370,6 +370,15 @@ def test_an_error_has_five_lines_at_most_and_groups_faults_of_one_cause() -> Non
     assert str(TableError(many)).splitlines()[1].endswith("and 2 like it: rows 2–3")
 
 
+def test_names_that_logs_know_are_proposed_and_charts_are_to_be_imported() -> None:
+    table = pd.DataFrame({"config.N": ["1.3B", "125M"], "config.params_m": [1300.0, 125.0], "big": 1.0})
+    assert guesses(table[["config.N", "big"]], ["N"]) == {"N": "config.N"}
+    assert guesses(table[["big", "config.params_m"]], ["N"]) == {"N": "config.params_m:M"}
+    chart = pd.DataFrame({"Step": [1, 2], "big - eval/loss": [3.0, 2.9], "small - eval/loss": [3.5, 3.4]})
+    assert "chart of Weights & Biases" in advice(chart, ["loss", "N", "D"])
+    assert "bayeslaw import" in advice(chart, ["loss", "N", "D"])
+
+
 def test_a_unit_that_numbers_alone_suggest_must_leave_enough_tokens() -> None:
     """Sizes of 9 to 330 thousand parameters look like millions, unless the table's tokens say otherwise."""
     small = pd.DataFrame({"model_params": [9216.0, 36864.0, 331776.0], "adapt_tokens": [2e4, 4e5, 6e6]})
