@@ -42,7 +42,8 @@ GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is 
 DROP = 9.0  # log density below the maximum at which a ridge path ends
 STEP = 0.3  # first step along the ridge path, in standard deviations of its coordinate at the mode
 BEYOND = 50.0  # standard deviations for which the map goes on beyond the ends of the path, farther than any chain comes
-MOST = 240  # steps in each direction, including rejected ones
+MOST = 120  # steps in each direction, including rejected ones
+CLIMB = 5 * MOST  # steps to the top of the path where it begins below it
 FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
 VANISHED = -1e6  # log density that stands for zero density
 CLOSE = 1e-6  # twice the log density by which a section's others may lie below their mode
@@ -363,9 +364,8 @@ def map_along(logp: Function, mode: Array, hessian: Array, ridge: int) -> RidgeM
     after = before and middle.walk(logp, STEP * spread)
     if not after:
         return None
-    sections = _around_top([*reversed(before), middle, *after])
-    t = _normal_scores(np.array([s.at for s in sections]), np.array([s.level for s in sections]))
-    if t is None:
+    sections = [*reversed(before), middle, *after]
+    if (t := _normal_scores(sections)) is None and (t := _normal_scores(sections := _around_top(sections))) is None:
         return None
     below = np.tril_indices(mode.size - 1, -1)
     table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below]]) for s in sections])
@@ -378,7 +378,8 @@ def map_along(logp: Function, mode: Array, hessian: Array, ridge: int) -> RidgeM
 def _around_top(sections: list[Section]) -> list[Section]:
     """The sections of a path around its highest level, to the first on each side that lies DROP lower, if any does.
 
-    A path may begin far below its top: the mode of the joint density need not be where most of its mass is.
+    A path may begin far below its top, as the mode of the joint density need not be where most of its mass is: the sections there
+    would all have the same normal quantile.
     """
     levels = np.array([s.level for s in sections])
     top = int(levels.argmax())
@@ -425,8 +426,9 @@ def _turn(sections: list[Section], ahead: Section) -> float:
     return float(max(np.abs(off).max() / TURN, growth.max() / 0.5, abs(ahead.level - here.level) / 1.5))
 
 
-def _normal_scores(at: Array, level: Array) -> Array | None:
-    """Standard normal quantiles at which the marginal with log density `level` puts the values `at`."""
+def _normal_scores(sections: list[Section]) -> Array | None:
+    """Standard normal quantiles at which the marginal of these levels puts the sections; None where two have nearly the same."""
+    at, level = (np.array(values) for values in ([s.at for s in sections], [s.level for s in sections]))
     curve = CubicSpline(at, level)
     fine = np.concatenate([*(np.linspace(a, b, 20, endpoint=False) for a, b in pairwise(at)), at[-1:]])
     density = np.exp(curve(fine) - level.max())
@@ -461,9 +463,9 @@ class Section:
         reach the region beyond, and would have walls there at which chains diverge or stay.
         """
         sections, top = [self], self.level
-        smallest = abs(step) / 1_000
-        for _ in range(MOST):
-            here = sections[-1]
+        smallest, steps, climbed = abs(step) / 1_000, 0, 0
+        while steps < MOST and climbed < CLIMB:
+            here, steps = sections[-1], steps + 1
             ahead = here.next_section(logp, here.at + step)
             if ahead is None or _turn(sections, ahead) > 1:
                 step *= 0.5
@@ -471,7 +473,8 @@ class Section:
                     break
                 continue
             sections.append(ahead)
-            top = max(top, ahead.level)
+            if ahead.level > top:
+                top, steps, climbed = ahead.level, steps - 1, climbed + 1
             if ahead.level < top - DROP:
                 return sections[1:]
             if _turn(sections[:-1], ahead) < 0.4:
