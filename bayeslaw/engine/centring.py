@@ -28,11 +28,11 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.density import Density, RunEffects
-from bayeslaw.engine.transport import SPIKE, RidgeMap, affine, curvature, find_mode, root_of_inverse
+from bayeslaw.engine.transport import SPIKE, RidgeMap, affine, best_map, curvature, find_mode, map_from, root_of_inverse
 from bayeslaw.laws.formula import NUMPY
 from bayeslaw.laws.prior import Prior
 
-MANY = 100  # coordinates; a ridge map samples some tens of tasks' values and run effects well
+MANY = 100  # coordinates above which the curvature at a mode says little and no ridge path is followed
 NEARLY: dict[str, Any] = {
     "maxfun": 3_000,
     "ftol": 1e-9,
@@ -53,7 +53,10 @@ def needs_matching(density: Density) -> bool:
 
 
 def centred(density: Density) -> tuple[Density, RidgeMap]:
-    """Return the density with powers chosen by what the data identify, and an affine map to its coordinates from the same mode."""
+    """Return the density with powers chosen by what the data identify, and a map to its coordinates from the same mode.
+
+    Unless coordinates are `MANY`, the map may follow a spread, of pooled values or run effects, which few of them hardly identify.
+    """
     (typical_values, spreads), logp = _of_pools(density), density.function()
     mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome, **NEARLY)
     free = np.setdiff1d(np.arange(density.size), [*spreads, *typical_values])
@@ -74,7 +77,12 @@ def centred(density: Density) -> tuple[Density, RidgeMap]:
         x[of_spread] = np.log(spread)
     coordinates = replace(density.coordinates, powers=of_values)
     new = Density.of(density.law, density.observed, density.noise, coordinates=coordinates, run_effects=effects)
-    return new, affine(x, root_of_inverse(curvature(new.function(), x)))
+    logp = new.function()
+    hessian = curvature(logp, x)
+    plain = affine(x, root_of_inverse(hessian))
+    if needs_matching(new):
+        return new, plain
+    return new, best_map(logp, plain, (map_from(logp, x, hessian, spread) for spread in spreads))
 
 
 def tied_where_equal(density: Density) -> Density:

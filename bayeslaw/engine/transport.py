@@ -21,7 +21,7 @@ Any such map leaves the posterior unchanged; a good one makes it quick to sample
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -301,11 +301,20 @@ def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     if powers := spike(density, mode):
         mode, hessian = find_best_mode(density, WithoutSpike(logp, powers))
         candidates = list(dict.fromkeys([*candidates, *powers]))
-    plain = affine(mode, root_of_inverse(hessian))
-    draws = np.random.default_rng(0).standard_normal((TRIALS, density.size))
+    return best_map(logp, affine(mode, root_of_inverse(hessian)), (map_along(logp, mode, hessian, ridge) for ridge in candidates))
+
+
+def best_map(logp: Function, plain: RidgeMap, curved: Iterable[RidgeMap | None]) -> RidgeMap:
+    """The affine map where it is good, or else the best of it and of maps along ridge paths, which are only made then.
+
+    Parameters
+    ----------
+    logp, plain, curved
+        The density, and maps to its coordinates; None where a path is rejected.
+    """
+    draws = np.random.default_rng(0).standard_normal((TRIALS, plain.centre.size))
     if _spread(logp, plain, draws) < GOOD:
         return plain
-    curved = (map_along(logp, mode, hessian, ridge) for ridge in candidates)
     return _extended(_best(logp, [plain, *(m for m in curved if m is not None)], draws))
 
 
@@ -373,6 +382,21 @@ def map_along(logp: Function, mode: Array, hessian: Array, ridge: int) -> RidgeM
     pieces[:, :, 0] = increasing(t, table[:, 0]).c
     order = np.concatenate([[ridge], middle.rest]).astype(np.int64)
     return RidgeMap(mode, root_of_inverse(hessian), order, t, np.ascontiguousarray(pieces))
+
+
+def map_from(logp: Function, x: Array, hessian: Array, ridge: int) -> RidgeMap | None:
+    """The map along one coordinate from any point of it: the others are first brought to their mode there.
+
+    Parameters
+    ----------
+    logp, x, hessian, ridge
+        The density, a point, the curvature there, and the coordinate.
+    """
+    section = Section(x, hessian, logp(x)[0], ridge).next_section(logp, float(x[ridge]))
+    if section is None:
+        return None
+    mode = np.insert(section.others, ridge, section.at)
+    return map_along(logp, mode, curvature(logp, mode), ridge)
 
 
 def _around_top(sections: list[Section]) -> list[Section]:
