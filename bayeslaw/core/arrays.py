@@ -59,6 +59,13 @@ def scaled(values: Any, factor: Array | float) -> Array:
     return np.where(same, exact, rounded[places])
 
 
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array through which its numbers can't be changed."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 def one_number(name: str, given: Any, example: str, *, finite: bool = True) -> float:
     """Return one number; texts, truth values and all else are refused.
 

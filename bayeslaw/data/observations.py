@@ -321,7 +321,7 @@ def _arrays(frame: pd.DataFrame, law: Law, nested: Nesting) -> dict[str, Any]:
     order, run, first = nested.order
     by_row = law.outcome.kind == "count"
     return {
-        "covariates": law.arrays(frame),
+        "covariates": {name: values.copy() for name, values in law.arrays(frame).items()},  # the table is its user's
         "rows": frame.index.to_numpy(dtype=np.int64),
         "run": run,
         "run_names": tuple(nested.run_names[i] for i in nested.run[first]),

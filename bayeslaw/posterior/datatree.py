@@ -48,7 +48,7 @@ def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataT
     tree: dict[str, xr.Dataset] = {}
     for name in GROUPS:
         if name in chosen:
-            tree[name] = tree_groups[name]() if name in tree_groups else fit.tree[name].to_dataset()
+            tree[name] = tree_groups[name]() if name in tree_groups else fit.tree[name].to_dataset().copy(deep=True)
     return xr.DataTree.from_dict(tree)
 
 
@@ -78,11 +78,11 @@ def variables(law: Law, noise: Noise, draws: Mapping[str, Array], at: Mapping[st
 
 
 def _dataset(fit: Fit, variables: Variables, shape: tuple[int, int]) -> xr.Dataset:
-    """Return variables of joined draws (S, …) by chains and draws."""
+    """Return variables of joined draws (S, …) by chains and draws, copies that users may change."""
     coords: dict[str, Any] = {pool.dim: list(pool.values) for pool in pools(fit.law)}
     coords |= {"run": list(fit.observed.run_names), "row": fit.observed.rows}
     used = {dim for dims, _ in variables.values() for dim in dims}
-    arrays = {k: ((*SAMPLE, *dims), values.reshape(*shape, *values.shape[1:])) for k, (dims, values) in variables.items()}
+    arrays = {k: ((*SAMPLE, *dims), values.reshape(*shape, *values.shape[1:]).copy()) for k, (dims, values) in variables.items()}
     return xr.Dataset(arrays, coords={dim: names for dim, names in coords.items() if dim in used})
 
 

@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayeslaw.core import html
-from bayeslaw.core.arrays import Index
+from bayeslaw.core.arrays import Index, read_only
 from bayeslaw.core.errors import BayeslawError, FitError, shown, whole_number
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
@@ -114,8 +114,9 @@ class Fit(OfOneLaw, Verdicts):
     Attributes
     ----------
     tree : DataTree
-        What the fit's file holds: draws of the parameters that the card names, statistics of the sampler, and data. For ArviZ and
-        PyMC take `to_datatree`, which has the model's variables and all other groups that their functions ask for.
+        What the fit's file holds: draws of the parameters that the card names, statistics of the sampler, and data; its arrays
+        can be read and not changed. For ArviZ and PyMC take `to_datatree`, which has copies of them, the model's variables and all
+        other groups that their functions ask for.
     info : dict
         Seed, settings, versions, sources of the rows, digests of card and data.
     discrepancy : LearntDiscrepancy, optional
@@ -137,6 +138,12 @@ class Fit(OfOneLaw, Verdicts):
     checks: tuple[Check, ...]
     info: Mapping[str, Any]
     discrepancy: LearntDiscrepancy | None = None
+
+    def __post_init__(self) -> None:
+        """Lock the arrays of the tree: a file whose draws are not those that were sampled is refused."""
+        for group in self.tree.children.values():
+            for variable in group.to_dataset().data_vars.values():
+                variable.values.flags.writeable = False
 
     forecast, score, anchors, update = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
     allocate, transfer, tuning, report = PublicFunction(), PublicFunction(), PublicFunction(), PublicFunction()
@@ -199,7 +206,7 @@ class Fit(OfOneLaw, Verdicts):
             point, ``dof_above_2`` beside ``dof``, ``E_by_domain`` with the dimension `domain` for the values of a parameter that
             differs by a column. Losses are log losses, one a row (``log_loss``). posterior_predictive has them for new runs at
             the fitted settings, with Student-t noise for the fitted runs. log_prior has the priors of law and noise; effects of
-            runs and pooled values are not priors.
+            runs and pooled values are not priors. Its arrays are copies: to change them does not change the fit.
 
         Raises
         ------
@@ -245,13 +252,13 @@ class Fit(OfOneLaw, Verdicts):
 
     @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
-        """Posterior draws of the parameters of law and noise with chains joined, arrays (S,)."""
-        return {name: values.reshape(-1) for name, values in self.by_chain.items()}
+        """Posterior draws of the parameters of law and noise with chains joined, arrays (S,) that can be read and not changed."""
+        return {name: read_only(values.reshape(-1)) for name, values in self.by_chain.items()}
 
     @cached_property
     def by_chain(self) -> dict[str, NDArray[np.float64]]:
-        """Posterior draws of the parameters of law and noise, arrays (chains, draws)."""
-        return {name: values_of(self.tree, "posterior", name) for name in (*self.law.parameters, *self.noise.parameters)}
+        """Posterior draws of the parameters of law and noise, arrays (chains, draws) that can be read and not changed."""
+        return {name: read_only(values_of(self.tree, "posterior", name)) for name in (*self.law.parameters, *self.noise.parameters)}
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return a table of the parameters with equal-tailed credible intervals of probability `ci_prob`.

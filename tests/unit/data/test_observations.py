@@ -57,6 +57,20 @@ def test_rows_are_sorted_by_run() -> None:
     assert observed.at == pytest.approx(law.reference(table))
 
 
+def test_a_table_that_changes_later_does_not_change_its_observations() -> None:
+    law = load_law("chinchilla")
+    table = oracles.table(law)[["N", "D", "loss"]]  # in the order of its rows, so that pandas could share its memory
+    runs = read_runs(table)
+    frame = runs.frame
+    observed = Observations.of(law, runs)
+    before = {name: values.copy() for name, values in observed.covariates.items()}
+    frame.loc[:, "N"] /= 1e9
+    frame.loc[:, "loss"] *= 2.0
+    for name, values in before.items():
+        np.testing.assert_array_equal(observed.covariates[name], values)
+    np.testing.assert_array_equal(observed.response, np.log(table["loss"]))
+
+
 def test_rows_without_a_run_are_runs_of_their_own() -> None:
     law = load_law("chinchilla")
     frame = pd.DataFrame({"run": ["a", None, "a", None]}, index=[1, 2, 3, 4])

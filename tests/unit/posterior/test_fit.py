@@ -1,0 +1,45 @@
+"""A fit as its users hold it: what they do with its arrays does not change it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayeslaw.posterior.fit import DATA, Fit
+from tests.fixed import line_fit, loaded_fit
+
+
+def _still_whole(fit: Fit, folder: Path) -> bool:
+    fit.save(folder / "fit.nc")
+    return loaded_fit(folder / "fit.nc").info["draws_sha256"] == fit.info["draws_sha256"]
+
+
+def test_draws_are_read_and_not_changed(tmp_path: Path) -> None:
+    fit = line_fit()
+    for draws in (fit.draws, fit.by_chain, fit.draws_of(slice(0, 10))):
+        with pytest.raises(ValueError, match="read-only"):
+            draws["a"].sort()
+        with pytest.raises(ValueError, match="read-only"):
+            draws["a"] *= 1e3
+    with pytest.raises(ValueError, match="read-only"):
+        fit.tree["posterior"]["a"].values[:] = 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        fit.tree["observed_data"][fit.outcome.observed].values[:] = 0.0
+    assert (np.diff(np.sort(fit.draws["a"])) >= 0).all()  # as for an empirical distribution
+    assert _still_whole(fit, tmp_path)
+
+
+def test_a_tree_for_arviz_may_be_changed(tmp_path: Path) -> None:
+    fit = line_fit()
+    before, data = fit.draws["a"].copy(), fit.observed.response.copy()
+    tree = fit.to_datatree(["posterior", "sample_stats", *DATA])
+    tree["posterior"]["a"] /= 1e3
+    tree["posterior"]["b"].values.sort()
+    tree["observed_data"][fit.outcome.observed] += 1.0
+    tree["constant_data"]["x"].values[:] = 0.0
+    np.testing.assert_array_equal(fit.draws["a"], before)
+    np.testing.assert_array_equal(fit.observed.response, data)
+    assert fit.observed.covariates["x"].any()
+    assert _still_whole(fit, tmp_path)
