@@ -15,6 +15,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened, whole_number
+from bayeslaw.core.own_table import owns
 from bayeslaw.core.text import listed
 from bayeslaw.data.curve_checks import Curve, checked, loss_columns
 from bayeslaw.data.files import numbered
@@ -34,6 +35,7 @@ ABOUT_AREAS = {
 WIDE_GAP = 0.1  # we report gaps between logged steps in which the rate changes by more than this share of the peak
 
 
+@owns("frame")
 @dataclass(frozen=True)
 class Curves:
     """Losses along training runs, with the covariates of the laws of the dynamics.
@@ -43,7 +45,8 @@ class Curves:
     frame : DataFrame
         One row a loss: `run`, `phase`, `parent`, `parent_step`, `step`, `loss` (nats/token), `domain` where there are several, the
         table's other columns, and those of `bayeslaw.schedules.areas.trace`: lr, lr_peak, S1_pt, S2_pt, S2w_pt, S1_cpt, S2_cpt,
-        S2w_cpt, S1, S2, S2w. Rows at step 0 of a new training have S1 = 0; areas of an unknown pre-training are nan.
+        S2w_cpt, S1, S2, S2w. Rows at step 0 of a new training have S1 = 0; areas of an unknown pre-training are nan. It is a copy:
+        to change it does not change the curves.
     memory, power : float
         lambda and epsilon of the areas.
     reference_batch : float

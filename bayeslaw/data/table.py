@@ -19,6 +19,7 @@ import pandas as pd
 from bayeslaw.core import html
 from bayeslaw.core.arrays import holds_numbers, scaled
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
+from bayeslaw.core.own_table import owns
 from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
@@ -66,6 +67,7 @@ class Source:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
+@owns("frame")
 @dataclass(frozen=True)
 class Runs:
     """Logged losses, one row each, under the names and units of bayeslaw.
@@ -76,7 +78,8 @@ class Runs:
         Column `loss` (nats/token, or the unit in the column `unit`) and covariates such as N, D (tokens), r (share) and ptpp;
         optionally `run`, `domain`, `loss_se`, `flops`, `step` and any others. `read_runs` adds `base_loss`, the loss at D = 0 of a
         row's checkpoint, where that was measured. The index is the row's number in the file, counted
-        from 1 below the header.
+        from 1 below the header. It is a copy: to change it does not change the runs, whose rows are those of their file.
+        `read_runs` of a changed frame makes runs of it.
     conversions : tuple of str
         Columns that were renamed or scaled on reading.
     unread : tuple of Fault

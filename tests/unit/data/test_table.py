@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -32,6 +33,22 @@ def gate() -> Law:
 @pytest.fixture
 def table(gate: Law) -> pd.DataFrame:
     return oracles.table(gate)
+
+
+def test_runs_share_their_table_with_nobody() -> None:
+    table = pd.DataFrame({"N": [1e8, 1e9], "loss": [3.0, 2.5]}, index=pd.Index([1, 2], name="row"))
+    for runs in (read_runs(table), Runs(table)):
+        before = runs.frame
+        for changed in (table, runs.frame, runs.where("N > 0").frame):
+            changed.loc[:, "loss"] *= 2.0
+            changed["N"] = 1.0
+        pd.testing.assert_frame_equal(runs.frame, before)
+        assert Runs(runs.frame).frame["loss"].tolist() == before["loss"].tolist()
+        with pytest.warns(Warning, match="copy of a DataFrame"):  # pandas says of itself that nothing is changed
+            runs.frame["loss"] = 0.0
+        pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(runs)).frame, before)
+    with fails("not-a-table", "the type list"):
+        Runs([1.0])  # type: ignore[arg-type]
 
 
 def test_columns_get_our_names_and_units() -> None:
