@@ -20,7 +20,7 @@ from bayeslaw.schedules.schedule import HIGHEST, MOST_STEPS, ROUNDING
 RATE_TOLERANCE = 1e-6  # relative: rates logged for one step of a run that differ by less are equal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve:
     """One run of a table of curves.
 

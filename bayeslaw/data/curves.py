@@ -36,7 +36,7 @@ WIDE_GAP = 0.1  # we report gaps between logged steps in which the rate changes 
 
 
 @owns("frame")
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curves:
     """Losses along training runs, with the covariates of the laws of the dynamics.
 

@@ -24,7 +24,7 @@ SAME = 1e-6  # relative difference below which a number of a table is that of a 
 LEAST_DECIMALS = 3  # of rounded outcomes by which rows of a run are recognised
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Observations:
     """Rows of a table as arrays, for one law; n rows, sorted by run, of R runs.
 
@@ -394,7 +394,7 @@ def _typical_span(clock: Array, run: Index, column: str) -> float:
     return float(np.median(lengths[lengths > 0]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Nesting:
     """The run, checkpoint and group of each row of a table, by codes in order of appearance, int arrays (n,)."""
 

@@ -68,7 +68,7 @@ class Source:
 
 
 @owns("frame")
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Runs:
     """Logged losses, one row each, under the names and units of bayeslaw.
 

@@ -38,7 +38,7 @@ WORTH = 0.10  # the whole budget, spent at the rate of worthwhile purchases, nar
 INFORMED = 0.02  # smallest narrowing of a parameter's sd that `informs` lists
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Anchors:
     """Runs to buy, in order, and the interval widths that are predicted after each.
 

@@ -29,7 +29,7 @@ SAME = ("N", "ptpp", "r")  # covariates that are constant within a run
 TRUE, FALSE = {"true", "yes", "1", "1.0"}, {"false", "no", "0", "0.0", ""}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidates:
     """Runs that could be bought.
 

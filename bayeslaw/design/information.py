@@ -35,7 +35,7 @@ AT_ONCE = 1024  # runs in one batch of gains
 BLOCK = 64  # rows in one batch of draws
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ensemble:
     """Draws of candidates and targets in an orthonormal basis, candidates divided by their noise.
 
@@ -189,7 +189,7 @@ def _probes(forecast: Forecast, candidates: Candidates) -> NDArray[np.int64]:
     return np.union1d(spread, candidates.starts[np.unique(candidates.checkpoint, return_index=True)[1]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """Draws of candidates' log losses under one fit or stack, and their noise."""
 

@@ -34,7 +34,7 @@ FEWEST, CARRIED = 10, 0.25  # effective draws, and the most of the variance that
 FAR, CLOSE = 3.0, 0.03  # Monte Carlo standard errors, and share of itself, by both of which a prediction is off to be noted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Design:
     """The settings of a design, and its losses as simulated from posterior draws of a fit."""
 

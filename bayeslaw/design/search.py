@@ -27,7 +27,7 @@ LOOKED_AT = 128  # runs whose gains are updated at once
 ROUNDING = 1 + 1e-9  # relative tolerance of a bill that equals the budget
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Market:
     """Candidates with the information of each, and the budget that they are bought from."""
 

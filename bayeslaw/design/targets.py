@@ -23,7 +23,7 @@ from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Targets:
     """The quantities whose variance runs shall lower."""
 

@@ -52,7 +52,7 @@ CI = 0.9
 WRONG = "The law or the noise is wrong there: compare others, or state a discrepancy{} for your forecasts."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Update[P: Posterior]:
     """A fit or a stack for old and new runs, and how well the old one predicted the new runs.
 
@@ -271,7 +271,7 @@ def _errors(predicted: Forecast, frame: pd.DataFrame, code: NDArray[np.int64]) -
     return [*errors, _Errors.of(middle, actual, latent, own_variance, shared, outcome)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Noise:
     """Variances of the noise that a fit adds to new log losses (n,), as means over its draws."""
 
@@ -322,7 +322,7 @@ def _compared(fit: Posterior, new: Runs) -> Runs:
     return replace(new, frame=frame.assign(compared=chosen))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Errors:
     """Errors of a measured run (first) and of S simulated runs."""
 

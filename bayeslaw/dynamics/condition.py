@@ -31,7 +31,7 @@ BAND = 0.9  # of the intervals outside of which rows count
 RATES = (0.3, 0.6, 0.9)  # shares of rows outside the band that are compared with those of a run that keeps to it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scales:
     """Scales of a run's noise by draw, arrays (S,): of points, of the run effect, and its correlation length."""
 
@@ -40,7 +40,7 @@ class Scales:
     length: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conditioned:
     """Draws of the posterior with the run.
 

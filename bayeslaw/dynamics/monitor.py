@@ -55,7 +55,7 @@ SAME_RATE = 0.02  # share of the peak: larger differences between a schedule's r
 SAME_LOSS = 0.02  # larger relative differences between the last loss and the law are noted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Watch:
     """The forecast of a running run, for each draw.
 

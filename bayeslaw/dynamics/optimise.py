@@ -110,7 +110,7 @@ def balance_curve(
     return [_choose(landscape, objective, seed, force=force) for objective in objectives]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Balance:
     """The best recipe for two domains, and the expected loss from not knowing the law exactly.
 
@@ -292,7 +292,7 @@ class Space:
         return np.concatenate([corners, qmc.Sobol(self.size, seed=seed).random(count)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Landscape:
     """Changes (G, S) of both losses from the checkpoint of `recipe`, at points (G, k) of the unit cube, for numbered draws (S,)."""
 

@@ -42,7 +42,7 @@ ENDLESS = 1e100  # forward area: at the end of its support, 1e6, a seventh of th
 MOST = 3_000_000  # steps of the longest of them, if the recipe's own is not longer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TurningPoint:
     """A weighted loss over the length of the adaptation, for each draw.
 

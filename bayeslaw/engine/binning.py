@@ -25,7 +25,7 @@ WIDEST = 0.5  # largest width of a bin, in e-folds
 MANY, USUAL = 20_000, 0.02  # rows from which on bins are proposed, and their width
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Compressed:
     """Observations of fewer rows (n): means of log loss, and of the logarithms of covariates that span decades.
 

@@ -253,7 +253,7 @@ class Places:
         return {**self.single, **self.by_level}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Coordinates:
     """The change from sampling coordinates to the model's variables, for values of a graph and for NumPy draws.
 

@@ -71,7 +71,7 @@ RUN = "code of the run"  # a column of the graph, along which effects of runs ar
 SMALLER = 40  # times that the terms of a starting point may be made smaller
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunEffects:
     """How the coordinates x of R explicit run effects stand for them: effects = directions @ (sigma_run**power * x).
 
@@ -91,7 +91,7 @@ class RunEffects:
         return cls(None, np.ones(runs))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Density:
     """Log density and gradient over a flat vector of coordinates: the law's, the noise's, then run effects if explicit.
 

@@ -20,7 +20,7 @@ NO_LOSS = 1e12  # stands for an objective that is not finite, which SciPy's line
 Objective = Callable[[Array], tuple[float, Array]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HuberLoss:
     """The sum of Huber losses in the coordinates of `Coordinates`, where bounded parameters are only kept positive."""
 

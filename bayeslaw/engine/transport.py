@@ -54,7 +54,7 @@ BETTER = 3.0  # log of by how much another mode must weigh more
 NORMAL = 20.0  # weight, in draws, of the prior of no skewness and normal tails
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RidgeMap:
     """The map from z to the coordinates x.
 

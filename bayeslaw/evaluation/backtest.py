@@ -54,7 +54,7 @@ UNSCORED, UNFITTED = "FAILED (not scored)", "not scored"
 VARY = "let parameters vary by it (--pool E=domain, or options={'by': {'E': 'domain'}})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Backtest:
     """The result of `bayeslaw.backtest`.
 
@@ -363,7 +363,7 @@ def pooled_law(law: Law, runs: Runs, options: Mapping[str, Any]) -> Law:
 # --- forecasts beyond a cut ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Beyond:
     """The forecasts of one fit, and what its checks say; where those failed and were not forced there are no forecasts."""
 

@@ -43,7 +43,7 @@ ROUNDING = 1e-9  # e-folds by which logarithms of equal values may differ
 # --- targets ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TargetDirection:
     """Where targets lie, seen from the runs.
 
@@ -206,7 +206,7 @@ def hold_outs(rows: pd.DataFrame) -> float:
     return min(float(rows.groupby(name)["near"].max().sum()) for name in ("cut", "group", "run"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldOut:
     """Forecasts of held-out rows by every law.
 

@@ -27,7 +27,7 @@ NARROW = 0.05  # by which a stack's 90% intervals hold less than they should bef
 SCORED_TWICE = "The stack's weights were fitted to the rows that it is scored on here: its scores are too good."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """The result of `bayeslaw.compare`: tables, the notes that they need, and the stack of the weighted fits.
 
@@ -90,7 +90,7 @@ class Candidate(NamedTuple):
     noise: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Work:
     """What a comparison is of and how fits are made, with the scores and notes collected so far."""
 

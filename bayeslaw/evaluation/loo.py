@@ -24,7 +24,7 @@ from bayeslaw.posterior.fit import Fit, require_draws, require_fits, require_sin
 FEWEST = 25  # draws of which the largest weights are the five that a Pareto tail takes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loo:
     """Log predictive densities of the runs of a fit, each left out by importance weights.
 

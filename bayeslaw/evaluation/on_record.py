@@ -35,7 +35,7 @@ error, bias     mean error of the medians, relative to the outcome or in its uni
 crps            error of the whole predictive distribution, in the unit of the outcome; smaller is better"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """All settled forecasts of one kind of outcome.
 
@@ -102,7 +102,7 @@ class Calibration:
         return transforms_by_reach(self.rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
     """All registered forecasts in a folder.
 

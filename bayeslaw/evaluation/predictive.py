@@ -28,7 +28,7 @@ FEWEST = 400  # draws that are used in any case
 NAMED = 3  # runs that a note names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PredictiveCheck:
     """The result of `bayeslaw.evaluation.predictive_check`.
 

@@ -379,7 +379,7 @@ def by_run(frame: pd.DataFrame, draws: Array, outcome: Outcome = LOSS) -> pd.Dat
     return table.sort_values("error", key=np.abs, ascending=False, kind="stable").reset_index()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldRows:
     """The rows of a table that are scored, how many base checkpoints and rows of the fits it has, and notes on it."""
 

@@ -35,7 +35,7 @@ KIND, FORMAT = "bayeslaw_settled", "1.0"
 MOST_TOLERANCE = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Settled:
     """A registered forecast with what was measured.
 

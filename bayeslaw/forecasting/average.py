@@ -17,7 +17,7 @@ from bayeslaw.forecasting.results import result_column
 NAMED = 4  # values that an error lists
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Averages:
     """Averages over the values of a column, one for each setting of the others.
 

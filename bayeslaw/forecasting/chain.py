@@ -39,7 +39,7 @@ from bayeslaw.posterior.fit import require_fits
 INSIDE = "inside"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chain:
     """Forecasts of the second of two fits, whose covariate the first forecasts.
 

@@ -65,7 +65,7 @@ MOST_DRAWS = 250_000_000  # most numbers that draws may hold: 2 GB
 BLOCK = 64  # rows computed at once: fewer repeat the work on the discrepancy's waves, more leave a core's cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forecast:
     """Posterior forecasts of the loss at settings, computed a block of rows at a time on demand.
 

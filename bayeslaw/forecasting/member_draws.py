@@ -31,7 +31,7 @@ SENSED, FEWEST = 8, 200
 MOST_LOGIT = 30.0  # shares nearer to 0 or 1 differ from these by less than 1e-13
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemberDraws:
     """The draws of one fit at the settings of a forecast, with their noise.
 

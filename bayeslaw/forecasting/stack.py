@@ -36,7 +36,7 @@ COMPARED = 100  # settings beyond the runs, and draws, at which the laws of a st
 NOT_OPTIMAL = 0.01  # largest gain in mean log score per unit of moved weight at which the optimiser counts as converged
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stack(Verdicts):
     """Fits of several laws to the same losses, by the names that a comparison gave them, with weights that add up to 1.
 

@@ -61,7 +61,7 @@ def why_not(law: Law, observed: Observations, noise: Noise) -> str:
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WithDiscrepancy:
     """Draws (chains, draws) of the parameters of law, noise and discrepancy, in the model in which the law has an error.
 

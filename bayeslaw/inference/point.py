@@ -37,7 +37,7 @@ MOST_STARTS, MOST_RESAMPLES = 1_000_000, 1_000_000
 BATCH = 8  # resamples sent to a worker at a time, since one takes some tens of milliseconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PointFit(OfOneLaw):
     """Parameters at the smallest Huber loss.
 

@@ -50,7 +50,7 @@ Chain = tuple[Array, dict[str, Array]]
 STATS = {"diverging": bool, "n_steps": np.int64, "energy": np.float64, "step_size_bar": np.float64}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """Posterior draws, arrays (chains, draws), of runs' explicit effects (chains, draws, runs), and how they were sampled.
 

@@ -142,7 +142,7 @@ def powers(law: Law) -> dict[str, dict[str, int]]:
     return named
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Corner:
     """A corner of the box around the runs that they leave out, such as large sizes with many tokens.
 
@@ -185,7 +185,7 @@ class Corner:
         return float(np.sum(sizes ** (-2 * power)) ** (-0.5 / power)) if sizes.all() else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Axis:
     """Knots of W along one axis, in e-folds from the largest of the runs: those inside the runs, then those beyond."""
 
@@ -222,7 +222,7 @@ class Axis:
         return np.asarray((1 - share) * values[right - 1] + share * values[right])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Walk:
     """The error W of a law as a linear function of normal coefficients, of which some combinations are learnt from the runs.
 

@@ -40,7 +40,7 @@ HALF = (
 type Selections = list[tuple[Fit | PointFit, Index]]  # fits and numbers of their draws
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Allocation:
     """Parameters and tokens of least loss, draw by draw.
 

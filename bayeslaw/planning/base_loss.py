@@ -34,7 +34,7 @@ EXAMPLE = "--base-loss 2.31+-0.01, base_loss='2.31+-0.01'"
 SHOWN = 4  # models with base rows that an error names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BaseLoss:
     """The base checkpoint's loss."""
 

@@ -24,7 +24,7 @@ from bayeslaw.posterior.discrepancy import ErrorsOver
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DomainLoss:
     """Log loss of one domain under the plan, draw by draw.
 

@@ -48,7 +48,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WholeLife:
     """Sizes and tokens by whole-life costs, one answer for each budget or target loss.
 

@@ -128,7 +128,7 @@ def _between(text: str, unreadable: BayeslawError) -> Prior:
     return Prior("LogNormal", {"mu": math.log(low * high) / 2, "sigma": sigma})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LifeCosts:
     """FLOPs, device hours and money of a model's whole life, in each draw.
 

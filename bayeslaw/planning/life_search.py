@@ -31,7 +31,7 @@ HUGE = 1e6  # the margin below 0 that stands for a loss that is no number: a roo
 BISECTIONS = 32  # of log D, where each draw has its own tokens
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Losses:
     """Losses of a posterior's draws at N and D.
 
@@ -133,7 +133,7 @@ class LifeChoice:
 type _Place = tuple[float, float, float]  # the log cost or log loss that is minimised, N and D
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LifeSearch:
     """Searches one half of the draws, and scores choices by the other half."""
 

@@ -36,7 +36,7 @@ COLUMNS = (
 WITHOUT_PLAN = {"budget-too-small": "over budget", "unreachable-loss": "infeasible"}  # a checkpoint's faults, and its row's `plan`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlanMenu:
     """A plan for each checkpoint of a menu, and which of them is the best.
 

@@ -38,7 +38,7 @@ ROUNDING = 1e-12  # share of the loss below which a difference is that of the or
 SAME = 1e-6  # difference up to which two shares are one: those of fitted rows are rounded to six digits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mix:
     """The mixture that was chosen, beside others and today's.
 

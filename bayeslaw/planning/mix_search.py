@@ -31,7 +31,7 @@ SEARCHED = 500  # draws that the search takes the mean over, or 100 in the tail
 BLOCK = 4_000_000  # losses computed at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Domain:
     """The loss of one domain as a function of the shares, draw by draw; `factors` multiply the laws' losses."""
 
@@ -51,7 +51,7 @@ class Domain:
         return np.asarray(np.concatenate(values) * self.factors[draws][:, None])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Search:
     """What is minimised over mixtures (m, k)."""
 

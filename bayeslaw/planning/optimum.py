@@ -33,7 +33,7 @@ PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5
 SAME = 1e-8  # relative error within which a term is a product of powers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ComputeOptima:
     """N, D and loss of least loss by each draw of a law at each compute, arrays (S, n).
 

@@ -208,7 +208,7 @@ def plan(
     return solver.plan(confidence, every, on=on, points=points, force=force, stated=bool(sd))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """The tokens and replay that a plan chose, and the probability with which they satisfy the constraints.
 
@@ -389,7 +389,7 @@ class PlanPoint:
         return ", ".join(parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Solver:
     """Searches one half of the draws for what a problem minimises, and scores places by the other half."""
 

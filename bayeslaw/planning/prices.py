@@ -25,7 +25,7 @@ PRICES = (*RATES, *TOKEN_PRICES)
 EXAMPLE_PRICE = f"of {', '.join(PRICES)} (--price flop=2e-18, prices={{'flop': 2e-18}})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prices:
     """What training takes for each token, and what serving takes, in FLOPs, device hours and money; means and draws.
 

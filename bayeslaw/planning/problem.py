@@ -46,7 +46,7 @@ FREE = 1e-300  # money for a token that costs nothing: of places that cost nothi
 ENDLESS = math.log(1e60)  # log tokens that stand for no end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlanProblem:
     """What a plan minimises, and under which constraints."""
 
@@ -166,7 +166,7 @@ class PlanProblem:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LargestRise:
     """The largest relative rise of the source losses over their base losses, as a logarithm."""
 

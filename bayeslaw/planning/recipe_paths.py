@@ -38,7 +38,7 @@ REACH = 1_000.0  # by how many times more or less compute a recipe may need, as 
 STEP = 0.1  # e-folds of compute between points of a path; between them logs of losses are linear, to 1e-4 of the compute
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recipe:
     """A recipe's losses as functions of N and D, for every posterior draw.
 
@@ -195,7 +195,7 @@ def check_shared(a: Recipe, b: Recipe, shared: float) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ComputePath:
     """A recipe along compute.
 

@@ -44,7 +44,7 @@ class Quantity(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constraint:
     """A loss with an upper limit; as a quantity, its margin: log limit less log loss."""
 
@@ -56,7 +56,7 @@ class Constraint:
         return np.asarray(behind(self.limit[draws], axes) - self.loss.values(draws, x, r, axes))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MedianOverDraws:
     """The median of a quantity over draws, as a quantity of a single draw: the deterministic plan goes by it."""
 
@@ -114,7 +114,7 @@ def _in_threads[T](work: Callable[[int], T], items: range) -> list[T]:
         return list(pool.map(work, items))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Box:
     """The tokens and replay shares that a plan may have."""
 
@@ -165,7 +165,7 @@ class Optimum:
     count: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Search:
     """The searches of a plan: for the cheapest tokens, the least replay, the lowest loss, or the highest probability."""
 
@@ -370,7 +370,7 @@ class Search:
         return x if self.box.listed_x is not None else np.union1d(x, [t for t in tops if x[0] <= t <= x[-1]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """For each draw, the closed intervals on which a condition holds: starts and ends (M, S).
 

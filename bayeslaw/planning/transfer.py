@@ -36,7 +36,7 @@ from bayeslaw.posterior.fit import Fit
 LEAST, MOST, POINTS = 1.0, 1e30, 70  # tokens of training from scratch that are searched
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Transfer:
     """Transferred data and savings, draw by draw.
 
@@ -206,7 +206,7 @@ def _starts(
     return start(fit, settings, SCRATCH, side=0), start(fit, settings, continues, side=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Start:
     """The losses of one start as functions of N and D, by the laws that give draws and their errors."""
 

@@ -43,7 +43,7 @@ FEW = 3  # values of a covariate: how best values change with it is not known fr
 BELOW = 1e-9  # share by which a row's loss must lie below that at the declared optimum for a note that this is not the least
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tuning:
     """The best values of tuned covariates at settings, and how far runs are from theirs, draw by draw.
 
@@ -232,7 +232,7 @@ def tuning(
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Member:
     """A fit that gives draws, its law at these, and how far best values lie from the law's, None where the law counts as exact."""
 

@@ -38,7 +38,7 @@ LEVEL, SLOPE, SCATTER = 1.0, 0.3, 0.5  # sds of the priors of a, b and tau
 SCATTERS = np.append(0.0, np.geomspace(0.01, 3.0, 120))  # values of tau whose probabilities are computed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Line:
     """The posterior of how best values of a tuned covariate lie off the law's, for each of `SCATTERS`.
 
@@ -81,7 +81,7 @@ class Line:
         return np.asarray(line @ design.T + SCATTERS[size, None] * rng.standard_normal((draws, len(design))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TuningDistance:
     """How best values lie off the law's, by tuned covariate, in e-folds.
 

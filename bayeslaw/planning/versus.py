@@ -48,7 +48,7 @@ SURE = 0.9  # probability from which a recipe is said to be better; between it a
 FAR = 0.01  # e-folds of compute beyond the largest run from which a setting counts as outside
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Versus:
     """Two recipes compared, draw by draw.
 

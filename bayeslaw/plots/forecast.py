@@ -168,7 +168,7 @@ def plot_forecast(
     return finish(ax, outcome.of_unit(x, unit), outcome.labelled(forecast.unit), _title(forecast, ci_prob), notes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Curves:
     """The curves of a picture, over one covariate or compute."""
 

@@ -38,7 +38,7 @@ LONGER = "Sample longer, such as 3,000 draws after 1,500 of tuning"
 Subject = Literal["sampling", "model", "note"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Check:
     """One check: what it is about, whether it passed, the numbers behind it (`table`), a sentence on both, and what to do.
 

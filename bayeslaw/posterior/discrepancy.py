@@ -15,7 +15,7 @@ from bayeslaw.noise.walk import Walk, directions, log_product
 REACH, SPACING = 16.0, 0.25  # e-folds from the smallest of the runs, and between places at which errors along a covariate are known
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ErrorsOver:
     """Errors of a law along a covariate: linear in its logarithm between places (k,), with values (S, k) there."""
 
@@ -30,7 +30,7 @@ class ErrorsOver:
         return np.asarray((1 - share) * self.values[rows, right - 1] + share * self.values[rows, right])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LearntDiscrepancy:
     """Draws of the error of a law.
 
@@ -56,7 +56,7 @@ class LearntDiscrepancy:
         return DrawnErrors.of_walk(self.walk, self.coefficients[chosen], self.scale[chosen], entropy)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DrawnErrors:
     """Errors of a law as functions of the settings, one for each of some draws.
 

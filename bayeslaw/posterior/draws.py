@@ -15,7 +15,7 @@ from bayeslaw.core.text import settings_text
 from bayeslaw.laws.law import Law
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LawDraws:
     """Draws (S,) of a law's parameters, at which it is evaluated.
 
@@ -70,7 +70,7 @@ class LawDraws:
         return np.broadcast_to(values, np.broadcast_shapes((size, *[1] * axes), *map(np.shape, covariates.values())))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JoinedDraws:
     """Draws (S,) of several laws, such as those of a stack: all of the first law's, then all of the second's."""
 

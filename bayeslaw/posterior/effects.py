@@ -30,7 +30,7 @@ def check_reading(reading: object) -> None:
         raise BayeslawError(f"Rows are forecast as {', '.join(get_args(Reading))}, not as {reading!r}.", code="unknown-reading")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LearntEffects:
     """Effects at the rows of a table of settings, by some draws of a fit.
 

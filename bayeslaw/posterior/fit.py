@@ -105,7 +105,7 @@ class OfOneLaw:
         return {name: values[chosen] for name, values in self.draws.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fit(OfOneLaw, Verdicts):
     """A posterior with its law, noise, data and checks.
 

@@ -25,7 +25,7 @@ MOST_STEPS = 100_000_000  # larger numbers are tokens, or seconds since 1970
 DECAYS = ("linear", "cosine", "sqrt", "exponential")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """The learning rate of every step of one phase.
 
@@ -90,7 +90,7 @@ class State:
     momentum: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Areas:
     """Areas after each step of a phase, arrays (T,) to which earlier phases are added, and the last rate."""
 

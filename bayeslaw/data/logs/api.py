@@ -35,7 +35,7 @@ NAN = ("drop",)
 SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Imported:
     """Losses read from logs, under our names and units, and notes that count what was assumed, combined or left out.
 

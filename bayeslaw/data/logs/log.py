@@ -42,7 +42,7 @@ _TRAINING = {"train", "training"}
 _LAST = {"z", "aux", "balancing", "std", "stderr", "se", "step", "epoch"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Log:
     """The entries of one file.
 

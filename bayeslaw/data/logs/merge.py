@@ -20,7 +20,7 @@ MOST_TURNS = 1 / 3  # if steps go back at a larger share of a run's entries, the
 _WHERE = ("_row", "_name")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entries:
     """Entries of all logs in the order in which they were logged, under our names.
 
