@@ -214,6 +214,11 @@ def has_meaning(column: str, ours: str | None = None) -> bool:
     return ours in known if ours is not None else bool(known) or key(column) in {*TEXT["curves"], *AMBIGUOUS}
 
 
+def of_unknown_meaning(column: str) -> bool:
+    """Return whether nothing makes the cells of a column numbers by its name alone; a seed is a number that names a run."""
+    return not has_meaning(column) or key(column) == "seed"
+
+
 def amount(ours: str, cell: object) -> tuple[object, float]:
     """Return the digits and the factor of a cell such as '410M' in one of `AMOUNTS`; any other cell as it is, and nan."""
     written = _AMOUNT.fullmatch(cell.strip()) if ours in AMOUNTS and isinstance(cell, str) else None

@@ -11,8 +11,9 @@ import pandas as pd
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.data.base_loss import BASE_LOSS
+from bayeslaw.data.cells import spelt_numbers
 from bayeslaw.data.columns import our_name
-from bayeslaw.data.table import Runs, Table, as_in_file, read_runs
+from bayeslaw.data.table import Runs, Table, as_in_file, of_models, read_table
 
 LEAST = 2  # domains
 
@@ -96,9 +97,12 @@ def _read(table: Table, losses: list[str]) -> tuple[pd.DataFrame, str, set[str]]
             raise BayeslawError(message, code="missing-column")
     own = given.rename(columns={column: _own(i) for i, column in enumerate(losses)})
     if isinstance(table, Runs):
+        columns = {c: own[c] for c in map(_own, range(len(losses))) if not holds_numbers(own[c])}
+        own = own.assign(**{c: numbers for c, cells in columns.items() if (numbers := spelt_numbers(cells)) is not None})
         return own, name, {*map(str, table.originals)} - {*losses}
     try:
-        return read_runs(own).frame, name, {*map(str, given)} - {*losses}
+        read = of_models(read_table(own, "runs", strict=True, numbers=[_own(i) for i in range(len(losses))]))
+        return read.frame, name, {*map(str, given)} - {*losses}
     except TableError as error:
         their = {_own(i): column for i, column in enumerate(losses)}
         raise TableError([_renamed(fault, their.get(fault.column, fault.column)) for fault in error.faults], name) from None

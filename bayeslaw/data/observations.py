@@ -19,6 +19,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, complete, mixed_domains, repeats
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
+from bayeslaw.laws.pooling import levels_in
 
 SAME = 1e-6  # relative difference below which a number of a table is that of a fitted row
 LEAST_DECIMALS = 3  # of rounded outcomes by which rows of a run are recognised
@@ -121,12 +122,8 @@ class Observations:
         if column not in frame:
             message = f"The fit's noise differs by {column}; the settings need that column, with {', '.join(names)}."
             raise BayeslawError(message, code="missing-column")
-        codes = pd.Index(names).get_indexer(pd.Index(frame[column].astype(str)))
         # A table of numbers calls a group '15.0' that a setting calls '15'.
-        columns = (pd.Series(names, dtype=object), frame[column].astype(object))
-        numbers, asked = (pd.to_numeric(values, errors="coerce") for values in columns)
-        if numbers.notna().all() and numbers.is_unique:
-            codes = np.where(codes < 0, pd.Index(numbers).get_indexer(pd.Index(asked)), codes)
+        codes = pd.Index(names).get_indexer(pd.Index(levels_in(frame[column], names)))
         if (bad := np.flatnonzero(codes < 0)).size:
             value = frame[column].iloc[bad[0]]
             known = f"is not among {', '.join(names)}, and the fit's noise differs by {column} and is known for those only"

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from bayeslaw.core.arrays import holds_numbers, scaled
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.text import label_text, listed
-from bayeslaw.data.columns import did_you_mean, resolve
+from bayeslaw.data.cells import spelt_numbers
+from bayeslaw.data.columns import did_you_mean, of_unknown_meaning, resolve
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
@@ -156,6 +157,7 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
 
 def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDArray[np.bool_]:
     try:
+        left, right = _as_numbers(left, right), _as_numbers(right, left)
         if isinstance(op, (ast.In, ast.NotIn, ast.Eq, ast.NotEq)):
             left, right = _as_names(left, right), _as_names(right, left)
             _check_kinds(left, right, text)
@@ -174,6 +176,18 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
         if isinstance(error, BayeslawError):
             raise
         raise BayeslawError(f"{text!r} compares values that can't be compared; {_HELP}.", code="not-comparable") from None
+
+
+def _as_numbers(value: Any, other: Any) -> Any:
+    """Return a column of texts or truth values that are numbers as numbers, where it is compared with numbers."""
+    others = other if isinstance(other, list) else [other]
+    if not isinstance(value, pd.Series) or holds_numbers(value) or not all(map(_is_numeric, others)):
+        return value
+    return value if (numbers := _in_floats(value)) is None else numbers
+
+
+def _is_numeric(side: Any) -> bool:
+    return holds_numbers(side) if isinstance(side, pd.Series) else type(side) in (int, float)
 
 
 def _check_kinds(left: Any, right: Any, text: str) -> None:
@@ -229,6 +243,8 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
 
 def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
     """Return a sum, difference, product or quotient of numbers or columns of numbers."""
+    columns = {id(side): _in_floats(side) for side in (left, right) if isinstance(side, pd.Series)}
+    left, right = (side if columns.get(id(side)) is None else columns[id(side)] for side in (left, right))
     for side in (left, right):
         if isinstance(side, (str, bool, list)) or (isinstance(side, pd.Series) and not holds_numbers(side)):
             raise BayeslawError(f"{text!r} computes with values that are not numbers; {_HELP}.", code="not-comparable")
@@ -236,6 +252,12 @@ def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
         return _COMPUTE[type(op)](left, right)
     except (ArithmeticError, TypeError, ValueError):
         raise BayeslawError(f"{text!r} has no value: a number in it is too large, or 0 divides.", code="not-comparable") from None
+
+
+def _in_floats(column: pd.Series) -> pd.Series | None:
+    """Return a column of numbers as floats, since products of whole numbers may be too large; None if it holds names."""
+    by_name = column.name is not None and not of_unknown_meaning(str(column.name)) and not holds_numbers(column)
+    return None if by_name else spelt_numbers(column)
 
 
 def _flags(column: pd.Series) -> pd.Series:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import numbers
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -23,7 +21,8 @@ from bayeslaw.core.own_table import owns
 from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
-from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, named, numeric, resolve
+from bayeslaw.data.cells import EMPTY, as_given, empty, numbers_in
+from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, named, numeric, of_unknown_meaning, resolve
 from bayeslaw.data.files import numbered, read_file
 from bayeslaw.data.query import last_rows, where
 from bayeslaw.data.run_names import column_of_runs
@@ -35,7 +34,6 @@ FIRST = 6  # rows that a notebook shows
 COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map, map=)'
 THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map, map=)"
 AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
-EMPTY = {"", "nan", "na", "null", "none"}  # cells that stand for no value
 
 Duplicates = Literal["refuse", "drop", "keep"]
 type Table = Runs | pd.DataFrame | str | Path  # as users give it
@@ -187,8 +185,9 @@ def read_runs(
     ----------
     source : path, DataFrame or Runs
         A file ending in .csv, .tsv, .parquet, .jsonl or .json (objects, one a line or all in one list), or a table in memory.
-        `bayeslaw.data.columns` lists the names of columns that are understood. Runs that were read before are returned as they
-        are, without the rows that do not meet the condition; they take none of the options below.
+        `bayeslaw.data.columns` lists the names of columns that are understood. Others stay as they are given: texts are numbers
+        only where that loses nothing, so that versions 1.1 and 1.10, or 007 and 7, remain two. Runs that were read before are
+        returned as they are, without the rows that do not meet the condition; they take none of the options below.
     condition : str, optional
         Keep only rows that meet it, as in `Runs.where`.
     columns : mapping, optional
@@ -229,11 +228,16 @@ def read_runs(
             raise BayeslawError(problem, code="already-read")
         return source.where(condition)
     runs = read_table(source, "runs", strict=strict, columns=columns)
-    if alike := [*_alike_domains(runs.frame)]:  # before the condition too, which would leave out rows of one spelling
-        raise TableError(alike, runs.name)
-    runs = replace(runs, frame=with_base_loss(runs.frame))  # before the condition, which may leave out rows at D = 0
+    runs = of_models(runs)  # before the condition, which may leave out rows of one spelling, and rows at D = 0
     read = replace(runs.sources[0], duplicates=duplicates, columns=dict(columns or {}))
     return replace(runs, duplicates=duplicates, sources=(read,)).where(condition)
+
+
+def of_models(runs: Runs) -> Runs:
+    """Return a table of runs that was read with the base loss of each row, and refuse domains whose names differ by case alone."""
+    if alike := [*_alike_domains(runs.frame)]:
+        raise TableError(alike, runs.name)
+    return replace(runs, frame=with_base_loss(runs.frame))
 
 
 def _alike_domains(frame: pd.DataFrame) -> Iterator[Fault]:
@@ -284,6 +288,7 @@ def read_table(
     *,
     strict: bool = False,
     names: Collection[str] = (),
+    numbers: Collection[str] = (),
     columns: Mapping[str, str] | None = None,
 ) -> Runs:
     """Read a table whose columns are those of runs or of training curves.
@@ -294,8 +299,8 @@ def read_table(
         As in `read_runs`.
     kind : {'runs', 'curves'}
         Which columns are understood; see `bayeslaw.data.columns`.
-    names : collection of str
-        Further columns that hold names instead of numbers.
+    names, numbers : collections of str
+        Further columns that hold names instead of numbers, and others of numbers.
     """
     raw, name = as_in_file(source)
     frame, renamed = _renamed(raw, name, kind, columns or {})
@@ -303,7 +308,7 @@ def read_table(
     if isinstance(source, pd.DataFrame) and source.index.names == [None] and source.index.inferred_type == "string":
         conversions.append(f"the index ({shortened(repr(source.index[0]))}, …) is left out, since it has no name such as run")
     try:
-        frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names})
+        frame, unread = _converted(frame, numeric(kind), {*TEXT[kind], *names}, {*numbers}, isinstance(source, pd.DataFrame))
     except UnicodeDecodeError as error:  # of Parquet, whose texts are decoded when they are needed
         raise BayeslawError(f"{name} can't be read: a text in it is not UTF-8 ({error.reason}).", code="unreadable-table") from None
     if unread and strict:
@@ -411,7 +416,7 @@ def _renamed(frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, s
             factors[ours] = factor
     frame = frame.drop(columns=left_out).set_axis(list(sources), axis=1)
     for ours, factor in factors.items():
-        values = _numbers(frame[ours])
+        values = numbers_in(frame[ours])
         frame[ours] = pd.Series(scaled(values, factor), frame.index, dtype=object).where(values.notna(), frame[ours])
     renamed = {o: c for o, c in sources.items() if o != c or o in factors or o in in_units}
     return frame, _Renamed(conversions, renamed, factors, in_units)
@@ -423,7 +428,7 @@ def _originals(raw: pd.DataFrame, frame: pd.DataFrame, renamed: _Renamed) -> dic
     for ours, their in renamed.columns.items():
         converted = frame[ours]
         if holds_numbers(converted):
-            originals[their] = _numbers(raw[their]).fillna(converted / renamed.factors.get(ours, 1.0))
+            originals[their] = numbers_in(raw[their]).fillna(converted / renamed.factors.get(ours, 1.0))
         else:
             originals[their] = converted
     return originals
@@ -495,29 +500,19 @@ def _check_perplexities(values: pd.Series, column: str, name: str) -> None:
         raise TableError([Fault(r, column, v, f"perplexity {v} is below 1", advice, "perplexity-below-1") for r, v in shown], name)
 
 
-def _numbers(cells: pd.Series) -> pd.Series:
-    """Return cells as floats, nan where a cell holds no number; whole numbers too large for a float are infinite."""
-    if holds_numbers(cells):
-        return cells.astype(np.float64)
+def _converted(
+    frame: pd.DataFrame, known: set[str], text: set[str], numbers: set[str], typed: bool
+) -> tuple[pd.DataFrame, list[Fault]]:
+    """Turn columns of numbers into numbers; a stray text in one is a fault. Columns of unknown meaning keep what they hold.
 
-    def number(cell: object) -> float:
-        if not isinstance(cell, (str, numbers.Real, Decimal)) or (isinstance(cell, str) and "_" in cell):
-            return np.nan
-        try:
-            return float(cell)
-        except OverflowError:
-            return np.inf
-        except (ValueError, TypeError):
-            return np.nan
-
-    given = cells.tolist()
-    of_text = {text: number(text) for text in {cell for cell in given if type(cell) is str}}  # many rows repeat them
-    values = [of_text[cell] if type(cell) is str else number(cell) for cell in given]
-    return pd.Series(values, index=cells.index, dtype=np.float64)
-
-
-def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd.DataFrame, list[Fault]]:
-    """Turn columns of numbers into numbers; a stray text in a column of numbers is a fault, other columns stay text."""
+    Parameters
+    ----------
+    frame : DataFrame
+    known, text, numbers : sets of str
+        Columns that must hold numbers, that hold names, and further ones of numbers.
+    typed : bool
+        Whether the table comes from memory; see `as_given`.
+    """
     faults, known = [], known - text
     columns: dict[Any, pd.Series] = {}  # put together once: a frame grows slow with each column that is set
     for column, cells in frame.items():
@@ -526,28 +521,44 @@ def _converted(frame: pd.DataFrame, known: set[str], text: set[str]) -> tuple[pd
             columns[column], broken = _labels(cells)
             faults += broken
             continue
-        values = _numbers(cells)
+        if column not in known | numbers and of_unknown_meaning(str(column)):
+            columns[column] = as_given(cells, typed=typed)
+            continue
+        values = numbers_in(cells)
         if column in known and not holds_numbers(cells):  # True is a number to Python, but no loss
             values = values.mask(np.array([isinstance(cell, (bool, np.bool_)) for cell in cells], dtype=bool))
         if column in AMOUNTS and (left := cells[values.isna()]).size:
             digits, factors = zip(*(amount(str(column), cell) for cell in left), strict=True)
-            values.loc[left.index] = scaled(_numbers(pd.Series(digits, left.index, dtype=object)), np.array(factors))
+            values.loc[left.index] = scaled(numbers_in(pd.Series(digits, left.index, dtype=object)), np.array(factors))
         if not np.isnan(values.to_numpy()).any():
             columns[column] = values
             continue
-        bad = values.isna() & cells.notna()
-        if bad.any():
-            bad &= ~cells.astype(str).str.strip().str.lower().isin(EMPTY)
-        if not bad.any():
-            columns[column] = values
-        elif column in known or bad.sum() < 0.5 * cells.notna().sum():
-            for row in frame.index[bad]:
-                value = str(cells.at[row])
-                problem = f"{column} {shortened(repr(value))} is not a number"
-                way = _way(str(column), value, column in known)
-                faults.append(Fault(int(row), str(column), value, problem, way, "not-a-number"))
+        strays = stray_cells(cells, values, known=column in known)
+        faults += strays
+        if strays or empty(cells[values.isna()]).all():
             columns[column] = values
     return pd.DataFrame(columns, index=frame.index), faults
+
+
+def stray_cells(cells: pd.Series, values: pd.Series, *, known: bool) -> list[Fault]:
+    """List the cells of a column that are no numbers; none where most of them are not, unless we know that they should be.
+
+    Parameters
+    ----------
+    cells, values : Series
+        The column, and its numbers, which are missing elsewhere.
+    known : bool
+        Whether we know the column.
+    """
+    bad = cells[values.isna()]
+    bad = bad[~empty(bad)]
+    if not known and len(bad) >= 0.5 * cells.notna().sum():
+        return []
+    faults, column = list[Fault](), str(cells.name)
+    for row, cell in bad.items():
+        problem = f"{column} {shortened(repr(str(cell)))} is not a number"
+        faults.append(Fault(int(row), column, str(cell), problem, _way(column, str(cell), known), "not-a-number"))
+    return faults
 
 
 def _way(column: str, value: str, known: bool) -> str:

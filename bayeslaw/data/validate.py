@@ -17,13 +17,15 @@ from bayeslaw.core.errors import BayeslawError, Fault, by_row, row_ranges, short
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
-from bayeslaw.data.columns import TEXT, columns_there, resolve
+from bayeslaw.data.cells import numbers_in, spelt_numbers
+from bayeslaw.data.columns import TEXT, columns_there, of_unknown_meaning, resolve
 from bayeslaw.data.starter import advice, losses_elsewhere, option
-from bayeslaw.data.table import Runs, Table, read_runs
+from bayeslaw.data.table import Runs, Table, read_runs, stray_cells
 from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.card import laws_with, load_law
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
+from bayeslaw.laws.pooling import levels_in
 
 Purpose = Literal["fit", "score", "forecast"]
 EXAMPLES = {"example", "examples", "sample", "samples", "pair", "pairs", "item", "items"}  # words of a column that counts them
@@ -73,7 +75,7 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
     frame = complete(runs.frame, law)
     with_loss = purpose != "forecast"
     faults = _check_columns(frame, law, with_loss)
-    frame = frame.drop(columns=[f.column for f in faults if f.code == "column-without-numbers"])
+    frame = frame.drop(columns={f.column for f in faults if f.code in ("column-without-numbers", "not-a-number")})
     rows = frame[~base_rows(frame, law)]
     only_base = with_loss and not _usable(frame, law, purpose).any()
     if only_base:
@@ -209,6 +211,9 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
                 suggestion = f"{law.name} starts at the measured loss of the base checkpoint: {MEASURE}"
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
         elif c in frame and c not in law.levels and not holds_numbers(frame[c]):
+            if strays := stray_cells(frame[c], numbers_in(frame[c]), known=False):
+                faults += strays
+                continue
             problem, suggestion = f"column {c} holds no numbers", f"{law.name} needs them there"
             faults.append(Fault(None, c, "", problem, suggestion, "column-without-numbers"))
     return faults
@@ -227,9 +232,16 @@ def _check_series(frame: pd.DataFrame, law: Law) -> Iterable[Fault]:
 
 
 def _check_level(frame: pd.DataFrame, column: str, known: tuple[str, ...]) -> Iterable[Fault]:
-    values = frame[column].map(exact, na_action="ignore")
+    values = levels_in(frame[column], known)
     for row in frame.index[~values.isin(known)]:
-        value = "" if pd.isna(values[row]) else str(values[row])
+        value = "" if pd.isna(values[row]) else exact(frame.at[row, column])
+        if value and not values[row]:
+            numbers = numbers_in(pd.Series(known, index=known, dtype=object))
+            same = " and ".join(map(repr, numbers.index[numbers == float(value)]))
+            problem = f"{column} is the number {value}, which {same} are"
+            way = f"give texts, such as a DataFrame with {{{column!r}: [{known[0]!r}]}}, or names that are no numbers"
+            yield Fault(int(row), column, value, problem, way, "unknown-level")
+            continue
         names = ", ".join(map(repr, known) if any("," in name for name in known) else known)
         problem = f"{column} {value!r} is not among {names}" if value else f"{column} is missing"
         code = "unknown-level" if value else "missing-value"
@@ -621,14 +633,24 @@ def other_domain(frame: pd.DataFrame, law: Law, fitted: str, vary: str = "fit a 
     )
 
 
+def _in_numbers(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
+    """Return a table in which columns of the law that we had no reason to read as numbers are numbers, where they are."""
+    outcome = law.outcome
+    names = dict.fromkeys((outcome.name, outcome.error, *outcome.facts, *law.measured))
+    given = {name: frame[name] for name in names if name in frame and not holds_numbers(frame[name]) and of_unknown_meaning(name)}
+    numbers = {name: values for name, cells in given.items() if (values := spelt_numbers(cells)) is not None}
+    return frame.assign(**numbers) if numbers else frame
+
+
 def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
-    """Add the law's indicators, and fill cells that are empty before the adaptation and do not matter there.
+    """Add the law's indicators, make numbers of its covariates, and fill cells that are empty before the adaptation.
 
     Nothing has been replayed at D = 0, or before the learning rate of the adaptation has an area, so logs leave r empty there. The
     cells get the median of the other rows, which has no effect: only columns that the law's loss does not depend on at its `onset`
     are filled.
     """
-    given = {c: frame[c].map(exact, na_action="ignore") for c in law.levels if c in frame}
+    frame = _in_numbers(frame, law)
+    given = {c: levels_in(frame[c], law.levels[c]) for c in law.levels if c in frame}
     marks = {name: (given[c] == value).astype(np.float64) for name, (c, value) in law.indicators.items() if c in given}
     if marks:  # at once: pandas warns of a hundred columns added one by one
         rest = frame.drop(columns=[name for name in marks if name in frame])

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
 from bayeslaw.core.flops import Stages, per_token
 from bayeslaw.core.text import counted, exact, listed
+from bayeslaw.data.cells import spelt_numbers
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
@@ -253,9 +253,9 @@ def _faults(
 def _column(frame: pd.DataFrame, column: str, what: str) -> NDArray[np.float64]:
     if column not in [*frame]:
         raise BayeslawError(f"There is no column {column!r} for {what}.{nearest(column, map(str, frame))}", code="missing-column")
-    if not holds_numbers(frame[column]):
+    if (numbers := spelt_numbers(frame[column])) is None:
         raise BayeslawError(f"Column {column!r}, for {what}, holds no numbers.", code="not-numbers")
-    return frame[column].to_numpy(dtype=np.float64)
+    return numbers.to_numpy(dtype=np.float64)
 
 
 def _costs(

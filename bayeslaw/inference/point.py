@@ -29,7 +29,7 @@ from bayeslaw.data.tokenizers import token_length
 from bayeslaw.engine.huber import NO_LOSS, HuberLoss, Objective
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, with_levels
+from bayeslaw.laws.pooling import levels_in, levels_of, with_levels
 from bayeslaw.posterior.draws import check_values
 from bayeslaw.posterior.fit import OfOneLaw
 
@@ -203,8 +203,9 @@ def point_fit(
 
 def _marks(law: Law, column: str, values: Any) -> dict[str, Array]:
     """Return the indicators (n,) of a column by which parameters differ from its values, one or n."""
-    cells, known = np.array([exact(v) for v in np.atleast_1d(np.asarray(values, dtype=object))]), law.levels[column]
-    if unknown := [cell for cell in cells.tolist() if cell not in known]:
+    given, known = pd.Series(np.atleast_1d(np.asarray(values, dtype=object))), law.levels[column]
+    cells = levels_in(given, known).to_numpy()
+    if unknown := [exact(value) for value, cell in zip(given, cells, strict=True) if cell not in known]:
         raise BayeslawError(f"{column} {unknown[0]!r} is not among {', '.join(known)}, which were fitted.", code="unknown-level")
     return {name: (cells == value).astype(np.float64) for name, (of, value) in law.indicators.items() if of == column}
 

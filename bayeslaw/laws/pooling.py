@@ -12,10 +12,12 @@ column,
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pandas as pd
 
@@ -54,6 +56,37 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             raise BayeslawError(message, code="number-of-levels")
         levels[column] = values
     return levels
+
+
+def levels_in(cells: pd.Series, known: Sequence[str]) -> pd.Series:
+    """Return which of a column's values each cell of a table names; empty cells stay empty.
+
+    It is the value of its text or, failing that, the only one that is the same number; '' for a number that several are, such as
+    1.1 of '1.1' and '1.10', and the cell's own text if it names none.
+
+    Parameters
+    ----------
+    cells : Series
+    known : sequence of str
+    """
+    numbers, named = {name: _float(name) for name in known}, dict[tuple[bool, str], str]()
+
+    def level(cell: object) -> str:
+        is_text, text = isinstance(cell, (str, bool)), exact(cell)
+        if (is_text, text) not in named:
+            same = [name for name in known if numbers[name] == _float(cell)]
+            by_number = same[0] if len(same) == 1 else "" if same else text
+            named[is_text, text] = text if is_text and text in numbers else by_number
+        return named[is_text, text]
+
+    return cells.astype(object).map(level, na_action="ignore")
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def with_levels(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool = True) -> Law:

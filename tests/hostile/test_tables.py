@@ -11,10 +11,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xarray as xr
 
 from bayeslaw.design.anchors import anchors
 from bayeslaw.laws.card import load_law
-from bayeslaw.posterior.fit import values_of
 from tests import oracles
 from tests.commands import Command
 from tests.errors import fails
@@ -201,7 +201,9 @@ def test_base_checkpoints_alone_are_refused_by_laws_of_an_adaptation(refuse: Ref
 def test_a_draw_without_a_positive_loss_names_its_parameter(tmp_path: Path) -> None:
     """One draw of thousands stopped `anchors`, and nothing said which."""
     fit = line_fit()
-    values_of(fit.tree, "posterior", "b")[0, 5] = 1e4
+    draws = fit.tree["posterior"].to_dataset().copy(deep=True)
+    draws["b"][0, 5] = 1e4
+    fit.tree["posterior"] = xr.DataTree(draws)
     buy = pd.DataFrame({"x": [0.0, 1.0], "run": ["a", "b"], "cost": [1.0, 1.0]})
     with fails("no-finite-loss", "row = 2", "b = 1e+04, whose median is 0."):
         anchors(fit, buy, buy, budget=1, cost="cost")

@@ -209,6 +209,29 @@ def test_runs_named_by_numbers_are_compared_with_numbers() -> None:
         where(tagged, "tags == 'a'")
 
 
+def test_columns_that_stay_as_given_are_compared_with_texts_and_with_numbers() -> None:
+    table = pd.DataFrame(
+        {
+            "N": 1e8, "loss": 3.0, "version": ["1.1", "1.2", "1.10"], "id": [9007199254740993, 9007199254740992, 7],
+            "code": ["007", "7", "8"], "flag": [True, False, True], "layers": [3_000_000_000, 2, 2],
+            "width": [4_000_000_000, 2, 2], "label": ["a1", "2", "3"],
+        }
+    )  # fmt: skip
+    runs = read_runs(table)
+    for text, rows in {
+        "version == '1.10'": [3], "version == 1.1": [1, 3], "version > 1.1": [2], "version in ['1.1', '1.2']": [1, 2],
+        "version in [1.1, 1.2]": [1, 2, 3], "id == 9007199254740993": [1], "id > 7": [1, 2], "code == '007'": [1],
+        "code <= 7": [1, 2], "flag": [1, 3], "not flag": [2], "flag == True": [1, 3], "flag == 1": [1, 3],
+        "flag + 0 > 0.5": [1, 3], "flag in [0, 2]": [2], "layers * width > 1e19": [1], "version * 2 > 2.3": [2],
+        "label == 2": [2], "label == 'a1'": [1],
+    }.items():  # fmt: skip
+        assert runs.where(text).frame.index.tolist() == rows, text
+    with fails("not-comparable", "label"):
+        runs.where("label > 2")
+    with fails("not-comparable", "without quotes"):
+        runs.where("id == '7'")
+
+
 def test_a_number_is_never_a_column() -> None:
     wide = TABLE.copy()
     wide["1e9"], wide["3e6"] = [0.0, 9e9, 0.0, 9e9], 0.0

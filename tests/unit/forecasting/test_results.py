@@ -24,6 +24,13 @@ def test_settings_keep_their_columns() -> None:
     assert "small" in result._repr_html_()
 
 
+def test_own_columns_of_settings_stay_as_given() -> None:
+    """A commit became infinite, and an identifier the one before it."""
+    own = {"wandb_id": 9007199254740993, "commit": "12e4567", "flag": True, "seed": 1, "version": "1.10"}
+    table = line_fit().forecast(pd.DataFrame([{"x": 0.5} | own])).summary()
+    assert table[[*own]].iloc[0].to_dict() == own
+
+
 @pytest.mark.parametrize("settings", [OWN, OWN[["x"]], OWN[["x", "model"]]], ids=["all", "none", "model"])
 def test_a_table_of_forecasts_is_one_of_settings(settings: pd.DataFrame) -> None:
     """Its intervals of another probability would stand beside the new ones, and its verdicts for the user's columns."""

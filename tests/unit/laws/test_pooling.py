@@ -11,12 +11,13 @@ import pytest
 from bayeslaw.core.errors import CardError
 from bayeslaw.core.text import exact
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.validate import check
+from bayeslaw.data.table import read_runs
+from bayeslaw.data.validate import check, complete
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.sample import ridge_candidates
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
-from bayeslaw.laws.pooling import levels_of, with_by, with_levels
+from bayeslaw.laws.pooling import levels_in, levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.draws import LawDraws
 from tests import oracles
@@ -69,6 +70,36 @@ def test_the_loss_of_a_row_is_that_of_its_level(pooled: Law) -> None:
     rows = observed(pooled, frame)
     losses = pooled.predict({k: [v] for k, v in draws.items()}, rows.covariates)[0]
     np.testing.assert_allclose(losses, frame["loss"][rows.rows - 1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["category", "str", object])
+def test_texts_that_are_one_number_are_levels_of_their_own(dtype: Any) -> None:
+    """As numbers, version 1.10 had the floor of version 1.1."""
+    runs = read_runs(
+        oracles.table(load_law("chinchilla")).assign(version=lambda t: np.resize(["1.1", "1.2", "1.10"], len(t)), run=None)
+    )
+    given = read_runs(runs.frame.astype({"version": dtype}))
+    assert levels_of(with_by(load_law("chinchilla"), {"E": "version"}), given.frame) == {"version": ("1.1", "1.2", "1.10")}
+    law = with_levels(with_by(load_law("chinchilla"), {"E": "version"}), {"version": ("1.1", "1.2", "1.10")})
+    rows = Observations.of(law, given, noise_by="version")
+    marks = np.stack([rows.covariates[name] for name in law.marks_of("version")])
+    np.testing.assert_array_equal(marks.sum(1), given.frame["version"].astype(str).value_counts()[["1.1", "1.2", "1.10"]])
+    assert rows.group_names == ("1.1", "1.2", "1.10")
+    one = read_runs(pd.DataFrame({"N": [1e8], "D": [1e9], "version": ["1.10"]}))
+    assert complete(one.frame, law)["version_1_10"].item() == 1.0
+    assert rows.groups_of(one.frame).tolist() == [2]
+    as_number = read_runs(pd.DataFrame({"N": [1e8], "D": [1e9], "version": [1.1]}))
+    (fault,) = check(as_number, law, purpose="forecast")
+    assert (fault.code, fault.problem) == ("unknown-level", "version is the number 1.1, which '1.1' and '1.10' are")
+    with fails("unknown-group", "1.1"):
+        rows.groups_of(as_number.frame)
+
+
+@pytest.mark.parametrize(("cells", "known"), [([1.0, 2.0], ("1", "2")), (["1.0", "2"], ("1", "2")), ([True, False], ("1", "0"))])
+def test_a_cell_names_the_level_that_is_the_same_number(cells: list[Any], known: tuple[str, ...]) -> None:
+    assert levels_in(pd.Series(cells), known).tolist() == list(known)
+    others = levels_in(pd.Series([*cells, None, "x"], dtype=object), known)
+    assert others.dropna().tolist() == [*known, "x"]
 
 
 def test_values_that_are_not_pooled_have_the_prior_each() -> None:
