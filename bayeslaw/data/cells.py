@@ -29,7 +29,7 @@ def numbers_in(cells: pd.Series) -> pd.Series:
 
 
 def _number(cell: object) -> float:
-    if isinstance(cell, np.ndarray) and cell.ndim == 0:  # as some programs log a loss
+    if isinstance(cell, np.ndarray) and cell.ndim == 0 and holds_numbers(cell):  # as some programs log a loss
         cell = cell.item()
     if not isinstance(cell, (str, numbers.Real, Decimal)) or (isinstance(cell, str) and "_" in cell):
         return math.nan

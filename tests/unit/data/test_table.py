@@ -188,6 +188,17 @@ def test_numbers_of_every_type_are_read() -> None:
     assert values[9:].isna().all()
 
 
+def test_arrays_without_an_axis_are_numbers() -> None:
+    """As a training program logs a loss that it does not bring into a float first."""
+    losses = pd.Series([np.array(3.638385156455692), np.array(3.5, dtype=np.float32), None], dtype=object)
+    read = read_runs(pd.DataFrame({"N": [1e8, np.array(2e8), 3e8], "loss": losses, "own": losses})).frame
+    for column in ("loss", "own"):
+        np.testing.assert_array_equal(read[column], [3.638385156455692, 3.5, np.nan])
+    assert read["N"].tolist() == [1e8, 2e8, 3e8]
+    with faults(("not-a-number", 1, "loss"), ("not-a-number", 2, "loss")):
+        read_runs(pd.DataFrame({"loss": pd.Series([np.array([3.0]), np.array(True)], dtype=object)}))
+
+
 def test_an_empty_text_is_an_empty_cell_in_memory_as_in_a_file() -> None:
     frame = pd.DataFrame({"N": ["1e8", " ", "2e8"], "loss": [3.0, 2.9, 2.8], "loss_se": ["", "0.1", "0.2"]})
     read = read_runs(frame).frame
