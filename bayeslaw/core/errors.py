@@ -172,8 +172,19 @@ def shortened(text: object, most: int = 60) -> str:
 
 def shown(value: object) -> str:
     """Return what was given for an error message: a table or a column of one by its type, all else as Python writes it."""
+    return kind_of(value) if type(value).__name__ in ("DataFrame", "Series") else shortened(repr(value))
+
+
+def kind_of(value: object) -> str:
+    """Return the type of what was given with its article, for an error message.
+
+    Examples
+    --------
+    >>> kind_of(3), kind_of("x")
+    ('an int', 'a str')
+    """
     kind = type(value).__name__
-    return f"a {kind}" if kind in ("DataFrame", "Series") else shortened(repr(value))
+    return f"{'an' if kind.lower().startswith((*'aeiou', 'nd')) else 'a'} {kind}"
 
 
 def row_ranges(rows: Iterable[int]) -> str:

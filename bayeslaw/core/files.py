@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, kind_of, shortened
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")  # of files that hold a table of runs
+
+
+ADDRESS = re.compile(r"(https?|ftps?|s3|gs|hf):/", re.IGNORECASE)  # with one slash where it has been a Path
 
 
 def as_path(given: object, what: str) -> Path:
     """Return a path that was given for `what`, such as 'A fit', or refuse what is no path."""
     if not isinstance(given, (str, os.PathLike)):
-        raise BayeslawError(f"{what} is named by the path of a file, not by a {type(given).__name__}.", code="not-a-path")
-    return Path(given)
+        raise BayeslawError(f"{what} is named by the path of a file, not by {kind_of(given)}.", code="not-a-path")
+    return own_path(given)
+
+
+def own_path(given: str | os.PathLike[str]) -> Path:
+    """Return the path of a file of this computer, with the home folder for a ``~`` before it; an address is refused."""
+    if ADDRESS.match(str(given)):
+        problem = f"{shortened(repr(str(given)))} is an address, and bayeslaw reads and writes files of this computer alone"
+        raise BayeslawError(f"{problem}: download it first, and give the path of the file.", code="an-address")
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:  # there is no such user, so that it may be a name that begins so
+        return Path(given)
 
 
 def check_target(path: Path, what: str, *endings: str) -> None:

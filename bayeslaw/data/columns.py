@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Literal, get_args
 
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.errors import BayeslawError, kind_of, nearest
 from bayeslaw.core.text import listed, number
 from bayeslaw.core.units import RATIOS, UNITS, unit
 
@@ -115,7 +115,7 @@ def is_setting(column: str) -> bool:
 def check_columns(columns: object) -> None:
     """Refuse an argument `columns` that is no mapping of our names to the user's."""
     if not isinstance(columns, Mapping):
-        problem = f"columns names your columns by what we call them, such as {{'N': 'params'}}, not by a {type(columns).__name__}."
+        problem = f"columns names your columns by what we call them, such as {{'N': 'params'}}, not by {kind_of(columns)}."
         raise BayeslawError(problem, code="not-a-mapping")
     if wrong := [name for pair in columns.items() for name in pair if not isinstance(name, str)]:
         problem = f"columns names your columns by what we call them, both texts, such as {{'N': 'params'}}, not {wrong[0]!r}."

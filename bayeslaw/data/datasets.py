@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, nearest
-from bayeslaw.core.files import write_own
+from bayeslaw.core.files import own_path, write_own
 from bayeslaw.data.files import read_parquet
 
 HOST = "https://raw.githubusercontent.com"
@@ -110,7 +110,7 @@ def fetch_dataset(name: str, folder: str | Path = ".") -> Fetched:
     >>> fetched = bayeslaw.fetch_dataset("chinchilla")  # doctest: +SKIP
     >>> runs = bayeslaw.read_runs(fetched.paths[0])  # doctest: +SKIP
     """
-    source, folder = dataset(name), Path(folder)
+    source, folder = dataset(name), own_path(folder)
     if not folder.is_dir():
         raise BayeslawError(f"There is no folder {folder} to write {name}.csv into.", code="no-such-folder")
     files = {path: _download(source, path) for path in source.files}

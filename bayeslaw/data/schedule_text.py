@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.errors import BayeslawError, kind_of, nearest
+from bayeslaw.core.files import own_path
 from bayeslaw.data.curve_checks import logged_rates
 from bayeslaw.data.table import read_table
 from bayeslaw.schedules.schedule import MOST_STEPS, Schedule, constant, cosine, inverse_sqrt, joined, linear, logged, multistep, wsd
@@ -49,7 +50,7 @@ def parse_schedule(text: str) -> Schedule:
 def logged_files(text: str) -> list[Path]:
     """Return the files that a schedule's text names."""
     parts = [part.partition(":") for part in phases_of(text)]
-    return [Path(rest.split(",")[0].strip()) for name, _, rest in parts if name.strip() == "logged" and rest.strip()]
+    return [own_path(rest.split(",")[0].strip()) for name, _, rest in parts if name.strip() == "logged" and rest.strip()]
 
 
 def assumptions(text: str) -> list[str]:
@@ -59,7 +60,7 @@ def assumptions(text: str) -> list[str]:
         name, _, rest = part.partition(":")
         path, *others = rest.split(",")
         if name.strip() == "logged" and "warmup" not in (given := _pairs(name, others, LOGGED)):
-            first = int(_rated(Path(path.strip()), given)["step"].min())
+            first = int(_rated(own_path(path.strip()), given)["step"].min())
             assumed = f"{part}: rates before step {first} are assumed to equal that step's; if they rose from 0, add warmup=STEPS"
             notes += [assumed] if first > 1 else []
     return notes
@@ -68,7 +69,7 @@ def assumptions(text: str) -> list[str]:
 def phases_of(text: str) -> list[str]:
     """Return the texts of the phases that a text joins by ``+``, of which numbers such as 1e+4 and names of files have some too."""
     if not isinstance(text, str):
-        raise BayeslawError(f"A schedule is a text such as {EXAMPLES}, not a {type(text).__name__}.", code="not-a-text")
+        raise BayeslawError(f"A schedule is a text such as {EXAMPLES}, not {kind_of(text)}.", code="not-a-text")
     return [part.strip() for part in re.split(r"\+(?=\s*\w+\s*:)", text)]
 
 
@@ -82,7 +83,7 @@ def _part(text: str) -> Schedule:
         raise BayeslawError(f"Schedule {text!r} has no arguments; write {EXAMPLES}.", code="schedule-without-arguments")
     if name == "logged":
         path, *others = rest.split(",")
-        return _logged(Path(path.strip()), _pairs(name, others, LOGGED))
+        return _logged(own_path(path.strip()), _pairs(name, others, LOGGED))
     shape = SHAPES[name]
     arguments = inspect.signature(shape).parameters
     given = {key: _value(name, key, value) for key, value in _pairs(name, rest.split(","), tuple(arguments)).items()}

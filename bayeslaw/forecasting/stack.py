@@ -15,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, minimize
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index, evenly
-from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.errors import BayeslawError, FitError, kind_of
 from bayeslaw.core.files import as_path
 from bayeslaw.core.methods import PublicFunction
 from bayeslaw.core.text import short_lines
@@ -79,9 +79,9 @@ class Stack(Verdicts):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.members, Mapping) and isinstance(self.weights, Mapping)):
-            kinds = f"{type(self.members).__name__} and a {type(self.weights).__name__}"
+            kinds = f"{kind_of(self.members)} and {kind_of(self.weights)}"
             example = "{'first': fit, 'second': other} and {'first': 0.5, 'second': 0.5}"
-            raise BayeslawError(f"A stack has fits and weights by name, such as {example}, not a {kinds}.", code="missing-weights")
+            raise BayeslawError(f"A stack has fits and weights by name, such as {example}, not {kinds}.", code="missing-weights")
         for part in ("members", "weights"):  # names may be given as numbers
             object.__setattr__(self, part, {str(name): of for name, of in getattr(self, part).items()})
         if not self.members or list(self.members) != list(self.weights):
@@ -259,7 +259,7 @@ def laws_of(posteriors: Iterable[Posterior | PointFit]) -> list[Law]:
 def by_label(fits: Mapping[str, Posterior] | Posterior) -> dict[str, Posterior]:
     """Return fits and stacks by their labels; one given by itself is called by its name."""
     if isinstance(fits, (list, tuple)):
-        problem = f"Give several fits by name, such as {{'first': fit, 'second': other}}, not as a {type(fits).__name__}."
+        problem = f"Give several fits by name, such as {{'first': fit, 'second': other}}, not as {kind_of(fits)}."
         raise BayeslawError(problem, code="not-a-fit")
     named = fits if isinstance(fits, Mapping) else {getattr(fits, "name", ""): fits}
     require_fits(*named.values())

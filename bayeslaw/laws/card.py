@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError, CardError, nearest, shortened
-from bayeslaw.core.files import TABLE_ENDINGS
+from bayeslaw.core.errors import BayeslawError, CardError, kind_of, nearest, shortened
+from bayeslaw.core.files import TABLE_ENDINGS, own_path
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, names_behind, symbol_fault
 from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, faults_of_on
@@ -109,10 +109,10 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
     if isinstance(name, (list, tuple)):
         raise CardError(_several([str(law) for law in name]), code="several-laws")
     if not isinstance(name, (str, Path)):
-        given = type(name).__name__
-        problem = f"A law is named by its name or the path of its card, not by a {given}: have two arguments changed places?"
+        given = kind_of(name)
+        problem = f"A law is named by its name or the path of its card, not by {given}: have two arguments changed places?"
         raise CardError(problem, code="not-a-law")
-    path = Path(name)
+    path = own_path(name)
     if path.suffix.lower() in TABLE_ENDINGS:
         problem = f"{path.name} is a table, and a law is named by its name or its card (.toml): have two arguments changed places?"
         raise CardError(problem, code="table-for-a-law")

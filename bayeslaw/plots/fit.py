@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from scipy.stats import binom, gaussian_kde, rankdata
 
 from bayeslaw.core.arrays import Array, holds_numbers
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, kind_of, nearest, whole_number
 from bayeslaw.core.html import header
 from bayeslaw.core.intervals import check_probability, quantiles
 from bayeslaw.core.text import compact, significant
@@ -326,7 +326,7 @@ def plot_transforms(
 def _scored(transforms: Mapping[str, ArrayLike]) -> dict[str, Array]:
     """Return transforms as arrays; those of no losses are refused."""
     if not isinstance(transforms, Mapping):
-        problem = f"Transforms are a mapping of each fit's name to an array, not a {type(transforms).__name__}"
+        problem = f"Transforms are a mapping of each fit's name to an array, not {kind_of(transforms)}"
         way = "bayeslaw.evaluation.scores.transforms(losses, forecast.predictive) computes them"
         raise BayeslawError(f"{problem}; {way}.", code="wrong-object")
     arrays = {name: np.asarray(pit, dtype=np.float64) for name, pit in transforms.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, kind_of, nearest, whole_number
 from bayeslaw.core.intervals import tails
 from bayeslaw.core.text import counted
 from bayeslaw.data.table import Runs
@@ -80,7 +80,7 @@ def plot_prior(
     'D (training tokens)'
     """
     if not isinstance(at, (Runs, pd.DataFrame)):
-        message = f"Settings are Runs or a DataFrame, not a {type(at).__name__}: bayeslaw.grid(law, values) makes one."
+        message = f"Settings are Runs or a DataFrame, not {kind_of(at)}: bayeslaw.grid(law, values) makes one."
         raise BayeslawError(message, code="wrong-object")
     frame = at.frame if isinstance(at, Runs) else at
     if frame.empty:

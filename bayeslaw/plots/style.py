@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta
 
 from bayeslaw.core.arrays import Array, one_number
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, kind_of
 from bayeslaw.core.files import as_path, check_target, write_whole
 from bayeslaw.core.text import counted
 from bayeslaw.laws.outcome import Outcome
@@ -70,7 +70,7 @@ def axes_of(ax: Axes | None) -> Axes:
     if ax is None:
         return new_panels(1)[0]
     if not hasattr(ax, "set_xlabel"):
-        problem = f"ax is the axes to draw on, such as the second of what plt.subplots() returns, not a {type(ax).__name__}."
+        problem = f"ax is the axes to draw on, such as the second of what plt.subplots() returns, not {kind_of(ax)}."
         raise BayeslawError(problem, code="not-axes")
     return ax
 
@@ -398,9 +398,7 @@ def save_figure(path: str | Path, draw: Callable[[Axes], object], *, width: floa
     >>> bayeslaw.plots.save_figure("parameters.pdf", lambda ax: bayeslaw.plots.plot_parameters(fit, ax), width=3.3)
     """
     if not callable(draw):
-        problem = (
-            f"draw is a function of the axes, such as lambda ax: bayeslaw.plots.plot_fit(fit, ax), not a {type(draw).__name__}."
-        )
+        problem = f"draw is a function of the axes, such as lambda ax: bayeslaw.plots.plot_fit(fit, ax), not {kind_of(draw)}."
         raise BayeslawError(problem, code="not-a-function")
     save_panels(as_path(path, "A picture"), [draw], height, width)
 

@@ -108,7 +108,7 @@ def test_paths_laws_conditions_columns_and_probabilities() -> None:
         ("unknown-option", "fit, score, forecast", lambda: api.data.check(table, law, purpose="training")),
         ("not-a-mapping", "by what we call them", lambda: api.import_runs("runs.csv", columns="loss=val_loss")),
         ("not-a-path", "A log is named by the path of a file, not by a DataFrame", lambda: api.import_runs(AT)),
-        ("not-a-path", "not by a int", lambda: api.import_runs(3)),
+        ("not-a-path", "not by an int", lambda: api.import_runs(3)),
         ("not-a-path", "not by a NoneType", lambda: api.import_runs(["runs.csv", None])),
         ("bad-bin-width", "'0.1'", lambda: api.fit(law, table, bins="0.1")),
         ("bad-delta", "'1e-3'", lambda: api.point_fit(law, table, delta="1e-3")),

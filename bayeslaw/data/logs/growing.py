@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, TableError
+from bayeslaw.core.files import own_path
 from bayeslaw.data.logs.api import Imported, import_runs
 from bayeslaw.data.logs.mlflow import is_store
 from bayeslaw.data.logs.tensorboard import is_event_file
@@ -46,7 +47,7 @@ class GrowingLog:
     """
 
     def __init__(self, path: str | Path, **options: Any) -> None:
-        self.path, self.options = Path(path), {"resumed": "last"} | options
+        self.path, self.options = own_path(path), {"resumed": "last"} | options
         self.problem, self.diverged = "", False
         self._stamp: Stamp | None = None
         self._whole = False  # whether the last look took the file as it is

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
+from bayeslaw.core.files import own_path
 from bayeslaw.core.text import number, percent_hint
 from bayeslaw.core.toml import parse_toml
 from bayeslaw.core.units import NATS, unit
@@ -67,7 +68,7 @@ def read_mapping(path: str | Path) -> LogMap:
     log's or { column = "Params", unit = "M" }; [losses], domain = column; [constants], values of every run; [runs.NAME], those of
     one run; and [rename], the log's name of a run = the new one.
     """
-    path = Path(path)
+    path = own_path(path)
     if not path.is_file():
         raise BayeslawError(f"There is no mapping file {path}.", code="no-such-file")
     try:

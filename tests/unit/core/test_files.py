@@ -1,0 +1,47 @@
+"""Paths as users write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeslaw
+from bayeslaw.core.errors import kind_of
+from bayeslaw.core.files import own_path
+from tests.errors import fails
+from tests.fixed import LINE, line_fit
+
+
+def test_the_home_folder_may_be_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    pd.DataFrame({"N": [1e8, 1e9], "loss": [3.0, 2.5]}).to_csv(tmp_path / "runs.csv", index=False)
+    (tmp_path / "line.toml").write_text(LINE)
+    for path in ("~/runs.csv", Path("~/runs.csv")):
+        runs = bayeslaw.read_runs(path)
+        assert (runs.name, len(runs)) == ("runs.csv", 2)
+    line_fit().save("~/fit.nc")
+    assert (tmp_path / "fit.nc").is_file()
+    assert bayeslaw.load_fit("~/fit.nc").name == bayeslaw.load_law("~/line.toml").name == "line"
+    assert own_path("~nobody-is-called-so/runs.csv") == Path("~nobody-is-called-so/runs.csv")
+
+
+@pytest.mark.parametrize("address", ["https://example.com/a.csv", Path("https://example.com/a.csv"), "s3://bucket/a.csv"])
+def test_an_address_is_to_be_downloaded_first(address: Any) -> None:
+    for read in (bayeslaw.read_runs, bayeslaw.load_fit, bayeslaw.import_runs, line_fit().save):
+        with fails("an-address", "a.csv' is an address", "download it first"):
+            read(address)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [(3, "an int"), ("x", "a str"), (np.zeros(1), "an ndarray"), (pd.DataFrame(), "a DataFrame"), (None, "a NoneType")],
+)
+def test_types_have_their_article(given: object, kind: str) -> None:
+    assert kind_of(given) == kind
+    with fails("not-a-path", f"not by {kind_of(3)}."):
+        bayeslaw.load_fit(3)  # type: ignore[arg-type]
