@@ -14,6 +14,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.cells import spelt_numbers
 from bayeslaw.data.columns import our_name
 from bayeslaw.data.table import Runs, Table, as_in_file, of_models, read_table
+from bayeslaw.laws.outcome import LOSS
 
 LEAST = 2  # domains
 
@@ -22,8 +23,8 @@ def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str 
     """Return a table with a row for each run and domain, from one with a column of losses for each domain.
 
     Runs are named anew, run and domain together, because the effect of a run differs by domain: a mixture that helps one hurts
-    another. A cell without a loss gives no row, and a base loss stays with the domain whose column stands for the loss, as val_loss
-    does.
+    another. A cell without a loss gives no row. A base loss and a known error (`loss_se`) stay with the domain whose column stands
+    for the loss, as val_loss does; known errors of the others are 0.
 
     Parameters
     ----------
@@ -62,8 +63,9 @@ def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str 
         raise TableError([Fault(None, c, "", problem.format(c), way, "column-without-numbers") for c in words], name)
     others = frame.drop(columns=own)
     parts = [others.assign(loss=frame[column]) for column in own]
-    if BASE_LOSS in frame:
-        parts = _with_base_losses(parts, list(pairs.values()), name)
+    for column, other in ((BASE_LOSS, np.nan), (LOSS.error, 0.0)):
+        if column in frame:
+            parts = _of_its_domain(parts, list(pairs.values()), name, column, other)
     for part, domain in zip(parts, pairs, strict=True):
         part.insert(len(part.columns) - 1, by, domain)
     long_table = pd.concat(parts, keys=range(len(parts))).sort_index(level=1, kind="stable").dropna(subset="loss")
@@ -72,13 +74,19 @@ def to_long(table: Table, losses: Mapping[str, str] | Sequence[str], *, by: str 
     return long_table.reset_index(drop=True)
 
 
-def _with_base_losses(parts: list[pd.DataFrame], losses: list[str], name: str) -> list[pd.DataFrame]:
-    """Return the tables of the domains with a base loss in that of the domain it is of; `read_runs` finds the others at D = 0."""
-    of_loss = [our_name(column) == "loss" for column in losses]
+def _of_its_domain(parts: list[pd.DataFrame], losses: list[str], name: str, column: str, other: float) -> list[pd.DataFrame]:
+    """Return the tables of the domains with a base loss, or a known error, in that of the domain it is of.
+
+    Base losses of the others are empty, since `read_runs` finds them at D = 0, and known errors of the others are 0.
+    """
+    of_loss = [our_name(of) == "loss" for of in losses]
     if sum(of_loss) != 1:
-        message = f"{name} has a column {BASE_LOSS}, which is of one domain, and does not say of which of {', '.join(losses)}"
-        raise BayeslawError(f"{message}: leave it out; rows at D = 0 give the base loss of each.", code="ambiguous-base-loss")
-    return [part if of else part.assign(base_loss=np.nan) for part, of in zip(parts, of_loss, strict=True)]
+        message = f"{name} has a column {column}, which is of one domain, and does not say of which of {', '.join(losses)}"
+        way, code = "leave it out; rows at D = 0 give the base loss of each", "ambiguous-base-loss"
+        if column != BASE_LOSS:
+            way, code = "leave it out, and give the long table a column of the errors of each", "ambiguous-error"
+        raise BayeslawError(f"{message}: {way}.", code=code)
+    return [part if of else part.assign(**{column: other}) for part, of in zip(parts, of_loss, strict=True)]
 
 
 def _read(table: Table, losses: list[str]) -> tuple[pd.DataFrame, str, set[str]]:

@@ -72,6 +72,8 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
     if purpose not in get_args(Purpose):
         raise BayeslawError(f"purpose is {purpose!r}; it must be one of {', '.join(get_args(Purpose))}.", code="unknown-option")
     law, runs = load_law(law), read_runs(runs) if isinstance(runs, Runs) else read_runs(runs, strict=False)
+    if not len(runs):
+        return [Fault(None, "", "", f"{runs.name} has no rows", "give a row for each loss or setting", "no-rows")]
     frame = complete(runs.frame, law)
     with_loss = purpose != "forecast"
     faults = _check_columns(frame, law, with_loss)

@@ -60,6 +60,18 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
         to_long(tmp_path / "wide.csv", ["web_loss", "code_loss"])
 
 
+def test_a_known_error_is_not_that_of_the_other_domains() -> None:
+    wide = pd.DataFrame({"run": ["a", "b"], "N": 1e8, "val_loss": [3.0, 2.8], "code_loss": [2.0, 1.8], "loss_se": [0.01, 0.02]})
+    for table in (wide, read_runs(wide.rename(columns={"val_loss": "val"}))):
+        losses = {"val": "val_loss" if table is wide else "val", "code": "code_loss"}
+        if table is not wide:
+            with fails("ambiguous-error", "val, code_loss", "loss_se"):
+                to_long(table, losses)
+            continue
+        long_table = to_long(table, losses)
+        assert long_table.groupby("domain")["loss_se"].agg(list).to_dict() == {"code": [0.0, 0.0], "val": [0.01, 0.02]}
+
+
 def test_a_base_loss_is_not_that_of_the_other_domains() -> None:
     columns = {"run": "a", "N": 1e8, "ptpp": 20.0, "D": [0.0, 1e9], "val_loss": [3.0, 2.8], "code_loss": [2.0, 1.8]}
     wide = pd.DataFrame(columns)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -375,6 +375,11 @@ def test_two_columns_of_one_name_in_memory_are_refused() -> None:
 def test_an_empty_table_is_refused(tmp_path: Path) -> None:
     with fails("no-rows"):
         read_runs(pd.DataFrame({"N": [], "loss": []}))
+    empty = Runs(pd.DataFrame({"N": [1e8], "D": [1e9], "loss": [3.0]}).head(0), "runs.csv")
+    for purpose in get_args(Purpose):
+        assert [str(f) for f in check(empty, "chinchilla", purpose=purpose)] == [
+            "runs.csv has no rows: give a row for each loss or setting"
+        ]
     (tmp_path / "empty.csv").touch()
     with fails("unreadable-table", "empty.csv is empty"):
         read_runs(tmp_path / "empty.csv")
