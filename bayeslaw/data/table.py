@@ -123,7 +123,9 @@ class Runs:
         """Return the rows that meet a condition such as ``ptpp <= 31 and domain == 'target'``.
 
         It may name columns as bayeslaw does or as the file does, such as ``val/loss < 3``. If no column has that name, ``last`` is
-        the last row with a loss of each run, in the table as it was read.
+        the last row with a loss of each run, in the table as it was read: conditions one after the other choose the same rows as
+        one that joins them by ``and``, which a fit keeps. For the last rows of a part make a table of its own of that,
+        ``read_runs(runs.where("D < 5e9").frame).where("last")``.
 
         Parameters
         ----------

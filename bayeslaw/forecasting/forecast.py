@@ -378,6 +378,8 @@ class Forecast:
     def summary(self, ci_prob: float = 0.9, *, progress: bool = False) -> pd.DataFrame:
         """Return a table with one row per setting; memory use does not grow with the number of settings.
 
+        Measured losses of the settings are left out: `bayeslaw.score` compares them with their forecasts.
+
         Its columns are the settings; latent_median, run_median and extrapolated_median with the ends of equal-tailed intervals of
         probability `ci_prob`, `<spread>_eti<prob>_lb` and `_ub`, in `unit`; without a learnt discrepancy, the interval of the
         next run with the stated one, `discrepancy<sd>%_eti<prob>_lb` and `_ub`, or with .5% and 1% where none was stated;
@@ -458,7 +460,8 @@ def forecast(
     at : DataFrame, Runs, path, or mapping
         Settings, one row each, with the law's covariates, or a mapping of which `bayeslaw.grid` makes all combinations. Rows of
         one `run` share its run effect. A row with the `run` and N of a fitted run is a later row of it; one with the `checkpoint`
-        of fitted runs (or their N and ptpp) is a new run of it. The results in a table of an earlier forecast are left out.
+        of fitted runs (or their N and ptpp) is a new run of it. The results in a table of an earlier forecast are left out, and so
+        are measured losses and their errors: `bayeslaw.score` compares these with their forecasts.
     discrepancy : float or text, optional
         By default, 'learned', the spread `extrapolated` has the error of the law that the fit has learnt, and is the one to report
         outside the runs; 'none' leaves it out. Or a relative standard deviation that you state for the law's error at settings
