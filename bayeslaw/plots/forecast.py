@@ -16,7 +16,9 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.text import counted, exact
+from bayeslaw.core.units import check_unit
 from bayeslaw.data.table import Runs, Table, read_runs
+from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
@@ -114,8 +116,9 @@ def plot_forecast(
     ci_prob : float
         Probability of the equal-tailed interval.
     measured : Runs, DataFrame or path, optional
-        Measured losses: columns `loss` (or the name of another outcome), the covariates that change along curves or by which
-        they differ, and the text columns by which parameters or noise of the fit differ; 'missing-columns' otherwise.
+        Measured losses, which are read by `read_runs` and are in the unit of the fit ('another-unit' otherwise): columns `loss`
+        (or the name of another outcome), the covariates that change along curves or by which they differ, and the text columns by
+        which parameters or noise of the fit differ; 'missing-columns' otherwise.
     x, unit : str, optional
         Covariate on the horizontal axis (by default that of `forecast_axis`; 'unknown-covariate' for others) and its unit (by
         default that of the law's card). Where settings have N and D it may be 'compute', which is 6 N D: one curve for each N, or
@@ -241,8 +244,13 @@ def _summary(forecast: Forecast, by_compute: bool, ci_prob: float) -> pd.DataFra
 
 def _measured_rows(curves: _Curves, measured: Table) -> tuple[pd.DataFrame, str]:
     """Return measured outcomes with the columns that their place among the curves takes, and a note of those that have none."""
-    measured = measured if isinstance(measured, (Runs, pd.DataFrame)) else read_runs(measured)
-    rows, forecast = measured.frame if isinstance(measured, Runs) else measured, curves.forecast
+    forecast, runs = curves.forecast, read_runs(measured)
+    for fit in (member.fit for member in forecast.members):
+        if fit.law.outcome.is_loss:
+            check_unit(fit.observed.unit, runs.frame, runs.name)
+        check_loss_unit(fit.info.get("loss_unit", ""), runs.frame, fit.law, runs.name)
+        check_tokenizer(fit.token_length, runs.frame, fit.law, runs.name)
+    rows = runs.frame
     rows = rows if curves.x in forecast.outside else _with_compute(rows)
     needed = dict.fromkeys([curves.x, *sorted(curves.along), *curves.varying, forecast.outcome.name])
     if missing := [c for c in needed if c not in rows]:

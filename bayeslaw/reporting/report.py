@@ -267,15 +267,15 @@ def _unit(result: Forecast) -> str:
     return f", {result.unit if result.outcome.is_loss else result.outcome.labelled(result.unit)}"
 
 
-def _points(result: Forecast, x: str, measured: Runs | None) -> pd.DataFrame | None:
+def _points(result: Forecast, x: str, measured: Runs | None) -> Runs | None:
     """Return the measured outcomes where they have the columns by which the curves of a forecast differ."""
     if measured is None:
         return None
     columns = [x, *(str(c) for c in result.outside if c != x), *text_names(result), result.outcome.name]
-    return None if any(c not in measured.frame for c in columns) else measured.frame
+    return None if any(c not in measured.frame for c in columns) else measured
 
 
-def _fan(result: Forecast, label: str, x: str, points: pd.DataFrame | None, ci_prob: float) -> Picture:
+def _fan(result: Forecast, label: str, x: str, points: Runs | None, ci_prob: float) -> Picture:
     caption = f"Forecasts by {label}: median and {ci_prob * 100:g}% {INTERVAL} ({result.spread})"
     outcome = result.outcome
     hollow = f"; hollow: measured {outcome.plural}" if points is not None else ""

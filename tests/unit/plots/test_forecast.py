@@ -159,6 +159,19 @@ def test_measured_losses_are_points_of_their_settings(fan: Forecast, ax: Axes, t
     assert [up(p) for p in points(of_runs)] == [up(p) for p in points(ax)]
 
 
+def test_measured_losses_are_read_as_those_that_are_scored(fan: Forecast, ax: Axes, tmp_path: Path) -> None:
+    """A frame was drawn as it was: without a column called N all its rows stood on the curve of one size."""
+    measured = pd.DataFrame({"params": [1e9, 7e9], "tokens": [1e10, 1e10], "val_loss": [2.6, 2.2]})
+    one = forecast(fan.members[0].fit, grid(fan.members[0].fit.law, {"N": 1e9, "D": "1e8:1e11:12"}))
+    plot_forecast(one, ax, measured=measured, fitted=False)
+    (hollow,) = [p for p in points(ax) if p.get_markerfacecolor() == "white"]
+    assert up(hollow) == [2.6]
+    assert "1 of 2 measured losses are of other settings and not drawn" in notes(ax)
+    for losses in (measured.assign(unit="bits/token"), read_runs(measured.assign(unit="bits/token"))):
+        with fails("another-unit", "bits/token", "nats/token"):
+            plot_forecast(one, Figure().subplots(), measured=losses)
+
+
 def test_measured_losses_outside_the_drawn_interval_are_crossed_out(fan: Forecast, ax: Axes) -> None:
     row = fan.summary().query("N == 1e9").iloc[[3, 5]]
     end = float(fan.settings["D"].max())
