@@ -145,13 +145,16 @@ def check(
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
     shares: options.Shares = None,
+    by: options.Pooled = None,
 ) -> Answer:
     """List every fault of a table, with row, column, value and a suggestion."""
-    from bayeslaw.laws.pooling import levels_of, with_levels
+    from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 
+    pooled = options.pairs_of("--by", by, "PARAMETER=COLUMN, such as E=domain")
     read = partial(bayeslaw.read_runs, runs, where, columns=options.columns_of(column), strict=False, duplicates=duplicates)
     cards, table = options.laws_and_table([law], read, shares)
     answer = Answer()
+    cards = [with_by(card, pooled) for card in cards]
     cards = [with_levels(card, levels_of(card, table.frame)) for card in cards]
     answer.read(table)
     faults = _faults(table, cards)
@@ -173,23 +176,20 @@ def _sound(answer: Answer, table: bayeslaw.Runs, card: Law) -> tuple[int, int]:
     """Say what a fit of a law would do with a table without faults; return how many rows it has, and how many of them base rows."""
     from bayeslaw.data.notes import table_notes
     from bayeslaw.data.observations import Observations
-    from bayeslaw.data.validate import base_rows, from_scratch, mixed_domains, without_repeats
+    from bayeslaw.data.validate import base_rows, from_scratch, without_repeats
     from bayeslaw.engine.binning import bins_notes
     from bayeslaw.noise.noise import Noise, resolved
 
-    mixed, notes = mixed_domains(table.frame, card), table_notes(table, card)
-    if not mixed:
-        observed = Observations.of(card, table)  # refuses what a fit would, such as rows where the law has no finite value
-        if Noise.choose(resolved("auto", card, table), observed).compressible:
-            notes += bins_notes(card, observed)
+    notes = table_notes(table, card)
+    observed = Observations.of(card, table)  # refuses what a fit would, such as rows where the law has no finite value
+    if Noise.choose(resolved("auto", card, table), observed).compressible:
+        notes += bins_notes(card, observed)
     kept, _ = without_repeats(table, [card])  # the note says which rows were left out
     base = int(base_rows(kept.frame, card).sum())
     what = counted(base, "row" if from_scratch(card) else "base-checkpoint row")
     aside = f"; {what} (D = 0) {'is' if base == 1 else 'are'} kept out of the fit" if base else ""
     answer.say(f"{table.name}: {counted(len(kept), 'row')} {'is' if len(kept) == 1 else 'are'} sound for {card.name}{aside}.")
     answer.say(*(f"note: {note}" for note in notes))
-    if mixed:
-        answer.say(f"To fit it: {mixed}.")
     return len(kept), base
 
 

@@ -102,6 +102,8 @@ class Fault:
 class TableError(BayeslawError):
     """A table of runs can't be used; `faults` lists every reason.
 
+    Its code is 'faulty-table', or that of its only fault where this is of the table as a whole, such as 'mixed-domains'.
+
     Examples
     --------
     >>> try:
@@ -125,7 +127,8 @@ class TableError(BayeslawError):
             lines += [f"  {line}" for line in shown[: self.SHOWN]]
         if len(shown) > self.SHOWN:
             lines.append(f"  … and {len(shown) - self.SHOWN} more; the error's `faults` lists them all")
-        super().__init__("\n".join(lines), code="faulty-table")
+        whole = count == 1 and self.faults[0].row is None and not self.faults[0].column
+        super().__init__("\n".join(lines), code=self.faults[0].code if whole else "faulty-table")
 
 
 def by_row(faults: Iterable[Fault], unread: Iterable[Fault]) -> list[Fault]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -25,7 +25,7 @@ from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.card import laws_with, load_law
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.laws.pooling import levels_in
+from bayeslaw.laws.pooling import levels_in, levels_of, with_by, with_levels
 
 Purpose = Literal["fit", "score", "forecast"]
 EXAMPLES = {"example", "examples", "sample", "samples", "pair", "pairs", "item", "items"}  # words of a column that counts them
@@ -42,6 +42,7 @@ OF_STEPS = "; of steps its factor is the tokens of a step: --column D=COLUMN:524
 OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_examples (columns={{'{name}': 'n_examples'}})"
 UNIT_OF_SETTING = ", or its unit with it: --set {name}=7B (in Python {{'{name}': '7B'}})"
 VARY = "let parameters vary by it (--by E=domain, by={'E': 'domain'})"
+LEAST_ROWS = 3  # of a fit
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15' (in Python runs.where('loss < 15'))"
 SUM = 1e-3  # by which the shares of a mixture may miss 1
@@ -49,8 +50,10 @@ MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 AREAS = ("S1", "S2", "lr_peak")  # with which names of columns begin that come from learning-rate schedules
 
 
-def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> list[Fault]:
-    """List every fault of a table for a law: first missing columns and too little variation for a fit, then cells by row.
+def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit", by: Mapping[str, str] | None = None) -> list[Fault]:
+    """List every fault of a table for a law: first those of the whole table and its columns, then cells by row.
+
+    The whole table is at fault for a fit if it has too little variation, too few rows or losses of several domains.
 
     Parameters
     ----------
@@ -59,7 +62,10 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
     law : Law, name or path of a card
     purpose : str
         What the table is for: "forecast" needs settings, "score" a loss as well, a row that the law describes and no
-        repeated rows, "fit" also enough different values of each covariate and rows of adaptations.
+        repeated rows, "fit" also enough rows, enough different values of each covariate, rows of adaptations, and losses of
+        one domain, unless parameters differ by it.
+    by : mapping of parameter to column, optional
+        Parameters that will differ by a column of the table, as in `bayeslaw.fit`.
 
     Examples
     --------
@@ -74,6 +80,7 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
     law, runs = load_law(law), read_runs(runs) if isinstance(runs, Runs) else read_runs(runs, strict=False)
     if not len(runs):
         return [Fault(None, "", "", f"{runs.name} has no rows", "give a row for each loss or setting", "no-rows")]
+    law = with_levels(own := with_by(law, by), levels_of(own, runs.frame)) if by else law
     frame = complete(runs.frame, law)
     with_loss = purpose != "forecast"
     faults = _check_columns(frame, law, with_loss)
@@ -81,9 +88,9 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
     rows = frame[~base_rows(frame, law)]
     only_base = with_loss and not _usable(frame, law, purpose).any()
     if only_base:
-        zero = " and ".join(law.onset) or "D"
-        problem, suggestion = f"every row is a base checkpoint ({zero} = 0)", "add rows logged during adaptation"
-        faults.append(Fault(None, zero, "0", problem, suggestion, "only-base-checkpoints"))
+        faults.append(_only_base(law))
+    if purpose == "fit":
+        faults += _check_whole(runs, law, only_base=only_base)
     if with_loss:
         faults += _check_measured(frame, law, runs)
         faults += tokenizer_faults(frame, law)
@@ -110,6 +117,29 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit") -> li
     if with_loss and "N" in law.covariates and "run" in frame and not any(f.column == "N" for f in faults):
         faults += _check_sizes(frame)
     return by_row(faults, [fault for fault in runs.unread if fault.row in runs.frame.index])
+
+
+def _only_base(law: Law) -> Fault:
+    """Return the fault of a table in which no run has begun."""
+    zero = " and ".join(law.onset) or "D"
+    problem, suggestion = f"every row is a base checkpoint ({zero} = 0)", "add rows logged during adaptation"
+    if from_scratch(law):
+        problem = f"{zero} = 0 in every row, and {law.name} describes losses after training has begun"
+        suggestion = "give the tokens on which the model was trained up to each loss (--column D=COLUMN, columns={'D': 'COLUMN'})"
+    return Fault(None, zero, "0", problem, suggestion, "only-base-checkpoints")
+
+
+def _check_whole(runs: Runs, law: Law, *, only_base: bool) -> Iterable[Fault]:
+    """Find what a fit refuses of rows that may each be sound: several domains, and too few rows."""
+    problem, suggestion = _several_domains(runs.frame, law, VARY)
+    if problem:
+        yield Fault(None, "", "", problem, suggestion, "mixed-domains")
+    count = int((~base_rows(runs.frame, law)).sum())
+    count -= len(repeats(runs.frame, law)) if runs.duplicates == "drop" else 0
+    if count < LEAST_ROWS and not only_base:
+        are = "is" if count == 1 else "are"
+        problem = f"there {are} {counted(count, 'row')} for {law.name}, and a fit needs at least {LEAST_ROWS}"
+        yield Fault(None, "", "", problem, "add rows", "too-few-rows")
 
 
 def _usable(frame: pd.DataFrame, law: Law, purpose: Purpose) -> pd.Series:
@@ -593,16 +623,19 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = VARY) -> str:
     vary : str
         How parameters can be made to vary by the domain where the table is given.
     """
+    problem, suggestion = _several_domains(frame, law, vary)
+    return f"{problem}; {suggestion}" if problem else ""
+
+
+def _several_domains(frame: pd.DataFrame, law: Law, vary: str) -> tuple[str, str]:
+    """Return the problem of `mixed_domains` and what to do, two empty texts where there is none."""
     if "domain" not in frame or "domain" in {*law.covariates, *law.levels, *(p.by for p in law.parameters.values())}:
-        return ""
+        return "", ""
     domains = [str(d) for d in frame["domain"].dropna().unique()]
     if len(domains) < 2:
-        return ""
-    shown = listed(domains, 5)
-    return (
-        f"its {law.outcome.plural} are of {len(domains)} domains ({shown}) and {law.name} describes one; "
-        f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
-    )
+        return "", ""
+    problem = f"the {law.outcome.plural} are of {len(domains)} domains ({listed(domains, 5)}) and {law.name} describes one"
+    return problem, f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
 
 
 def one_domain(frame: pd.DataFrame, law: Law) -> str:

@@ -39,6 +39,7 @@ from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws, check_values
 from bayeslaw.posterior.fit import Fit
 
+FOR_FITS = ("too-few-values", "too-few-rows", "mixed-domains")  # codes of faults that matter to fits alone
 FEW = 3  # values of a covariate: how best values change with it is not known from fewer
 BELOW = 1e-9  # share by which a row's loss must lie below that at the declared optimum for a note that this is not the least
 
@@ -328,8 +329,8 @@ def _table(posterior: Posterior | PointFit, settings: Mapping[str, Any], tuned: 
 
 def _checked(runs: Runs, law: Law, purpose: Purpose = "fit") -> pd.DataFrame:
     """The table of runs, or of settings, with the faults that it has for a law raised."""
-    # Runs at one rate or batch can be compared with the optimum, though no law be fitted to them.
-    if faults := [fault for fault in check(runs, law, purpose=purpose) if fault.code != "too-few-values"]:
+    # Runs at one rate or batch, or a few, can be compared with the optimum, though no law be fitted to them.
+    if faults := [fault for fault in check(runs, law, purpose=purpose) if fault.code not in FOR_FITS]:
         raise TableError(faults, runs.name)
     return runs.frame
 

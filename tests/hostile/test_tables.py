@@ -136,7 +136,7 @@ def test_a_name_with_a_nul_is_refused(line: str, refuse: Refuse) -> None:
 
 @pytest.mark.parametrize("option", ["check line.csv --law line.toml --where", "fit line.toml line.csv -q -o older.nc --where"])
 @pytest.mark.parametrize(
-    "condition", ["", " ", "#", "()", "x", "x >", "x > 1 and", "x = 1", "x.real > 0", "x > [1]", "1 < 'a'", "(" * 300]
+    "condition", ["", " ", "#", "()", "loss", "x >", "x > 1 and", "x = 1", "x.real > 0", "x > [1]", "1 < 'a'", "(" * 300]
 )
 def test_a_condition_that_is_none_is_refused(option: str, condition: str, refuse: Refuse) -> None:
     """An empty one is most often a variable of the shell that is not set; the whole table would be taken."""

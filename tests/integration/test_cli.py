@@ -108,6 +108,18 @@ def test_check_names_every_fault_of_a_table(command: Command, folder: Path) -> N
     assert command("check", "faulty.csv", "--law", "ptpp-floor", "--where", "loss > 0 and r <= 1 and N > 1e4").status == 0
 
 
+def test_check_refuses_what_a_fit_refuses_of_sound_rows(command: Command, folder: Path) -> None:
+    """It said that all rows are sound, and ended with status 0 where the fit of the same table ends with an error."""
+    table = pd.read_csv("runs.csv")
+    pd.concat([table.assign(domain=name) for name in ("web", "code")]).to_csv("two.csv", index=False)
+    done = command("check", "two.csv", "--law", "chinchilla")
+    rejected(done, "faulty-table", "two.csv")
+    assert "2 domains (web, code)" in done.out
+    assert "sound" not in done.out
+    assert command("check", "two.csv", "--law", "chinchilla", "--where", "domain == 'web'").status == 0
+    assert command("check", "two.csv", "--law", "chinchilla", "--by", "E=domain").status == 0
+
+
 def test_check_takes_the_laws_of_a_stack(command: Command, folder: Path) -> None:
     done = command("check", "ptpp.csv", "--law", "ptpp-floor, chinchilla", "--json")
     assert done.status == 0

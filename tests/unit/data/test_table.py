@@ -490,6 +490,25 @@ def test_base_checkpoints_alone_are_refused(table: pd.DataFrame, gate: Law) -> N
     assert found(table.assign(D=0.0), gate) == [("only-base-checkpoints", None, "D")]
 
 
+def test_a_law_of_training_from_scratch_is_not_advised_rows_of_an_adaptation() -> None:
+    law = load_law("chinchilla")
+    (fault,) = check(oracles.table(law).assign(D=0.0), law)
+    assert fault.code == "only-base-checkpoints"
+    assert "adaptation" not in str(fault)
+    assert "base checkpoint" not in str(fault)
+    assert "tokens on which the model was trained" in str(fault)
+
+
+def test_fewer_rows_than_a_fit_takes_are_a_fault_of_a_fit_alone() -> None:
+    law, few = load_law("chinchilla"), pd.DataFrame({"N": [1e8, 2e8, 3e8], "D": [1e9, 2e9, 4e9], "loss": [3.0, 2.9, 2.8]})
+    assert check(few, law) == []
+    assert found(few.head(2), law) == [("too-few-rows", None, "")]
+    assert found(few.assign(D=[0.0, 2e9, 4e9]), law) == [("too-few-rows", None, "")]  # the first is kept out of the fit
+    assert found(few.head(2), law, "score") == found(few.head(2), law, "forecast") == []
+    again = pd.concat([few.head(2)] * 2, ignore_index=True)
+    assert [f.code for f in check(read_runs(again, duplicates="drop"), law)] == ["too-few-rows"]
+
+
 def test_digest_follows_values_order_and_names() -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0], "t": ["x", "y"]})
     digests = {
@@ -588,9 +607,13 @@ def test_rows_that_differ_in_a_column_with_a_meaning_are_no_repeats() -> None:
 
 def test_losses_of_two_domains_are_not_fitted_as_one(gate: Law, table: pd.DataFrame) -> None:
     both = pd.concat([table.assign(domain="source"), table.assign(domain="target")])
-    assert check(oracles.runs(both), gate) == []
-    with fails("mixed-domains", "source, target", "ptpp-gate"):
+    (fault,) = check(oracles.runs(both), gate)
+    assert (fault.code, fault.row, fault.column) == ("mixed-domains", None, "")
+    with fails("mixed-domains", fault, "source, target", "ptpp-gate"):
         oracles.observed(gate, both)
+    for purpose in ("score", "forecast"):
+        assert found(both, gate, purpose) == []
+    assert check(oracles.runs(both), gate, by={"E": "domain"}) == []
     assert oracles.observed(gate, both[both["domain"] == "source"]).runs > 0
 
 
