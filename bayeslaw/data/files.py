@@ -12,6 +12,15 @@ from bayeslaw.core.files import TABLE_ENDINGS
 
 WORKBOOKS = (".xlsx", ".xls", ".ods")
 AS_CSV = "Save the sheet as CSV, or read it by pandas.read_excel and give the frame to bayeslaw.read_runs."
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+# Functions of pandas that read files, by their endings: packed tables of text, and others.
+OF_TABLES = {
+    ".csv": "read_csv", ".tsv": "read_csv with sep='\\t'", ".json": "read_json", ".jsonl": "read_json with lines=True",
+}  # fmt: skip
+OF_OTHERS = {
+    ".pkl": "read_pickle", ".pickle": "read_pickle", ".feather": "read_feather", ".orc": "read_orc", ".dta": "read_stata",
+    ".h5": "read_hdf", ".hdf5": "read_hdf",
+}  # fmt: skip
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of cells
 
 
@@ -21,10 +30,8 @@ def read_file(path: Path) -> pd.DataFrame:
     if suffix not in TABLE_ENDINGS:
         problem = f"not in {path.suffix}" if path.suffix else "and this has no ending"
         message = f"{path.name or path}: the name of a table of runs ends in {', '.join(TABLE_ENDINGS)}, {problem}."
-        if suffix in WORKBOOKS:
-            message += f" {AS_CSV}"
-        else:
-            message += " Logs of training are read by `bayeslaw import` (in Python bayeslaw.import_runs)."
+        logs = "Logs of training are read by `bayeslaw import` (in Python bayeslaw.import_runs)."
+        message += f" {by_pandas(path) or logs}"
         raise BayeslawError(message, code="unknown-ending")
     if not path.is_file():
         raise BayeslawError(f"There is no file {path}.", code="no-such-file")
@@ -44,6 +51,20 @@ def read_file(path: Path) -> pd.DataFrame:
     except (ValueError, OSError, RecursionError) as error:
         message = f"{path.name} can't be read as a {path.suffix} table: {str(error).strip()}."
         raise BayeslawError(message, code="unreadable-table") from None
+
+
+def by_pandas(path: Path) -> str:
+    """Return how a file whose ending shows that it is no text becomes a table of runs; '' for other endings."""
+    suffix, within = path.suffix.lower(), Path(path.stem).suffix.lower()
+    if suffix in WORKBOOKS:
+        return AS_CSV
+    if suffix in OF_OTHERS:
+        return f"Read it by pandas.{OF_OTHERS[suffix]} and give the frame to bayeslaw.read_runs, or save it as CSV."
+    if suffix not in PACKED:
+        return ""
+    if within in OF_TABLES:
+        return f"Unpack it, or read it by pandas.{OF_TABLES[within]}, which unpacks it, and give the frame to bayeslaw.read_runs."
+    return "Unpack it, and give what is in it."
 
 
 def numbered(frame: pd.DataFrame) -> pd.DataFrame:

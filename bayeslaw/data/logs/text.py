@@ -17,7 +17,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.text import counted, listed
 from bayeslaw.data.columns import key, our_name
-from bayeslaw.data.files import AS_CSV, WORKBOOKS, numbered, read_parquet
+from bayeslaw.data.files import AS_CSV, WORKBOOKS, by_pandas, numbered, read_parquet
 from bayeslaw.data.logs.cells import flattened
 from bayeslaw.data.logs.log import BY_KIND, SPREADS, TIMES, Log, domain_of, is_metric, is_other_loss, is_step, step_column
 
@@ -183,14 +183,15 @@ def decoded(path: Path, name: str) -> str:
     raw = path.read_bytes()
     if path.suffix.lower() in WORKBOOKS and _BINARY.search(raw):
         raise BayeslawError(f"{name} is a workbook, and no text. {AS_CSV}", code="workbook")
+    way = by_pandas(path) or "Save it as UTF-8."
     encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        message = f"{name} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8."
+        message = f"{name} is not UTF-8 text ({error.reason} at byte {error.start}). {way}"
         raise BayeslawError(message, code="not-utf-8") from None
     if "\0" in text:
-        raise BayeslawError(f"{name} holds NUL bytes and is not text: save it as UTF-8.", code="not-utf-8")
+        raise BayeslawError(f"{name} holds NUL bytes and is not text. {way}", code="not-utf-8")
     return text
 
 

@@ -238,6 +238,22 @@ def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path) -> None:
         read_runs(write(tmp_path, "runs.xlsx", b"PK"))
 
 
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("runs.csv.gz", "Unpack it, or read it by pandas.read_csv"), ("runs.jsonl.zst", "pandas.read_json with lines=True"),
+        ("runs.pkl", "pandas.read_pickle"), ("runs.feather", "pandas.read_feather"), ("logs.zip", "Unpack it"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_text_is_to_be_read_by_pandas(tmp_path: Path, name: str, way: str) -> None:
+    """The advice was import_runs, which then said that the file is not UTF-8 text."""
+    path = write(tmp_path, name, b"\x1f\x8b\x08\x00\xff\x80")
+    with fails("unknown-ending", name, way):
+        read_runs(path)
+    with fails("not-utf-8", name, way):
+        import_runs(path)
+
+
 UNREADABLE: dict[str, tuple[str, str | bytes, str]] = {
     "unknown ending": ("runs.xlsx", "N", "unknown-ending"),
     "no ending": ("runs", "N", "unknown-ending"),
