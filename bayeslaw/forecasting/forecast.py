@@ -320,7 +320,7 @@ class Forecast:
 
         Sums and differences of rows, draw by draw of one spread, have the errors that rows share. Forecasts in two calls with one
         seed share random numbers, by which the noise of new runs cancels in their differences: give all settings in one call. By
-        two fits, give the second another `seed` before you subtract their draws, or compare the fits by `bayeslaw.versus`.
+        two fits, give the second another `seed` before you subtract their draws, or compare them by `bayeslaw.planning.versus`.
 
         They are at most `MOST_DRAWS` numbers; `summary` has no such limit.
         """

@@ -398,8 +398,10 @@ def save_figure(path: str | Path, draw: Callable[[Axes], object], *, width: floa
     >>> bayeslaw.plots.save_figure("parameters.pdf", lambda ax: bayeslaw.plots.plot_parameters(fit, ax), width=3.3)
     """
     if not callable(draw):
-        problem = f"draw is a function of the axes, such as lambda ax: bayeslaw.plots.plot_fit(fit, ax), not {kind_of(draw)}."
-        raise BayeslawError(problem, code="not-a-function")
+        example = "lambda ax: bayeslaw.plots.plot_parameters(fit, ax)"
+        problem = f"draw is a function of the axes, such as {example}, not {kind_of(draw)}."
+        own = " A figure of your own is written by its method savefig." if hasattr(draw, "savefig") else ""
+        raise BayeslawError(f"{problem}{own}", code="not-a-function")
     save_panels(as_path(path, "A picture"), [draw], height, width)
 
 

@@ -73,6 +73,11 @@ def test_a_drawing_that_fails_leaves_the_older_picture(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_figure_in_the_place_of_a_function_is_written_by_its_own_method(tmp_path: Path) -> None:
+    with fails("not-a-function", "bayeslaw.plots.plot_parameters", "not a Figure", "savefig"):
+        save_figure(tmp_path / "f.pdf", Figure())  # type: ignore[arg-type]
+
+
 def test_legends_have_short_numbers() -> None:
     numbers: list[float | str] = [13_800, 999.9e6, 1.5e12, 0.25, "web"]
     assert [short_number(n) for n in numbers] == ["13.8k", "1B", "1.5T", "0.25", "web"]
