@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index, common_shape, numbers
-from bayeslaw.core.errors import BayeslawError, CardError, nearest
+from bayeslaw.core.errors import BayeslawError, CardError, as_mapping, nearest
 from bayeslaw.core.text import settings_text, short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
 from bayeslaw.laws.outcome import LOSS, Outcome
@@ -455,11 +455,23 @@ class Law:
         whole = {member: value for name, value in given.items() for member in known.get(name, ())}
         return whole | {name: value for name, value in given.items() if name not in known}
 
-    def with_priors(self, priors: Mapping[str, Prior]) -> Law:
-        """Return the same law with other priors."""
-        priors = self.of_each_share(priors)
-        self.check_parameters(priors)
-        changed = {k: replace(p, prior=priors.get(k, p.prior)) for k, p in self.parameters.items()}
+    def with_priors(self, priors: Mapping[str, Prior | str]) -> Law:
+        """Return the same law with other priors.
+
+        Parameters
+        ----------
+        priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
+
+        Examples
+        --------
+        >>> law = bayeslaw.load_law("chinchilla").with_priors({"E": "LogNormal(0.5, 0.2)"})
+        >>> str(law.parameters["E"].prior)
+        'LogNormal(0.5, 0.2)'
+        """
+        given = as_mapping(priors, "{'E': 'LogNormal(0.5, 0.2)'}", "Priors")
+        stated = self.of_each_share({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in given.items()})
+        self.check_parameters(stated)
+        changed = {k: replace(p, prior=stated.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
         for fault in faults_of_on(law):
             raise fault

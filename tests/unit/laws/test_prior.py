@@ -144,6 +144,15 @@ def test_a_prior_for_an_unknown_parameter_is_refused() -> None:
     )
 
 
+def test_a_law_takes_priors_as_text_as_a_fit_does() -> None:
+    law, text = load_law("chinchilla"), "Normal(0.3, 0.1)"
+    assert law.with_priors({"alpha": text}) == law.with_priors({"alpha": Prior.parse(text)})
+    with fails("not-a-prior", "3"):
+        law.with_priors({"alpha": 3})  # type: ignore[dict-item]
+    with fails("not-a-mapping"):
+        law.with_priors([text])  # type: ignore[arg-type]
+
+
 def test_draws_on_a_terms_value_are_at_the_reference_point(rng: np.random.Generator) -> None:
     law, at = load_law("chinchilla"), {"N": 1e8, "D": 1e10}
     draws = law.sample_prior(20_000, at, rng)
