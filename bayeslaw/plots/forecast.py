@@ -22,6 +22,7 @@ from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.forecast import Forecast
 from bayeslaw.inference.refit import rows_of
+from bayeslaw.plots.several import Drawing, check_axes, free_places, name_all
 from bayeslaw.plots.style import (
     COLOURS,
     COMPUTE,
@@ -44,12 +45,14 @@ from bayeslaw.posterior.parameters import in_unit_of_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 NEAR = 0.05  # e-folds of N within which a measured model is one of a curve along which N changes
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
 SAME = 1e-3  # relative difference of settings that count as one
 ROUNDING = 1e-6  # relative difference of numbers of which one was written as text in between
 MOST_POINTS = 1_000  # fitted losses that are drawn at each setting
+OUTSIDE = "outside the runs"  # label of hatched ground
 LEAST_REACH = 20.0  # fitted losses are drawn to this factor outside the curves, and as far outside as the curves are long
 
 
@@ -96,6 +99,7 @@ def plot_forecast(
     x: str | None = None,
     unit: str = "",
     fitted: bool = True,
+    label: str = "",
 ) -> Axes:
     """Draw the median outcome over one covariate and the interval of the next run, in one colour for each other setting.
 
@@ -107,6 +111,8 @@ def plot_forecast(
     those at the nearest setting of the runs are grey. Measured losses are hollow, with a cross where the interval does not hold
     them; curves and bands go through the forecasts at their settings too, which judge them. Notes below the picture count what is
     not drawn. A thin dashed line is what guessing scores, where the law's card says so.
+
+    A second forecast on the same axes has colours that none of their lines has; legend and notes then name each forecast.
 
     Parameters
     ----------
@@ -125,6 +131,8 @@ def plot_forecast(
         where N and D change together, one for all. It is the default for a single setting.
     fitted : bool
         Whether to draw the fitted losses.
+    label : str
+        What legend and notes call the forecast, by default the law, with the setting where several forecasts are of one law.
 
     Examples
     --------
@@ -141,8 +149,9 @@ def plot_forecast(
     losses, away = (None, "") if measured is None else _measured_rows(curves, measured)
     curves = curves if losses is None else curves.through(losses, ci_prob)
     x, outcome, ax = curves.x, forecast.outcome, axes_of(ax)
-    for number in range(len(curves.drawn)):
-        _draw_curve(ax, curves, number)
+    check_axes(ax, shown := (x, outcome.labelled(forecast.unit)))
+    curves, before = replace(curves, places=free_places(ax, len(curves.drawn))), {*ax.lines}
+    lines = [(_draw_curve(ax, curves, i), _words(curves.setting(i))) for i in range(len(curves.drawn))]
     note_hidden(ax, curves.count, "setting")
     grounds = _grounds_outside(forecast, x)
     points = [losses[x].to_numpy(dtype=np.float64)] if losses is not None else []
@@ -161,14 +170,19 @@ def plot_forecast(
     if any(_elsewhere(curve, curves.along) for curve in curves.drawn):
         notes.append("dashed: outside the runs in another covariate")
     constant = [*(c for c in ("N", "D") if c in curves.along and c != x and curves.table[c].unique().size == 1), *curves.others]
-    if fixed := {c: curves.table[c].iloc[0] for c in constant if c not in curves.varying}:
-        notes.insert(0, f"at {_words(fixed)}")
+    fixed = _words({c: curves.table[c].iloc[0] for c in constant if c not in curves.varying})
+    notes = [*([f"at {fixed}"] if fixed else []), *notes]
     if "extrapolated" in forecast.headlines:
         inside = "run inside the runs, extrapolated outside" if "run" in forecast.headlines else "extrapolated"
         notes.insert(0, f"interval: {inside}")
     units = (in_unit_of_losses(part.fit, part.fit.covariates[x].unit) for part in forecast.members if x in part.fit.covariates)
     unit = unit or next(units, "FLOPs" if x not in forecast.outside else "")
-    return finish(ax, outcome.of_unit(x, unit), outcome.labelled(forecast.unit), _title(forecast, ci_prob), notes)
+    drawn = {line for line, _ in lines} | before
+    entries = tuple((line, str(line.get_label())) for line in ax.lines if line not in drawn)
+    entries = tuple((line, text) for line, text in entries if not text.startswith("_"))
+    drawing = Drawing(label, forecast.law, fixed, tuple(lines), entries, tuple(notes), _title(forecast, ci_prob), shown)
+    title, notes = name_all(ax, drawing)
+    return finish(ax, outcome.of_unit(x, unit), shown[1], title, notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +197,7 @@ class _Curves:
     table: pd.DataFrame  # all settings, with the columns of `_headline`
     drawn: list[pd.DataFrame]  # the settings of each curve that is drawn, ascending in x
     count: int  # of all curves
+    places: Sequence[int] = ()  # of the colours and marks of those drawn
 
     @classmethod
     def of(cls, forecast: Forecast, x: str, ci_prob: float) -> _Curves:
@@ -214,6 +229,14 @@ class _Curves:
         of_curve = np.repeat(np.arange(len(between)), [len(some) for some in between])
         drawn = [pd.concat([curve, added[of_curve == i]]).sort_values(self.x) for i, curve in enumerate(self.drawn)]
         return replace(self, drawn=drawn)
+
+    def setting(self, i: int) -> dict[str, Any]:
+        """Return the values by which the i-th curve that is drawn differs from others."""
+        return {name: self.drawn[i][name].iloc[0] for name in self.varying}
+
+    def look(self, i: int) -> tuple[str, str]:
+        """Return the colour and the mark of the i-th curve that is drawn."""
+        return COLOURS[self.places[i]], MARKERS[self.places[i]]
 
     def _between(self, curve: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
         """Return the settings of measured outcomes between the points of a curve; none if the table lacks what changes along it."""
@@ -269,7 +292,7 @@ def _title(forecast: Forecast, ci_prob: float) -> str:
     median = "median" if "extrapolated" in forecast.headlines else "latent median"
     stated = f", discrepancy {forecast.discrepancy * 100:g}%" if forecast.discrepancy is not None else ""
     interval = f"{ci_prob * 100:g}% equal-tailed interval of the next run"
-    return f"{forecast.law}: {median}, {interval}{stated}{failure(forecast.forced)}"
+    return f": {median}, {interval}{stated}{failure(forecast.forced)}"
 
 
 def _with_compute(table: pd.DataFrame) -> pd.DataFrame:
@@ -310,7 +333,7 @@ def _draw_chance(ax: Axes, curves: _Curves) -> None:
         ax.axhline(constant.pop(), color="0.35", label="chance", **style)
         return
     for i, (curve, values) in enumerate(zip(curves.drawn, of_curves, strict=True)):
-        ax.plot(curve[curves.x], values, color=COLOURS[i], **style)
+        ax.plot(curve[curves.x], values, color=curves.look(i)[0], **style)
     ax.plot([], [], color="0.35", label="chance", **style)
 
 
@@ -330,16 +353,16 @@ def _headline(forecast: Forecast, table: pd.DataFrame, ci_prob: float) -> pd.Dat
     return table.assign(**chosen)
 
 
-def _draw_curve(ax: Axes, curves: _Curves, i: int) -> None:
-    """Draw the i-th line with its band; marks at its ends tell it from others without colour."""
-    rows = curves.drawn[i]
+def _draw_curve(ax: Axes, curves: _Curves, i: int) -> Line2D:
+    """Draw the i-th line with its band and return it; marks at its ends tell it from others without colour."""
+    rows, (colour, marker) = curves.drawn[i], curves.look(i)
     x, low, high = rows[curves.x], rows["_low"], rows["_high"]
-    label = _words({name: rows[name].iloc[0] for name in curves.varying}) or curves.forecast.law
-    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, curves.along) else "-", "marker": MARKERS[i], "ms": 5, "mec": "white"}
-    ax.plot(x, rows["_median"], color=COLOURS[i], lw=1.5, label=label, markevery=[0, -1], **style)
-    ax.fill_between(x, low, high, color=COLOURS[i], alpha=0.18, lw=0)
+    style: dict[str, Any] = {"ls": "--" if _elsewhere(rows, curves.along) else "-", "marker": marker, "ms": 5, "mec": "white"}
+    (line,) = ax.plot(x, rows["_median"], color=colour, lw=1.5, markevery=[0, -1], **style)
+    ax.fill_between(x, low, high, color=colour, alpha=0.18, lw=0)
     if len(rows) == 1:  # a band of one point has no width
-        ax.vlines(x, low, high, color=COLOURS[i], alpha=0.4, lw=3)
+        ax.vlines(x, low, high, color=colour, alpha=0.4, lw=3)
+    return line
 
 
 # --- outcomes --------------------------------------------------------------------------------------------------------
@@ -376,7 +399,7 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
         kept = at[evenly(len(at), MOST_POINTS)]
         left[chosen] = False
         thinned += int(chosen.sum()) - len(kept)
-        look: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 3, "mew": 0, "zorder": 2.5}
+        look: dict[str, Any] = {"ls": "", "marker": curves.look(i)[1], "ms": 3, "mew": 0, "zorder": 2.5}
         ax.plot(rows[x].iloc[kept], rows[outcome.name].iloc[kept], **look | style)
         return len(kept)
 
@@ -384,7 +407,7 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
     for i, curve in enumerate(drawn):
         same = _same(rows, curve, others)
         if same.any():
-            shown += points(same, i, color=COLOURS[i], alpha=0.75)
+            shown += points(same, i, color=curves.look(i)[0], alpha=0.75)
         elif (setting := _nearest(curves.forecast, rows, curve, others)) is not None:
             near.setdefault(setting, []).append(i)
     if shown:
@@ -396,7 +419,7 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
             continue  # these rows stand at a curve of their own
         words = _words({c: nearest[c].iloc[0] for c in others if not all(_same(nearest, drawn[i], [c]).all() for i in numbers)})
         counts[words] = counts.get(words, 0) + points(_same(rows, nearest, others), numbers[0], color="0.45")
-        marks.setdefault(words, set()).add(MARKERS[numbers[0]])
+        marks.setdefault(words, set()).add(curves.look(numbers[0])[1])
     for words, count in counts.items():
         if count:
             marker = marks[words].pop() if len(marks[words]) == 1 else MARKERS[0]
@@ -463,7 +486,8 @@ def _draw_measured(ax: Axes, curves: _Curves, measured: pd.DataFrame, ci_prob: f
         judged, point = points.any(axis=1), points.argmax(axis=1)
         inside = (values >= low[point]) & (values <= high[point])
         if same.any():
-            ax.plot(at, values, marker=MARKERS[i], mec=COLOURS[i], **style)
+            colour, marker = curves.look(i)
+            ax.plot(at, values, marker=marker, mec=colour, **style)
         if (out := judged & ~inside).any():
             mark_missed(ax, at[out], values[out])
         within = (at > along.min()) & (at < along.max())
@@ -504,10 +528,11 @@ def _shade_outside(ax: Axes, grounds: Sequence[tuple[float, float]]) -> None:
     for start, end in grounds:
         ax.axvspan(start, end, fc="0.95", zorder=0, **HATCHED)
         middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
-        if _share_of_width(ax, start, end) > LABELLED:
+        known = any(text.get_text() == OUTSIDE and start < text.get_position()[0] < end for text in ax.texts)
+        if _share_of_width(ax, start, end) > LABELLED and not known:
             place: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top", "zorder": 6}
             ground = {"fc": "0.95", "ec": "none", "pad": 1.5}
-            ax.text(middle, 0.985, "outside the runs", fontsize=SMALL, bbox=ground, **place)
+            ax.text(middle, 0.985, OUTSIDE, fontsize=SMALL, bbox=ground, **place)
 
 
 def _share_of_width(ax: Axes, start: float, end: float) -> float:

@@ -18,10 +18,12 @@ from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior
+from bayeslaw.plots.several import Drawing, check_axes, free_places, name_all
 from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, axes_of, expect, failure, finish
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 RECIPE = "bayeslaw.dynamics.Recipe(start, schedule)"
@@ -48,14 +50,14 @@ def _steps(recipe: Recipe) -> NDArray[np.int64]:
     return evenly(len(recipe.schedule) + 1, POINTS)
 
 
-def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
+def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 0.9, label: str = "") -> Axes:
     """Draw the forecast of a training over its steps: the median, and the interval to report at each step (`Forecast.headlines`).
 
     Parameters
     ----------
     forecast : Forecast
         At steps of one training, as `Recipe.pretraining` gives them.
-    ax, ci_prob : as in `plot_forecast`
+    ax, ci_prob, label : as in `plot_forecast`
 
     Examples
     --------
@@ -72,17 +74,21 @@ def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 
     table, names = forecast.summary(ci_prob), ("median", *interval_names("eti", ci_prob))
     middle, low, high = ([table[f"{kind}_{name}"].iloc[row] for row, kind in enumerate(table["headline"])] for name in names)
     ax, steps = axes_of(ax), table["step"]
-    ax.plot(steps, middle, color=COLOURS[0], lw=1.8, label="median")
+    check_axes(ax, shown := ("step", f"loss ({forecast.unit})"))
+    place = free_places(ax, 1)[0]
+    (line,) = ax.plot(steps, middle, color=COLOURS[place], lw=1.8, ls=DASHES[place])
     kinds = " or ".join(dict.fromkeys(table["headline"]))
-    ax.fill_between(
-        steps, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=f"{ci_prob * 100:g}% equal-tailed interval ({kinds})"
-    )
+    band = ax.fill_between(steps, low, high, color=COLOURS[place], alpha=0.2, lw=0)
+    entries: list[tuple[Artist, str]] = [(band, f"{ci_prob * 100:g}% equal-tailed interval ({kinds})")]
     if (outside := table["extrapolation"] != "inside").any():
         across = ax.get_xaxis_transform()
         # From the step before to the step after: a single step outside has no width.
         near = outside | outside.shift(1, fill_value=False) | outside.shift(-1, fill_value=False)
-        ax.fill_between(steps, 0, 1, where=near, transform=across, color="0.92", lw=0, zorder=0, label="outside the fitted runs")
-    return finish(ax, "step", f"loss ({forecast.unit})", f"{forecast.law}{failure(forecast.forced)}")
+        ground = ax.fill_between(steps, 0, 1, where=near, transform=across, color="0.92", lw=0, zorder=0)
+        entries.append((ground, "outside the fitted runs"))
+    curves = ((line, "median"),)
+    title, notes = name_all(ax, Drawing(label, forecast.law, "", curves, tuple(entries), (), failure(forecast.forced), shown))
+    return finish(ax, *shown, title, notes)
 
 
 def plot_transfer(

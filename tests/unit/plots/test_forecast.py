@@ -278,6 +278,65 @@ def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
         plot_forecast(predicted, ax, measured=seen.drop(columns="domain"), x="x")
 
 
+# --- several forecasts on one axes -----------------------------------------------------------------------------------
+
+
+def of_size(fit: Fit, n: object) -> Forecast:
+    return forecast(fit, grid(fit.law, {"N": n, "D": "1e8:1e11:5"}))
+
+
+def colours(ax: Axes) -> list[str]:
+    return [to_hex(str(line.get_color())).upper() for line in lines(ax) if line.get_linestyle() != "None"]
+
+
+def test_two_forecasts_on_one_axes_can_be_told_apart(fitted: Fit, ax: Axes) -> None:
+    """Both lines had one colour and were called by their law, and the note of the first was lost."""
+    plot_forecast(of_size(fitted, 1e9), ax, fitted=False)
+    assert (labels(ax), "at N = 1B" in notes(ax)) == (["chinchilla"], True)
+    plot_forecast(of_size(fitted, 2e9), ax, fitted=False)
+    assert labels(ax) == ["chinchilla, N = 1B", "chinchilla, N = 2B"]
+    assert colours(ax) == [*COLOURS[:2]]
+    bands = [to_hex(np.asarray(c.get_facecolor())[0].tolist()).upper() for c in ax.collections]
+    assert bands == [*COLOURS[:2]]
+    assert [line.get_marker() for line in lines(ax)] == ["o", "s"]
+    assert not [note for note in notes(ax) if note.startswith("at N")]
+    plot_forecast(of_size(fitted, "2e9,4e9"), ax, fitted=False, label="larger")
+    assert labels(ax)[2:] == ["larger, N = 2B", "larger, N = 4B"]
+    assert colours(ax) == [*COLOURS[:4]]
+    ax.clear()
+    plot_forecast(of_size(fitted, 2e9), ax, fitted=False)
+    assert (labels(ax), colours(ax)) == (["chinchilla"], [COLOURS[0]])
+
+
+def test_forecasts_have_the_names_that_they_are_given(fitted: Fit, ax: Axes) -> None:
+    plot_forecast(of_size(fitted, "1e9,2e9"), ax, fitted=False, label="old")
+    assert labels(ax) == ["old, N = 1B", "old, N = 2B"]
+    ax.clear()
+    for n, name in ((1e9, "old"), (2e9, "new")):
+        plot_forecast(of_size(fitted, n), ax, fitted=False, label=name)
+    assert labels(ax) == ["old", "new"]
+    assert {"old: at N = 1B", "new: at N = 2B"} <= {*notes(ax)}
+    plot_forecast(of_size(fitted, 2e9), ax, fitted=False, label="new")
+    assert labels(ax) == ["old", "new", "new (2)"]
+
+
+def test_entries_that_several_forecasts_share_are_in_the_legend_once(fitted: Fit, ax: Axes) -> None:
+    n = float(fitted.observed.covariates["N"].max())
+    measured = pd.DataFrame({"N": n, "D": [1e10], "loss": [9.0]})
+    for name in ("a", "b"):
+        plot_forecast(of_size(fitted, n), ax, label=name, measured=measured)
+    assert len({*labels(ax)}) == len(labels(ax))
+    assert labels(ax).count("measured, outside: 1") == 1
+    plot_forecast(of_size(fitted, n), ax, label="c")
+    assert {"a: measured, outside: 1", "b: measured, outside: 1"} <= {*labels(ax)}
+
+
+def test_forecasts_over_other_covariates_are_not_drawn_on_one_axes(fan: Forecast, fitted: Fit, ax: Axes) -> None:
+    plot_forecast(of_size(fitted, 1e9), ax, fitted=False)
+    with fails("other-axes", "over D", "over N"):
+        plot_forecast(fan, ax, x="N", fitted=False)
+
+
 def test_another_covariate_can_lie_on_the_axis(fan: Forecast, ax: Axes) -> None:
     plot_forecast(fan, ax, x="N", fitted=False)
     assert ax.get_xlabel() == "N (parameters)"

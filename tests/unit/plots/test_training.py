@@ -79,6 +79,18 @@ def test_the_course_of_a_pretraining_has_the_intervals_to_report(ax: Axes) -> No
 
 
 @pytest.mark.slow
+def test_two_courses_on_one_axes_can_be_told_apart(ax: Axes) -> None:
+    forecast = dynamics_fit(SOURCE, size=1200).forecast(RECIPE.pretraining(np.array([500, 1000, 2000])))
+    plot_course(forecast, ax)
+    assert labels(ax)[0] == "median"
+    plot_course(forecast, ax, label="new")
+    assert labels(ax)[0].endswith(", median")
+    assert "new, median" in labels(ax)
+    assert len({*labels(ax)}) == len(labels(ax))
+    assert len({str(line.get_color()) for line in ax.lines}) == 2
+
+
+@pytest.mark.slow
 def test_pictures_of_failed_fits_are_marked(ax: Axes) -> None:
     failed = dynamics_fit(SOURCE, size=1200, passed=False)
     for draw in (plot_transfer, plot_surface):
