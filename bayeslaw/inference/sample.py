@@ -55,8 +55,8 @@ class Sample:
     """Posterior draws, arrays (chains, draws), of runs' explicit effects (chains, draws, runs), and how they were sampled.
 
     `stats` are the sampler's statistics of the draws kept, `energy` (chains, all draws) is that of all draws, since E-BFMI compares
-    successive ones. `ridge` is the coordinate along which a curved ridge was straightened, if any, and `interrupted` says whether
-    Ctrl-C ended sampling early.
+    successive ones. `ridge` is the coordinate along which a curved ridge was straightened, if any, `interrupted` says whether
+    Ctrl-C ended sampling early, and `target_accept` is the rate that steps were tuned to.
     """
 
     draws: dict[str, Array]
@@ -64,6 +64,7 @@ class Sample:
     energy: Array
     ridge: str | None
     interrupted: bool
+    target_accept: float | None = None
 
 
 class Acceptance(NamedTuple):
@@ -144,7 +145,8 @@ def sample_soundly(density: Density, settings: SamplerSettings, *, divergent: fl
     Returns
     -------
     Sample, list of Check
-        The last sample, with its checks and a note if it is not the first, or if another would have taken too long.
+        The last sample, with its checks and a note if it is not the first, or if another would have taken too long. The table
+        of the note `repeated` has how the last one was sampled and what failed before it.
     """
     drawn, again = sample(density, settings), replace(settings, tune=MORE * settings.tune)
     checks, notes = _checks(drawn), list[Check]()
@@ -169,9 +171,12 @@ def sample_soundly(density: Density, settings: SamplerSettings, *, divergent: fl
         if repeated.interrupted:
             drawn = replace(drawn, interrupted=True)
             break
-        drawn, checks, names = repeated, _checks(repeated), ", ".join(failed)
+        names = ", ".join(failed)
         text = f"sampled a {attempt} time, with {MORE} times as many tuning draws as the first, since the one before failed {names}"
-        notes = [Check("repeated", False, text, "note", pd.DataFrame())]
+        how = {"sample": attempt, "failed": names, "tune": again.tune, "thin": again.thin}
+        how |= {"target_accept": repeated.target_accept, "target_accept_before": drawn.target_accept}
+        notes = [Check("repeated", False, text, "note", pd.DataFrame([how]))]
+        drawn, checks = repeated, _checks(repeated)
     return drawn, [*checks, *notes]
 
 
@@ -243,7 +248,8 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
     energy = stats["energy"].values
     if every > 1:
         z, stats = thinned(z, stats, every)
-    return Sample(draws_at(z), stats, energy, None if ridge_map.ridge is None else density.names[ridge_map.ridge], interrupted)
+    ridge = None if ridge_map.ridge is None else density.names[ridge_map.ridge]
+    return Sample(draws_at(z), stats, energy, ridge, interrupted, target)
 
 
 def ridge_candidates(density: Density) -> list[int]:

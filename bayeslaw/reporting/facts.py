@@ -21,6 +21,7 @@ from bayeslaw.evaluation.scores import MEANINGS, sample_note, score
 from bayeslaw.forecasting.stack import Posterior, fits_of, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.plots.fit import PRIOR_DRAWS
 from bayeslaw.posterior.fit import Fit
@@ -138,7 +139,24 @@ def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
         "in_memory": any(source.name == IN_MEMORY for source in fit.sources),
         "settings": {k: plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
+        "priors": {name: str(prior) for name, prior in changed_priors(fit).items()}, "repeated": _repeated(fit),
     }  # fmt: skip
+
+
+def _repeated(fit: Fit) -> Facts | None:
+    """Return how a fit was sampled again, and `text`, or None where its first sample was kept; older files have the text alone."""
+    for check in fit.checks:
+        if check.name == "repeated":
+            return {"text": check.text} | {k: plain_value(v) for row in check.table.to_dict("records") for k, v in row.items()}
+    return None
+
+
+def changed_priors(fit: Fit) -> dict[str, Prior]:
+    """Return the priors that were stated in place of those of the law's card and of the noise."""
+    card = parse_card(fit.info["card"])
+    of_law = {name: fit.law.in_formula[name].prior for name in card.parameters if name in fit.law.in_formula}
+    changed = {name: prior for name, prior in of_law.items() if prior.table != card.parameters[name].prior.table}
+    return changed if isinstance(fit.noise, PointNoise) else changed | dict(fit.noise.priors)
 
 
 def commands(fit: Fit, file: str | None) -> str:
@@ -164,9 +182,7 @@ def commands(fit: Fit, file: str | None) -> str:
     words = ["bayeslaw", "fit", law, tables[0], "-o", outputs[0], *_mixture(card), "--noise", noise]
     words += ["--noise-by", info["noise_by"]] if info["noise_by"] else []
     words += [w for name, column in info["by"].items() for w in ("--by", f"{name}={column}")]
-    of_law = {name: fit.law.in_formula[name].prior for name in card.parameters}
-    changed = {name: prior for name, prior in of_law.items() if prior.table != card.parameters[name].prior.table}
-    for name, prior in (changed | dict(fit.noise.priors)).items():
+    for name, prior in changed_priors(fit).items():
         words += ["--prior", f"{name}={prior.dist}({', '.join(map(repr, prior.args.values()))})"]
     for key in ("draws", "tune", "chains", "target_accept", "bins"):
         words += [f"--{key.replace('_', '-')}", str(settings[key])] if settings[key] is not None else []

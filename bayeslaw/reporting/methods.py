@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayeslaw.core.text import compact, counted
+from bayeslaw.core.text import compact, counted, listed
 from bayeslaw.data.query import asks_for_last
 from bayeslaw.laws.formula import latex_text
 
@@ -41,15 +41,42 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
     errors = f" and the stated standard errors of {data['with_errors']} {data['outcomes']}" if data["with_errors"] else ""
     fitted = f"{data['rows']} {data['outcomes']} of {counted(data['runs'], 'run')}"
     rows = f"to {fitted} ({', '.join(spans)}{base}), with {facts['noise']}{errors}."
-    settings, versions = fitting["settings"], fitting["versions"]
-    sampled = (
-        f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "
-        f"{versions.get('bayeslaw', '')} ({settings['chains']} chains of {settings['draws']} draws after {settings['tune']} "
-        f"tuning draws each, seed {fitting['seed']})."
-    )
-    stopped = " Sampling was interrupted before its end." if fitting["interrupted"] else ""
-    after = [_left_out(data), sampled + stopped, _diagnosed(facts), _reported(facts, interval, forecasts)]
+    after = [_left_out(data), _priors(fitting), _sampled(fitting), _diagnosed(facts), _reported(facts, interval, forecasts)]
     return (head, rows), " ".join(filter(None, after))
+
+
+def _priors(fitting: Mapping[str, Any]) -> str:
+    """Return a sentence on the priors that the user stated; '' for none."""
+    stated = listed([f"{prior} for {name}" for name, prior in fitting["priors"].items()], len(fitting["priors"]))
+    return f"In place of the priors that come with the law and its noise, we used {stated}." if stated else ""
+
+
+def _sampled(fitting: Mapping[str, Any]) -> str:
+    """Return sentences on how the draws were made: those that were kept, if the first ones failed their checks."""
+    settings, versions, again = fitting["settings"], fitting["versions"], fitting["repeated"]
+    tune, rate = settings["tune"], settings["target_accept"]
+    further = f", target acceptance rate {rate:g}" if rate is not None and not again else ""
+    sentences = [
+        f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "
+        f"{versions.get('bayeslaw', '')} ({settings['chains']} chains of {settings['draws']} draws after "
+        f"{(again or {}).get('tune', tune)} tuning draws each, seed {fitting['seed']}{further})."
+    ]
+    if again and "tune" in again:
+        checks = f"failed the check{'s' if ',' in again['failed'] else ''} {again['failed']}"
+        first = f"the first had {tune} tuning draws and {checks}"
+        if again["sample"] != "second":
+            first = f"the first had {tune} tuning draws, and the one before {checks}"
+        sentences.append(f"This is the {again['sample']} sample: {first}.")
+        rates = [again["target_accept"], again["target_accept_before"]]
+        if None not in rates and rates[0] != rates[1]:
+            sentences.append(f"The target acceptance rate was {rates[0]:.5g} in place of {rates[1]:.5g}.")
+        if again["thin"] > 1:
+            sentences.append(f"One draw in {again['thin']} was kept.")
+    elif again:  # in files of earlier versions
+        sentences.append(f"It was {again['text']}.")
+    if fitting["interrupted"]:
+        sentences.append("Sampling was interrupted before its end.")
+    return " ".join(sentences)
 
 
 def _left_out(data: Mapping[str, Any]) -> str:
@@ -70,7 +97,9 @@ def _diagnosed(facts: Mapping[str, Any]) -> str:
     sizes = [[v for v in columns[c] if v is not None] for c in ("ess_bulk", "ess_tail")]
     verdict = f"Sampling FAILED ({facts['failures']}): intervals of this fit are not to be trusted."
     if facts["passed"]:
-        concerns = "; ".join(text.removeprefix("concern: ").rstrip(".") for text in facts["concerns"])
+        checks = [dict(zip(facts["checks"]["columns"], row, strict=True)) for row in facts["checks"]["rows"]]
+        # Their findings alone: what to do about them is for the user, not for the readers of a paper.
+        concerns = "; ".join(check["finding"].rstrip(".") for check in checks if check["verdict"] == "concern")
         model = f"Concerns about the model: {concerns}." if concerns else "Checks of the model raised no concerns."
         verdict = f"All checks of the sampling passed. {model}"
     if not worst or not all(sizes):

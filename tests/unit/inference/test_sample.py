@@ -170,7 +170,7 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
         flags, steps = np.full(shape, bad and fault == "divergences"), np.full(shape, settings.tune // 10)
         stats = {"diverging": (dims, flags), "energy": (dims, z**2), "n_steps": (dims, steps)}
         z += 3 * np.arange(shape[0])[:, None] * (bad and fault == "slow")
-        return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, interrupted=False)
+        return sampling.Sample({"E": z}, xr.Dataset(stats), z**2, None, False, settings.acceptance.rough)
 
     monkeypatch.setattr(sampling, "sample", fake)
     settings = SamplerSettings(draws=1000, tune=500, chains=4, seed=3, acceptance=Acceptance(0.9, 0.98))
@@ -182,6 +182,11 @@ def test_sampling_that_failed_is_repeated_once_with_more_tuning(monkeypatch: pyt
     assert [check.name for check in checks if not check.passed] == ["repeated"]
     assert abs(made.draws["E"].mean()) < 0.1
     assert ("divergences" if fault == "divergences" else "r_hat") in checks[-1].text
+    (how,) = checks[-1].table.to_dict("records")  # of which methods paragraphs speak
+    assert (how["sample"], how["tune"], how["thin"]) == ("second", 2000, asked[1].thin)
+    assert how["target_accept_before"] == 0.98
+    assert how["target_accept"] == pytest.approx(asked[1].acceptance.rough)
+    assert how["failed"] in checks[-1].text
     for changed in (
         replace(settings, draws=100),
         replace(settings, tune=10 * sampling.LONG // 50 + 10),

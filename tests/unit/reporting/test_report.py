@@ -23,6 +23,7 @@ from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
+from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore
 from bayeslaw.reporting.facts import commands, fit_facts, left_out, scores_table
@@ -240,6 +241,38 @@ def test_the_methods_text_has_the_numbers_of_the_fit(made: Report, sound_fit: Fi
         assert part in text
     assert r"$L = E + \frac{A}{N^{\alpha}} + \frac{B}{D^{\beta}}$" in latex
     assert r"90\% equal-tailed" in latex
+
+
+def text_of(fit: Fit) -> str:
+    """The methods paragraph of a fit."""
+    return methods(fit_facts(fit, "fit", None, None, 0.9, True, ""), "90% interval", False)["text"]
+
+
+def test_the_methods_text_is_of_the_sample_that_was_kept(sound_fit: Fit) -> None:
+    """It named the tuning draws that were asked for, beside a check that says that there were four times as many."""
+    how = {"sample": "second", "failed": "divergences", "tune": 2000, "thin": 3, "target_accept": 0.996875}
+    note = Check("repeated", False, "sampled a second time", "note", pd.DataFrame([how | {"target_accept_before": 0.9875}]))
+    text = text_of(replace(sound_fit, checks=(*sound_fit.checks, note)))
+    assert "2 chains of 1500 draws after 2000 tuning draws each" in text
+    assert "second sample: the first had 500 tuning draws and failed the check divergences." in text
+    assert "acceptance rate was 0.99687 in place of 0.9875. One draw in 3 was kept." in text
+    older = text_of(replace(sound_fit, checks=(*sound_fit.checks, replace(note, table=pd.DataFrame()))))
+    assert "It was sampled a second time." in older
+    rate = {**sound_fit.info, "settings": {**sound_fit.info["settings"], "target_accept": 0.998}}
+    assert "seed 1, target acceptance rate 0.998)" in text_of(replace(sound_fit, info=rate))
+
+
+def test_the_methods_text_names_priors_that_were_replaced(sound_fit: Fit) -> None:
+    assert "priors" not in text_of(sound_fit)
+    changed = replace(sound_fit, law=sound_fit.law.with_priors({"alpha": "Normal(0.34, 0.02)"}))
+    assert "we used Normal(0.34, 0.02) for alpha." in text_of(changed)
+
+
+def test_the_methods_text_has_no_advice_to_the_user(sound_fit: Fit) -> None:
+    concern = Check("outliers", False, "2 rows are off", "model", pd.DataFrame(), "Look at these runs")
+    text = text_of(replace(sound_fit, checks=(*sound_fit.checks, concern)))
+    assert "Concerns about the model: 2 rows are off." in text
+    assert "Look at" not in text
 
 
 def test_one_run_and_one_row_are_not_spoken_of_as_several() -> None:
