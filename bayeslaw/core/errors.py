@@ -205,20 +205,23 @@ def row_ranges(rows: Iterable[int]) -> str:
 MOST = 2**63 - 1  # largest whole number that arrays hold
 
 
-def whole_number(name: str, value: object, least: int, most: int = MOST) -> None:
-    """Refuse a value that is not a whole number from `least` to `most`.
+def whole_number(name: str, value: object, least: int, most: int = MOST) -> int:
+    """Return a whole number from `least` to `most`, also one from an array without dimensions; other values are refused.
 
     Parameters
     ----------
     name, value, least, most : str, object, int, int
         The error calls the value by its name.
     """
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # arrays of NumPy and others
+        value = value.item()
     if not isinstance(value, Integral) or int(value) < least:
         given = repr(value) if isinstance(value, str) else value
         raise BayeslawError(f"{name} must be a whole number of at least {least}, not {given}.", code="not-a-whole-number")
     if int(value) > most:
         given = shortened(value) if int(value) < 10**1000 else "a number of more than 1,000 digits"  # Python refuses to write more
         raise BayeslawError(f"{name} must be a whole number of at most {most:,}, not {given}.", code="too-large-a-number")
+    return int(value)
 
 
 CROSSED = "{'N': 1e9, 'D': '1e9:1e11:3'}, whose values are crossed"

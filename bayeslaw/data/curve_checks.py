@@ -353,7 +353,7 @@ def _parents_first(
 def _with_warmups(curves: Mapping[str, Curve], warmup: int | Mapping[str, int], name: str) -> dict[str, Curve]:
     """Return runs with the warm-ups that precede their logs."""
     if not isinstance(warmup, Mapping):
-        whole_number("warmup", warmup, 0)
+        warmup = whole_number("warmup", warmup, 0)
         new = [c for c in curves.values() if c.parent is None and c.phase == "pretrain" and c.logged_steps[0] > 1]
         warmup = {c.run: warmup for c in new}
     if unknown := [n for n in warmup if n not in curves]:

@@ -135,7 +135,7 @@ class Curves:
         """Return the state of the training after a run's own step; after its last by default."""
         curve, schedule = self.curve(run), self.schedule(run)
         step = len(schedule) if step is None else step
-        whole_number("step", step, 0)
+        step = whole_number("step", step, 0)
         if step > len(schedule):
             raise BayeslawError(f"{run} has {len(schedule)} steps; there is no step {step}.", code="unknown-step")
         start = self._starts[run]

@@ -368,9 +368,9 @@ def anchors(
         raise BayeslawError("Give at least one fit, whose law the runs would inform.", code="not-a-fit")
     require_losses(members, "a choice of runs, which lowers the variance of logarithms,", positive=True)
     check_probability(ci_prob)
-    whole_number("rounds", rounds, 1)
-    whole_number("replicates", replicates, 1, MOST_REPLICATES)
-    whole_number("seed", seed, 0)
+    rounds = whole_number("rounds", rounds, 1)
+    replicates = whole_number("replicates", replicates, 1, MOST_REPLICATES)
+    seed = whole_number("seed", seed, 0)
     if not (isinstance(budget, Real) and 0 < budget < math.inf):
         raise BayeslawError(f"The budget must be a positive number, not {budget!r}.", code="bad-budget")
     sd, learned = read_choice(discrepancy)

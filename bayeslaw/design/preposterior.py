@@ -123,8 +123,8 @@ def nested(
     """
     require_draws(require_single_fit(fit, "A look-ahead"), "A look-ahead")
     require_losses([fit], "a look-ahead, which is about the variance of logarithms,", positive=True)
-    whole_number("seed", seed, 0)
-    whole_number("outer", outer, 2)
+    seed = whole_number("seed", seed, 0)
+    outer = whole_number("outer", outer, 2)
     if outer > fit.size:
         problem = f"outer is the number of draws to simulate from; there are {fit.size}, not {outer}."
         raise BayeslawError(problem, code="too-many-simulations")

@@ -283,7 +283,7 @@ def check_arguments(fit: Fit, schedule: Schedule, seed: int, discrepancy: str, t
     """
     _require_areas(fit)
     require_schedule(schedule)
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     if discrepancy not in get_args(Discrepancy):
         raise BayeslawError(f"discrepancy is {discrepancy!r}; it must be learned or none.", code="unknown-option")
     if target is not None and not (isinstance(target, Real) and 0 < target < np.inf):

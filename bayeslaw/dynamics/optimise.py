@@ -102,7 +102,7 @@ def balance_curve(
     source, target, recipe, ranges, tail, seed, force : as in `balance`
     weights : sequence or array of float
     """
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     if len(weights) == 0:  # an array has no truth value
         raise BayeslawError("Give at least one weight of the source loss.", code="no-weights")
     objectives = [Objective(weight, tail) for weight in weights]

@@ -103,7 +103,7 @@ class Recipe:
 
     def with_pretraining(self, steps: int) -> Recipe:
         """Return the same recipe after a pre-training of another length, of which several phases have the shares that they had."""
-        whole_number("steps", steps, 1, MOST_STEPS)
+        steps = whole_number("steps", steps, 1, MOST_STEPS)
         phases = phases_of(self._planned("length"))
         lengths = np.array([len(parse_schedule(phase)) for phase in phases])
         shares = np.maximum(np.round(steps * lengths / lengths.sum()).astype(np.int64), 1)

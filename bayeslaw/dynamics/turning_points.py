@@ -204,7 +204,7 @@ def turning_point(
 
 def _lengths(recipe: Recipe, longest: int) -> NDArray[np.int64]:
     """Return lengths of the adaptation beyond its warm-up, evenly spaced in their logarithm."""
-    whole_number("longest", longest, 10, MOST_STEPS)
+    longest = whole_number("longest", longest, 10, MOST_STEPS)
     least = _shortest(recipe.adapt)
     if least >= longest:
         raise BayeslawError(

@@ -198,8 +198,8 @@ def backtest(
     >>> result.reach["e_folds"].iloc[-1], result.spread
     ('all', 'extrapolated')
     """
-    whole_number("cuts", cuts, 1, MOST_CUTS)
-    whole_number("seed", seed, 0)
+    cuts = whole_number("cuts", cuts, 1, MOST_CUTS)
+    seed = whole_number("seed", seed, 0)
     check_reading(as_)
     _, learned = read_choice(discrepancy)
     given = check_options(options)

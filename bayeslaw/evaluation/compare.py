@@ -135,9 +135,9 @@ def compare(
     Traceback (most recent call last):
     bayeslaw.core.errors.BayeslawError: Give only one of holdout, by, loo and at.
     """
-    whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
-    whole_number("starts", starts, 1, MOST_STARTS)
-    whole_number("seed", seed, 0)
+    bootstrap = whole_number("bootstrap", bootstrap, 0, MOST_RESAMPLES)
+    starts = whole_number("starts", starts, 1, MOST_STARTS)
+    seed = whole_number("seed", seed, 0)
     options = check_options(options)
     noise = noise if isinstance(noise, Iterable) and not isinstance(noise, str) else [noise]
     cards = load_laws(laws)

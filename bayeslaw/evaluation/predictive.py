@@ -110,7 +110,7 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
     """
     import arviz_stats as az
 
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     loo, observed = leave_one_run_out(fit), fit.observed
     size = loo.log_weights.shape[1]
     chosen: Index = np.arange(0, size, max(1, min(size // FEWEST, size * observed.response.size // MOST)))

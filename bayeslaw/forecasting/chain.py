@@ -183,7 +183,7 @@ def chain(
     >>> chain.draws["run"].shape[1]
     3
     """
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     link, runs = _link(first, second), _settings(first, second, at)
     columns = _columns_of(first, runs.frame)
     place = setting_codes(runs.frame, columns)

@@ -492,7 +492,7 @@ def forecast(
     (2, True)
     """
     require_fits(fit)
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)

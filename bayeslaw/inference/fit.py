@@ -131,8 +131,11 @@ def fit(
         )
         raise BayeslawError(problem, code="unknown-discrepancy")
     _check_mappings(by=by, priors=priors)
+    draws, tune = whole_number("draws", draws, 10, MOST_DRAWS), whole_number("tune", tune, 50, MOST_DRAWS)
+    chains, seed = whole_number("chains", chains, 1, MOST_CHAINS), whole_number("seed", seed, 0)
+    cores = None if cores is None else whole_number("cores", cores, 1)
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
-    _check_settings(**settings, seed=seed, cores=cores, bins=bins)
+    _check_settings(**settings, bins=bins)
     own, of_noise = _with_priors(load_law(law, shares=shares), priors or {})
     runs, law = read_runs(runs), with_by(own, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
@@ -295,16 +298,8 @@ def _check_mappings(**given: object) -> None:
             raise BayeslawError(problem, code="not-a-text")
 
 
-def _check_settings(
-    *, draws: int, tune: int, chains: int, seed: int, target_accept: float | None, cores: int | None, bins: float | None
-) -> None:
-    """Refuse settings of the sampler that are out of range, and bins that are no number."""
-    whole_number("draws", draws, 10, MOST_DRAWS)
-    whole_number("tune", tune, 50, MOST_DRAWS)
-    whole_number("chains", chains, 1, MOST_CHAINS)
-    whole_number("seed", seed, 0)
-    if cores is not None:
-        whole_number("cores", cores, 1)
+def _check_settings(*, draws: int, tune: int, chains: int, target_accept: float | None, bins: float | None) -> None:
+    """Refuse settings of the sampler that are out of range together, and bins that are no number."""
     if (count := chains * (draws + tune)) > MOST_DRAWS:
         what = f"{chains:,} chains of {draws:,} draws after {tune:,} tuning draws"
         raise BayeslawError(f"{what} are {count:,} draws; at most {MOST_DRAWS:,} are made.", code="too-many-draws")

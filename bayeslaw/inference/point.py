@@ -127,8 +127,8 @@ class PointFit(OfOneLaw):
         """
         if by not in ("run", "row"):
             raise BayeslawError(f"bootstrap resamples by 'run' or 'row', not {by!r}.", code="unknown-resampling")
-        whole_number("size", size, 1, MOST_RESAMPLES)
-        whole_number("seed", seed, 0)
+        size = whole_number("size", size, 1, MOST_RESAMPLES)
+        seed = whole_number("seed", seed, 0)
         if all(of.size == 1 for of in _strata(self, _groups(self, by))):
             alone = f"each is the only one of its {' and '.join(self.law.levels)}" if self.law.levels else "there is one"
             problem = f"A bootstrap by {by} draws among several {by}s, and {alone}: every resample would be the fit itself."
@@ -178,8 +178,8 @@ def point_fit(
     delta = law.huber_delta if delta is None else delta
     if not (isinstance(delta, Real) and delta > 0 and math.isfinite(delta)):
         raise BayeslawError(f"delta must be positive and finite, not {delta!r}.", code="bad-delta")
-    whole_number("starts", starts, 1, MOST_STARTS)
-    whole_number("seed", seed, 0)
+    starts = whole_number("starts", starts, 1, MOST_STARTS)
+    seed = whole_number("seed", seed, 0)
     runs = read_runs(runs)
     law = with_levels(law, levels_of(law, runs.frame), pooled=False)
     observed = Observations.of(law, runs)

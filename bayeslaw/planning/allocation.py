@@ -175,7 +175,7 @@ def allocate(
     check_size_is_free(laws_of([fit]), "An allocation of compute")
     check_passed(fit, force)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     flops, settings = read_values(compute), as_mapping(settings, "{'ptpp': 279}")
     fits: Selections = [*fit.selections]
     laws, optima = _optima(fits, settings, stage, flops)

@@ -260,7 +260,7 @@ def whole_life(
     laws = laws_of([fit])
     check_size_is_free(laws, "A whole life")
     check_passed(fit, force)
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     check_choice("on", on, "unknown-spread")
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
     settings = as_mapping(settings, "{'ptpp': 279}")

@@ -208,7 +208,7 @@ def mix(
     (['recommended', 'today'], True)
     """
     _check_choices(on, discrepancy, tail, confidence)
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     at, limits = as_mapping(at, "{'N': 1e9}"), as_mapping(limits, "{'code': 1.2}", "Limits")
     bounds = as_mapping(bounds, "{'web': (0.1, 0.5)}", "Bounds")
     today = today if today is None else as_mapping(today, "{'web': 0.4, 'code': 0.6}", "Today's shares")

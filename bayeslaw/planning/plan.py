@@ -169,7 +169,7 @@ def plan(
             f"(--on latent, on='latent'){f', not {on!r}' if on is not None else ''}.",
             code="unknown-spread",
         )
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     check_points(points)
     fits = by_name(source)
     posteriors = checked_posteriors([*fits.values(), *([target] if target is not None else [])], force)

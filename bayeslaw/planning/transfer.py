@@ -137,7 +137,7 @@ def transfer(
     """
     settings = as_mapping(settings)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     fits = [fit] if continued is None else [fit, continued]
     require_losses(fits, "a comparison of starts at equal loss")
     for posterior in fits:

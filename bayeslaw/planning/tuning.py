@@ -207,7 +207,7 @@ def tuning(
     """
     require_losses([fit], "the best learning rate", positive=True)
     check_choice("discrepancy", discrepancy, "unknown-discrepancy")
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     check_passed(fit, force)
     exact = discrepancy == "none"
     members = _members(fit, exact=exact)

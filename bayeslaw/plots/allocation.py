@@ -166,7 +166,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
     'parameters N'
     """
     expect(allocation, Allocation, "fit.allocate(compute)")
-    whole_number("most", most, 1)
+    most = whole_number("most", most, 1)
     table = allocation.summary(ci_prob)
     count = len(table)
     chosen = evenly(count, min(most, MOST_LINES))

@@ -308,7 +308,7 @@ def plot_transforms(
     'losses (%)'
     """
     transforms = _scored(transforms)
-    whole_number("bins", bins, 1)
+    bins = whole_number("bins", bins, 1)
     edges = np.linspace(0, 1, bins + 1)
     ax = axes_of(ax)
     ax.axhline(100 / bins, color="0.4", lw=0.9, ls=":")

@@ -39,7 +39,7 @@ def prior_outcomes(law: Law, frame: pd.DataFrame, draws: int = 1000, seed: int =
     frame, draws, seed
         As in `plot_prior`.
     """
-    whole_number("draws", draws, 1)
+    draws = whole_number("draws", draws, 1)
     if missing := [c for c in law.measured if c not in frame]:
         raise BayeslawError(f"The settings lack the covariate {missing[0]} of {law.name}.", code="missing-column")
     table = complete(frame, law)

@@ -96,9 +96,9 @@ def name_all(ax: Axes, drawing: Drawing) -> tuple[str, list[str]]:
         for line, words in drawn.curves:
             named = "" if words and alone and not drawing.label else name
             line.set_label(", ".join(filter(None, [named, words])))
-        for line, text in drawn.entries:
+        for entry, text in drawn.entries:
             shown = text if all(text in other.texts for other in drawings) else f"{name}: {text}"
-            line.set_label(HIDDEN if shown in listed else shown)
+            entry.set_label(HIDDEN if shown in listed else shown)
             listed.add(shown)
     notes = [note for note in drawing.notes if all(note in other.notes for other in drawings)]
     for name, drawn in zip(names, drawings, strict=True):

@@ -37,7 +37,7 @@ def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataT
             raise BayeslawError(message, code="unknown-group")
     if per not in get_args(Per):
         raise BayeslawError(f"per is {per!r}; log likelihoods are per 'run' or per 'row'.", code="unknown-unit")
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     tree_groups = {
         "posterior": lambda: _posterior(fit),
         "log_likelihood": lambda: _log_likelihood(fit, per),

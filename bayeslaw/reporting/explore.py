@@ -135,8 +135,8 @@ def explore(
     fits = by_label(fits)
     if not 1 <= len(fits) <= MOST_FITS:
         raise BayeslawError(f"A page explores one to {MOST_FITS} fits; {len(fits)} were given.", code="number-of-fits")
-    whole_number("seed", seed, 0)
-    whole_number("draws", draws, FEWEST)
+    seed = whole_number("seed", seed, 0)
+    draws = whole_number("draws", draws, FEWEST)
     if draws > MOST:
         raise BayeslawError(f"A page holds at most {MOST:,} draws of a fit, not {draws:,}.", code="too-many-draws")
     for label, fit in fits.items():

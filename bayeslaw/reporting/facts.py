@@ -147,7 +147,8 @@ def _repeated(fit: Fit) -> Facts | None:
     """Return how a fit was sampled again, and `text`, or None where its first sample was kept; older files have the text alone."""
     for check in fit.checks:
         if check.name == "repeated":
-            return {"text": check.text} | {k: plain_value(v) for row in check.table.to_dict("records") for k, v in row.items()}
+            rows = check.table.to_dict("records")
+            return {"text": check.text} | {str(k): plain_value(v) for row in rows for k, v in row.items()}
     return None
 
 

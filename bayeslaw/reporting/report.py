@@ -160,7 +160,7 @@ def report(
     if unknown := [label for label in files if label not in fits]:
         message = f"files names the file of {unknown[0]!r}, and there is no such fit.{nearest(unknown[0], fits)}"
         raise BayeslawError(message, code="unknown-fit")
-    whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
     read_choice(discrepancy)
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}

@@ -56,7 +56,7 @@ def nodes(schedule: Schedule, at: ArrayLike, before: Schedule | None = None, *, 
     differ from the exact ones by at most 9e-5 nats under cosine, linear, WSD, multi-step and stepped schedules of up to 10^5
     steps that end at a tenth of the peak or at 0, by 1.5e-4 after a rate is raised again, and by 2e-4 right after the warm-up.
     """
-    whole_number("number", number, 4, MOST_NODES)
+    number = whole_number("number", number, 4, MOST_NODES)
     at = schedule.steps_at(at)
     rates = schedule.rates if before is None else np.concatenate([before.rates, schedule.rates])
     steps = at + (0 if before is None else len(before))

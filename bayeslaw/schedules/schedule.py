@@ -157,8 +157,8 @@ def _shaped(
     name: str, shape: Callable[[Array], Array], steps: int, peak: float, warmup: int, start: float, final: float = 0.0
 ) -> Schedule:
     """Return a linear warm-up from `start` to `peak`, then `peak` times the shape of the share of later steps done, in (0, 1]."""
-    whole_number("steps", steps, 1, MOST_STEPS)
-    whole_number("warmup", warmup, 0)
+    steps = whole_number("steps", steps, 1, MOST_STEPS)
+    warmup = whole_number("warmup", warmup, 0)
     for given, value, example in (("peak", peak, "3e-4"), ("start", start, "0"), ("final", final, "0.1")):
         one_number(given, value, example, finite=False)
     if warmup >= steps:
@@ -364,7 +364,7 @@ def logged(step: ArrayLike, lr: ArrayLike, *, warmup: int = 0, name: str = "logg
         message = f"{name}: steps must increase, and {steps[i + 1]:g} follows {steps[i]:g}. Was the run resumed?"
         raise BayeslawError(message, code="decreasing-steps")
     Schedule(rates, name)  # so that errors name a logged rate, not one between
-    whole_number("warmup", warmup, 0)
+    warmup = whole_number("warmup", warmup, 0)
     if warmup > steps[0]:
         raise BayeslawError(f"{name}: a warm-up of {warmup} steps goes past the first logged, {steps[0]:g}.", code="long-warmup")
     every = np.arange(1, int(steps[-1]) + 1, dtype=np.float64)

@@ -281,7 +281,7 @@ def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
 # --- several forecasts on one axes -----------------------------------------------------------------------------------
 
 
-def of_size(fit: Fit, n: object) -> Forecast:
+def of_size(fit: Fit, n: float | str) -> Forecast:
     return forecast(fit, grid(fit.law, {"N": n, "D": "1e8:1e11:5"}))
 
 

@@ -1,0 +1,22 @@
+"""Whole numbers as users give them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayeslaw.core.errors import whole_number
+from tests.errors import fails
+
+
+@pytest.mark.parametrize("given", [500, np.int64(500), np.array(500), np.array(500, dtype="u2")])
+def test_a_whole_number_may_be_that_of_an_array_without_dimensions(given: object) -> None:
+    """`fit(..., tune=np.array(500))` failed with 'a whole number of at least 50, not 500'."""
+    value = whole_number("tune", given, 50)
+    assert (value, type(value)) == (500, int)
+
+
+@pytest.mark.parametrize("given", [np.array([500]), np.array(500.5), np.array(40), "500", 500.0, None])
+def test_other_values_are_refused_and_shown(given: object) -> None:
+    with fails("not-a-whole-number", "tune", "at least 50"):
+        whole_number("tune", given, 50)
