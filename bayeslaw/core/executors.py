@@ -28,6 +28,7 @@ import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.progress import console_for
 
 MOST_DEATHS = 2  # of worker processes at one item, before we give the item up
 MOST_PROCESSES = 1_000
@@ -185,11 +186,13 @@ def outcome_of(index: int, what: str, answer: bytes) -> Result[Any]:
 
 def _with_progress[T](outcomes: Iterable[Result[T]], total: int, what: str) -> Iterator[Result[T]]:
     """Yield the same outcomes under a progress bar."""
-    from rich.console import Console
+    if (console := console_for(wanted=True)) is None:
+        yield from outcomes
+        return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     count = TextColumn("{task.completed:.0f}/{task.total:.0f} {task.description}s{task.fields[failures]}")
-    with Progress(BarColumn(), count, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Progress(BarColumn(), count, TimeRemainingColumn(), console=console, transient=True) as bar:
         task, failed = bar.add_task(what, total=total, failures=""), 0
         for outcome in outcomes:
             failed += bool(outcome.error)

@@ -28,6 +28,7 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, whole_number
 from bayeslaw.core.intervals import interval_names, tails
+from bayeslaw.core.progress import console_for
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.core.threads import one_blas_thread
@@ -421,7 +422,6 @@ class Forecast:
         self, use: Callable[[slice, Array], None], sds: Sequence[float], progress: bool = False, count: int | None = None
     ) -> None:
         """Call a function with the draws (spread, rows, draws) of every block of the first rows; several threads compute blocks."""
-        from rich.console import Console
         from rich.progress import track
 
         def block(at: int) -> None:
@@ -432,8 +432,8 @@ class Forecast:
                 plain = np.concatenate([plain[:2], np.concatenate(extrapolated, axis=-1)[None], plain[2:]])
             use(rows, plain)
 
-        end, console = self.rows.size if count is None else count, Console(stderr=True)
-        shown: dict[str, Any] = {"console": console, "disable": not (progress and console.is_terminal), "transient": True}
+        end, console = self.rows.size if count is None else count, console_for(progress)
+        shown: dict[str, Any] = {"console": console, "disable": console is None, "transient": True}
         with one_blas_thread(), ThreadPoolExecutor() as pool:
             try:
                 for result in track([pool.submit(block, at) for at in range(0, end, BLOCK)], "forecast", **shown):

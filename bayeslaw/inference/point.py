@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
 from bayeslaw.core.executors import Executor, opened, values_of
+from bayeslaw.core.progress import console_for
 from bayeslaw.core.text import compact, exact, short_lines
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.observations import Observations
@@ -171,7 +172,6 @@ def point_fit(
     >>> point.predict({"N": np.array([1e9, 1e9]), "D": np.array([1e10, 1e11])}).shape
     (2,)
     """
-    from rich.console import Console
     from rich.progress import track
 
     law = load_law(law)
@@ -185,7 +185,8 @@ def point_fit(
     observed = Observations.of(law, runs)
     huber = HuberLoss.of(law, observed)
     loss = huber.objective(delta, np.ones(observed.response.size))
-    rng, shown = np.random.default_rng(seed), {"console": Console(stderr=True), "transient": True, "disable": not progress}
+    rng, console = np.random.default_rng(seed), console_for(progress)
+    shown: dict[str, Any] = {"console": console, "transient": True, "disable": console is None}
     with one_blas_thread():
         ends = [descend(loss, huber.start(rng)) for _ in track(range(starts), "point fit", **shown)]
         ends.sort(key=lambda end: end[0])

@@ -15,6 +15,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import FitError, StoppedError
 from bayeslaw.core.executors import available_cores
+from bayeslaw.core.progress import console_for
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.engine.centring import centred, needs_centring, needs_matching, tied_where_equal
@@ -420,14 +421,13 @@ def complete_draws(chains: Sequence[Chain], asked: int) -> tuple[Array, xr.Datas
 @contextmanager
 def _progress(wanted: bool) -> Iterator[Callable[[str, int], Report | None]]:
     """A progress bar on standard error: a function that begins a run of `total` draws and returns nutpie's callback for it."""
-    if not wanted:
+    if (console := console_for(wanted)) is None:
         yield lambda description, total: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} draws"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
 
         def begin(description: str, total: int) -> Report:
             for done in bar.task_ids:
