@@ -64,9 +64,10 @@ class Picture:
         from matplotlib import rc_context
 
         out = io.BytesIO()
-        nothing = dict.fromkeys(("Date", "Creator") if kind == "svg" else ("CreationDate", "Creator", "Producer"))
+        about: dict[str, Any] = dict.fromkeys(("Date", "Creator") if kind == "svg" else ("CreationDate", "Producer"))
+        about |= {"Creator": "bayeslaw"} if kind == "pdf" else {}  # by which `save_latex` knows its own files
         with rc_context({"svg.hashsalt": "bayeslaw", "pdf.fonttype": 42}):
-            self.figure.savefig(out, format=kind, dpi=150, metadata=nothing)
+            self.figure.savefig(out, format=kind, dpi=150, metadata=about)
         return out.getvalue()
 
 

@@ -19,6 +19,7 @@ from bayeslaw.reporting.html import MOST_ROWS
 
 LONG, WIDTH = 50, "7cm"  # a column whose texts have more characters than LONG has this width
 LARGE, SMALL = 1e5, 1e-3  # values outside this range are written with a power of ten
+OWN = "% Written by bayeslaw, which replaces this file when the report is made again; delete this line to keep the file.\n"
 FAILED = r"$^{\dagger}$ Sampling of this fit FAILED: not to be trusted."
 
 
@@ -143,7 +144,12 @@ def files(facts: Mapping[str, Any]) -> dict[str, bytes]:
     texts = {f"{name}.tex": text for name, (_, text) in tables.items()}
     texts["methods.tex"] = "\n\n".join(fit["methods"]["latex"] for fit in facts["fits"]) + "\n"
     texts["report.tex"] = _document(facts, {name: caption for name, (caption, _) in tables.items()})
-    return {name: text.encode() for name, text in texts.items()}
+    return {name: (OWN + text).encode() for name, text in texts.items()}
+
+
+def is_own(data: bytes) -> bool:
+    """Whether a file of LaTeX, or a picture as PDF, was written by a report."""
+    return data.startswith(OWN.encode()[:20]) or b"/Creator (bayeslaw)" in data
 
 
 def _in_words(table: Mapping[str, Any]) -> Mapping[str, Any]:

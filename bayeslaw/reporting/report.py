@@ -16,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
 from bayeslaw.core.files import as_path, check_target, make_folder, write_text, write_whole
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
-from bayeslaw.core.text import counted, once, short_lines
+from bayeslaw.core.text import counted, listed, once, short_lines
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
@@ -90,9 +90,17 @@ class Report:
         Raises
         ------
         BayeslawError
-            If the folder can't be made or written into.
+            If the folder can't be made or written into, or has a file of such a name that no report wrote ('would-overwrite').
         """
+        from bayeslaw.reporting.latex import is_own
+
         folder, files = as_path(folder, "A folder"), self.latex
+        others = [name for name in files if (folder / name).is_file() and not is_own((folder / name).read_bytes())]
+        if others:
+            what = f"files {listed(others, 3)}" if len(others) > 1 else f"a file {others[0]}"
+            problem = f"The folder {folder.name} has {what} that bayeslaw did not write, and does not replace"
+            way = "name another folder (--latex, save_latex), or move what is there"
+            raise BayeslawError(f"{problem}: {way}.", code="would-overwrite")
         make_folder(folder)
         for name, data in files.items():
             write_whole(folder / name, partial(Path.write_bytes, data=data))

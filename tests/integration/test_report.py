@@ -12,6 +12,7 @@ import pytest
 
 from bayeslaw.data.table import Runs
 from bayeslaw.posterior.fit import Fit
+from bayeslaw.reporting.latex import is_own
 from bayeslaw.reporting.report import Report, report
 
 
@@ -34,6 +35,10 @@ def test_the_same_fits_give_the_same_bytes(sound_fit: Fit) -> None:
     assert one.json == other.json
     for kind in ("svg", "pdf"):
         assert one.pictures["fit1-parameters"].bytes(kind) == other.pictures["fit1-parameters"].bytes(kind)
+
+
+def test_files_for_a_paper_are_known_again(made: Report) -> None:
+    assert [name for name, data in made.latex.items() if not is_own(data)] == []
 
 
 def test_a_page_with_its_pictures_is_a_small_file(made: Report) -> None:

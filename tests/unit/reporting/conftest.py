@@ -12,5 +12,5 @@ from bayeslaw.reporting.figures import Picture
 @pytest.fixture(autouse=True, scope="package")
 def pictures_are_not_drawn() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Picture, "bytes", lambda _, kind: b"<svg/>" if kind == "svg" else b"%PDF")
+        patch.setattr(Picture, "bytes", lambda _, kind: b"<svg/>" if kind == "svg" else b"%PDF << /Creator (bayeslaw) >>")
         yield

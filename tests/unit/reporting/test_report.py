@@ -407,7 +407,7 @@ def test_scores_on_measured_losses(made: Report, sound_fit: Fit, held: Runs) -> 
     assert own["cover_eti90"][0] == "share inside 90% equal-tailed intervals"
     assert all("_" not in meaning for meaning, _ in own.values())
     (latex,) = [text for name, text in latex_files(made.facts).items() if name == f"comparison{tables.index(table) + 1}-table.tex"]
-    assert latex.decode().splitlines()[2] == r"meaning & sound \\"
+    assert latex.decode().splitlines()[3] == r"meaning & sound \\"
     assert r"share inside 90\% equal-tailed intervals" in latex.decode()
     assert "cover" not in latex.decode()
     assert "calibration" in made.pictures
@@ -497,6 +497,18 @@ def test_a_report_is_written_as_a_page_as_numbers_and_for_a_paper(made: Report, 
     assert all(path.is_file() for path in files)
     with fails("wrong-ending", "ending in .html or .json, not report.pdf"):
         made.save(tmp_path / "report.pdf")
+
+
+@pytest.mark.parametrize("name", ["methods.tex", "report.tex", "fit1-priors.pdf"])
+def test_files_of_the_authors_are_not_replaced_by_those_for_a_paper(made: Report, tmp_path: Path, name: str) -> None:
+    made.save_latex(tmp_path)
+    made.save_latex(tmp_path)  # its own files are
+    (tmp_path / name).write_bytes(b"% our section on methods\n")
+    (tmp_path / "fit1-data.tex").unlink()
+    with fails("would-overwrite", name, "did not write"):
+        made.save_latex(tmp_path)
+    assert (tmp_path / name).read_bytes() == b"% our section on methods\n"
+    assert not (tmp_path / "fit1-data.tex").exists()
 
 
 def test_settings_and_losses_of_a_report_may_be_frames_or_files(sound_fit: Fit, at: Runs, held: Runs, tmp_path: Path) -> None:
