@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core import html
-from bayeslaw.core.errors import FitError
+from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.core.executors import Executor, Result, values_of
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs
@@ -140,7 +140,7 @@ class Work:
         if make is not None:
             try:
                 scores = make()
-            except FitError as error:
+            except BayeslawError as error:  # whatever it is: all fits have been made by now
                 self.notes.append(f"{law} ({fit}), {held_out}: not scored. {error}")
         head = {"held_out": held_out, "law": law, "noise": noise, "fit": fit, "checks": checks}
         scores = scores.assign(model=scores.get("model", ""))

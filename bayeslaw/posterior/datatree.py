@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, nearest, shown, whole_number
 from bayeslaw.core.streams import Stream
 from bayeslaw.laws.law import Law
 from bayeslaw.noise.model import pools
@@ -30,6 +30,9 @@ def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataT
     fit, groups, per, seed
         As in `Fit.to_datatree`.
     """
+    if not isinstance(groups, Iterable):
+        problem = f"groups are names such as ['posterior', 'log_likelihood'], not {shown(groups)}; there are {', '.join(GROUPS)}."
+        raise BayeslawError(problem, code="not-a-list")
     chosen = (groups,) if isinstance(groups, str) else tuple(groups)
     for name in chosen:
         if name not in GROUPS:

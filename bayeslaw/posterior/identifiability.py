@@ -114,7 +114,8 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
             effect = f"{parameters} {are} not identifiable, and forecasts at other values depend on priors"
             problems.append(f"{name} has {count[name]} values ({shown}): {effect}")
     if len(settings) < len(law.parameters):
-        problems.append(f"{len(settings)} settings are too few for {len(law.parameters)} parameters: the rest is the priors'")
+        those = "1 setting is" if len(settings) == 1 else f"{len(settings)} settings are"
+        problems.append(f"{those} too few for {len(law.parameters)} parameters: the rest is the priors'")
     elif problems and left:
         others = [p for p in law.parameters if p in left]
         problems.append(f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} not identifiable either")

@@ -176,7 +176,8 @@ def outlier_check(
     more = f"; and {far.size - NAMED} more" if far.size > NAMED else ""
     text = f"no row is {FAR_OUT:g} sd of its noise off the law"
     if far.size:
-        text = f"{far.size} of {residual.size:,} rows are more than {FAR_OUT:g} sd of their noise off: {'; '.join(named)}{more}"
+        off = f"is more than {FAR_OUT:g} sd of its" if far.size == 1 else f"are more than {FAR_OUT:g} sd of their"
+        text = f"{far.size} of {residual.size:,} rows {off} noise off: {'; '.join(named)}{more}"
     advice = "Look at these runs, and leave out what went wrong"
     with np.errstate(over="ignore"):  # of a law that is far off
         as_perplexity = np.abs(observed.outcomes[far] / np.exp(expected[far]) - 1) < SAME_PERPLEXITY

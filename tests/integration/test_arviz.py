@@ -204,5 +204,7 @@ def test_groups_are_made_where_they_are_asked_for(small_fit: bayeslaw.Fit) -> No
     assert same[0].equals(same[1])
     with fails("unknown-group"):
         small_fit.to_datatree(["posteriors"])  # type: ignore[list-item]
+    with fails("not-a-list", "3", "log_likelihood"):
+        small_fit.to_datatree(groups=3)  # type: ignore[arg-type]
     with fails("unknown-unit"):
         small_fit.to_datatree(per="rows")  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def test_a_diverged_run_among_sound_ones_is_an_outlier(command: Command, tmp_pat
     table.loc[17, "loss"] = 9.74
     table.to_csv("runs.csv", index=False)
     done = command("fit", "chinchilla", "runs.csv", "-o", "fit.nc", "--discrepancy", "none", "-q")
-    assert "concern: 1 of 240 rows are more than 5 sd of their noise off: row 18 (" in done.out
+    assert "concern: 1 of 240 rows is more than 5 sd of its noise off: row 18 (" in done.out
     assert "\nSampling: passed\nModel: concerns (outliers" in done.out
 
 

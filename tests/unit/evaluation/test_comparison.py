@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.data.table import Runs
 from bayeslaw.evaluation.compare import compare
-from bayeslaw.evaluation.comparison import comparison_of
+from bayeslaw.evaluation.comparison import Work, comparison_of
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
@@ -118,3 +119,18 @@ def test_a_law_whose_densities_are_not_finite_is_shown_with_them(way: dict[str, 
     assert list(result.runs) == laws
     assert result.stack.weights == {"chinchilla": 1.0}
     assert any(note.startswith("overtraining has no weight: its losses are not finite") for note in result.notes)
+
+
+@pytest.mark.parametrize("code", ["no-number", ""])
+def test_scoring_that_fails_costs_its_own_row_alone(code: str) -> None:
+    """Errors other than those of fits ended a comparison after all its fits."""
+
+    def impossible() -> pd.DataFrame:
+        raise BayeslawError("a loss is no number", code=code) if code else FitError("sampling failed")
+
+    work = Work(*[None] * 8, notes=[])  # type: ignore[arg-type]
+    work.add("D > 1e10", "chinchilla", "normal", "posterior", "passed", impossible)
+    work.add("D > 1e10", "overtraining", "normal", "posterior", "passed", lambda: pd.DataFrame([{"crps": 0.1}]))
+    assert [len(scores) for scores in work.scores] == [1, 1]
+    (note,) = work.notes
+    assert note.startswith("chinchilla (posterior), D > 1e10: not scored. ")
