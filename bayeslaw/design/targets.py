@@ -17,7 +17,7 @@ from bayeslaw.data.columns import resolve
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.forecasting.discrepancy import spread_name
 from bayeslaw.forecasting.forecast import forecast
-from bayeslaw.forecasting.grid import Settings, joint_grid
+from bayeslaw.forecasting.grid import Settings, as_settings, joint_grid
 from bayeslaw.forecasting.stack import Posterior, laws_of
 from bayeslaw.posterior.diagnostics import distrusted
 from bayeslaw.posterior.fit import Fit
@@ -53,6 +53,7 @@ def targets_of(
     seed : int
         Seed of the discrepancy; member i gets seed + i, so that the errors of two laws are independent.
     """
+    targets = as_settings(targets)
     if isinstance(targets, Mapping) and not targets:
         raise BayeslawError("There are no targets.", code="no-targets")
     laws = laws_of(members)

@@ -17,7 +17,7 @@ A stack predicts with draws of its laws in proportion to their weights, so its p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -36,6 +36,7 @@ from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.forecast import Forecast, forecast
+from bayeslaw.forecasting.grid import Settings, as_settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
@@ -90,7 +91,7 @@ def update[P: Posterior](
     fit: P,
     new_runs: Table,
     *,
-    targets: Table | None = None,
+    targets: Settings | None = None,
     seed: int | None = None,
     progress: bool = True,
     cores: int | None = None,
@@ -108,8 +109,8 @@ def update[P: Posterior](
     new_runs : Runs, DataFrame or path
         With the covariates of each law of a stack; a `base_loss` that the fit's rows have may be left out. Rows of a run that the
         fit knows by its name join that run; rows that are in the fit already are refused.
-    targets : Runs, DataFrame or path, optional
-        Settings at which intervals of the loss are shown before and after.
+    targets : Runs, DataFrame, path or mapping, optional
+        Settings at which intervals of the loss are shown before and after; of a mapping all combinations, as for `bayeslaw.grid`.
     seed : int, optional
         Seed of the new fit, or of each new fit of a stack; as before unless given.
     progress, cores
@@ -132,7 +133,8 @@ def update[P: Posterior](
     new = replace(new, frame=with_known_base_losses(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
     joined = {name: join_runs(member, new) for name, member in fits_of(fit).items()}
     tasks = {name: refit_task(member, joined[name], seed) for name, member in fits_of(fit).items()}
-    settings = None if targets is None else read_runs(targets)
+    targets = as_settings(targets)
+    settings = None if targets is None else read_runs(grid(fit, targets) if isinstance(targets, Mapping) else targets)
     before = None if settings is None else forecast(fit, settings, force=force)
     predictions = compare_with_predictions(fit, new, force=force)
     fits = {name: make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores) for name, task in tasks.items()}

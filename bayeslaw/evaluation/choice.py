@@ -28,7 +28,7 @@ from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.evaluation.direction import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
 from bayeslaw.evaluation.scores import mean_distance
 from bayeslaw.forecasting.forecast import Forecast
-from bayeslaw.forecasting.grid import Settings, joint_grid
+from bayeslaw.forecasting.grid import Settings, as_settings, joint_grid
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -100,6 +100,7 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
         A table of settings, or values of the covariates of all laws as for `bayeslaw.grid`.
     laws : sequence of Law
     """
+    at = as_settings(at)
     if isinstance(at, Mapping):
         at = joint_grid(laws, at)
     targets = read_runs(at)

@@ -31,7 +31,7 @@ from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.direction import DIRECTIONS, direction
 from bayeslaw.evaluation.sealed import LAST, Unsealed, begins_as, read_key, seal, unseal, write_sealed
 from bayeslaw.forecasting.forecast import Forecast, forecast
-from bayeslaw.forecasting.grid import Settings, grid
+from bayeslaw.forecasting.grid import Settings, as_settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.laws.outcome import KINDS, Outcome
@@ -182,6 +182,7 @@ def register(
         if len(text) > MOST_TEXT:
             raise BayeslawError(f"{name} has {len(text):,} characters, and may have {MOST_TEXT:,}.", code="too-long")
     outcome = fit.selections[0][0].law.outcome
+    at = as_settings(at)
     runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     frame = runs.frame.drop(columns=[c for c in (outcome.name, outcome.error) if c in runs.frame])
     predicted = forecast(fit, replace(runs, frame=frame), discrepancy=discrepancy, as_=as_, seed=seed, force=force)

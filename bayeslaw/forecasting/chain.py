@@ -28,7 +28,7 @@ from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average, setting_codes
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections, seen_as
-from bayeslaw.forecasting.grid import Settings, grid_of
+from bayeslaw.forecasting.grid import Settings, as_settings, grid_of
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.results import result_column
 from bayeslaw.forecasting.stack import Posterior
@@ -232,7 +232,7 @@ def _link(first: Posterior, second: Posterior) -> str:
 
 def _settings(first: Posterior, second: Posterior, at: Settings) -> Runs:
     """Return the settings as a table, with facts of the second fit's tasks, and without what the first forecasts."""
-    link = first.outcome.name
+    link, at = first.outcome.name, as_settings(at)
     if isinstance(at, Mapping):
         measured = {name: c for name, c in {**second.measured, **first.measured}.items() if name != link}
         observed = [fit.observed for posterior in (first, second) for fit, _ in posterior.selections]

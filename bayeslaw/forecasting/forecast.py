@@ -39,7 +39,7 @@ from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import with_facts
-from bayeslaw.forecasting.grid import Settings, grid
+from bayeslaw.forecasting.grid import Settings, as_settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.outside import beyond_together, outside, outside_together
 from bayeslaw.forecasting.results import earlier_results, result_column
@@ -496,6 +496,7 @@ def forecast(
     sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
+    at = as_settings(at)
     runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
     selections: Sequence[tuple[Fit, Index]] = fit.selections
     for member, _ in selections:  # before known base losses are added, which are in the unit of the fit

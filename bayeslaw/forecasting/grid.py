@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,13 +30,19 @@ type Settings = Table | Mapping[str, Setting]  # as users give them; of a mappin
 MOST_SETTINGS = 100_000  # of a grid: two minutes with 4,000 draws
 
 
-def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> pd.DataFrame:
+def as_settings(at: Any) -> Any:
+    """Return settings as they are given, but a row of a table, a Series by names, as a mapping."""
+    by_name = isinstance(at, pd.Series) and all(isinstance(name, str) for name in at.index)
+    return at.to_dict() if by_name else at
+
+
+def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting] | pd.Series) -> pd.DataFrame:
     """Return all combinations of values of the law's covariates, one row each.
 
     Parameters
     ----------
     law : Law, Fit or Stack, or name or path of a card
-    settings : mapping
+    settings : mapping, or a Series by names
         For each covariate a number, a text such as '8.1e9', '8.1B', '0.1,0.25' or '1e9:2e11:20' (20 values from 1e9 to 2e11,
         evenly in the logarithm for covariates that span decades), or a sequence of numbers or such texts; K, M, B and T stand for
         1e3 to 1e12. Other usual names of covariates (params, tokens, params_b, …) are understood with their units, but for values
@@ -49,7 +55,7 @@ def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting]) -> 
     >>> bayeslaw.grid("chinchilla", {"N": "1e8,1e9", "D": "1e9:1e11:3"}).shape
     (6, 2)
     """
-    law = load_law(law) if isinstance(law, (str, Path)) else law
+    law, settings = load_law(law) if isinstance(law, (str, Path)) else law, as_settings(settings)
     if not isinstance(settings, Mapping):
         problem = f"Settings of a grid are a mapping, such as {{'N': '1e9,2e9', 'D': 2e10}}, not {shortened(repr(settings))}."
         raise BayeslawError(problem, code="not-a-mapping")
@@ -171,8 +177,16 @@ def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[
         name, factor = (name, factor) if name in known else (given, 1.0)
         if name in ours:
             raise BayeslawError(f"{given} is {name}, which is given twice.", code="given-twice")
-        ours[name] = _Given(given, value, factor)
+        ours[name] = _Given(given, _several(value), factor)
     return ours
+
+
+def _several(value: Any) -> Any:
+    """Return values that can be gone through once, or have no order, as a list; all else as it is."""
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, Sequence, np.ndarray, pd.Series, pd.Index)):
+        values = list(itertools.islice(value, MOST_SETTINGS + 1))
+        return sorted(values, key=lambda v: (isinstance(v, str), v)) if isinstance(value, Set) else values
+    return value
 
 
 def _texts(value: Setting) -> list[Any]:

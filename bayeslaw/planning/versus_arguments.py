@@ -12,7 +12,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, nearest
 from bayeslaw.data.table import read_runs
 from bayeslaw.data.tokenizers import differ
-from bayeslaw.forecasting.grid import Settings, grid
+from bayeslaw.forecasting.grid import Settings, as_settings, grid
 from bayeslaw.forecasting.stack import Posterior, check_pairing, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.planning.arguments import as_number, check_passed, read_once
@@ -162,6 +162,7 @@ def rows_of(at: Settings, fit: Posterior, own: Mapping[str, Any], others: Mappin
     at, fit, own, others
         As in `versus`: settings, the first fit, the settings of its recipe and of the second.
     """
+    at = as_settings(at)
     if isinstance(at, Mapping):
         given, filled = {*at}, {k: v for k, v in own.items() if k in (*fit.measured, *fit.levels) and k not in at}
         frame = grid(fit, {**at, **filled})

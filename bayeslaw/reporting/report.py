@@ -22,7 +22,7 @@ from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
-from bayeslaw.forecasting.grid import Settings, joint_grid
+from bayeslaw.forecasting.grid import Settings, as_settings, joint_grid
 from bayeslaw.forecasting.results import result_column
 from bayeslaw.forecasting.stack import Posterior, Stack, by_label, errors_in_words, fits_of
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
@@ -99,7 +99,7 @@ class Report:
         if others:
             what = f"files {listed(others, 3)}" if len(others) > 1 else f"a file {others[0]}"
             problem = f"The folder {folder.name} has {what} that bayeslaw did not write, and does not replace"
-            way = "name another folder (--latex, save_latex), or move what is there"
+            way = "name another folder (--latex, in Python save_latex(folder)), or move what is there"
             raise BayeslawError(f"{problem}: {way}.", code="would-overwrite")
         make_folder(folder)
         for name, data in files.items():
@@ -172,6 +172,7 @@ def report(
     read_choice(discrepancy)
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}
+    at = as_settings(at)
     if isinstance(at, Mapping):
         at = joint_grid([*singles.values()], at)
     at, measured = (None if given is None else read_runs(given) for given in (at, measured))

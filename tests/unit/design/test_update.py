@@ -231,6 +231,9 @@ def test_an_update_fits_with_the_same_settings_and_compares_intervals(refitted: 
     assert updated.widths["before_eti90_percent"][0] == pytest.approx(100 * np.log(high / low))
     assert updated.widths["checks"].tolist() == ["passed", "passed"]
     assert bayeslaw.update(fit, new, progress=False).widths is None
+    of_mapping = bayeslaw.update(fit, new, targets={"x": [0.0, 1.0]}, seed=9, progress=False).widths
+    assert of_mapping is not None
+    pd.testing.assert_frame_equal(of_mapping, updated.widths)
 
 
 @pytest.mark.slow

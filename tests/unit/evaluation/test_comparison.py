@@ -128,7 +128,8 @@ def test_scoring_that_fails_costs_its_own_row_alone(code: str) -> None:
     def impossible() -> pd.DataFrame:
         raise BayeslawError("a loss is no number", code=code) if code else FitError("sampling failed")
 
-    work = Work(*[None] * 8, notes=[])  # type: ignore[arg-type]
+    nothing: Any = None
+    work = Work(nothing, nothing, (), {}, 0, False, nothing, False, [])
     work.add("D > 1e10", "chinchilla", "normal", "posterior", "passed", impossible)
     work.add("D > 1e10", "overtraining", "normal", "posterior", "passed", lambda: pd.DataFrame([{"crps": 0.1}]))
     assert [len(scores) for scores in work.scores] == [1, 1]

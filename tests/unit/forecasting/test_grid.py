@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,27 @@ def test_grid_takes_numbers_and_sequences() -> None:
     pd.testing.assert_frame_equal(grid(law, {"N": "1e9", "D": "5e9:5e9:1"}), pd.DataFrame({"N": [1e9], "D": [5e9]}))
     pd.testing.assert_frame_equal(table, grid("chinchilla", {"N": 1e9, "D": [1e9, 1e10]}))
     assert grid(law, {"N": 1e9, "D": "1e10:1e8:3"})["D"].tolist() == pytest.approx([1e10, 1e9, 1e8])
+
+
+def test_values_may_be_gone_through_once_or_have_no_order() -> None:
+    """An iterator was refused, and the error showed its address in memory."""
+    table = grid("chinchilla", {"N": 1e9, "D": [1e9, 1e10]})
+    given: list[Any] = [iter([1e9, 1e10]), (10.0**k for k in (9, 10)), {1e10, 1e9}, {1e9: 0, 1e10: 1}.keys()]
+    for values in given:
+        pd.testing.assert_frame_equal(grid("chinchilla", {"N": 1e9, "D": values}), table)
+    assert len(grid("chinchilla", {"N": ["1B", "2B"], "D": 1e10})) == 2
+    endless: Any = itertools.count(1e9)
+    with fails("too-many-settings"):
+        grid("chinchilla", {"N": 1e9, "D": endless})
+
+
+def test_a_row_of_a_table_is_a_mapping_of_settings() -> None:
+    row: Any = pd.DataFrame({"N": [1e9], "D": [1e10]}).iloc[0]
+    pd.testing.assert_frame_equal(grid("chinchilla", row), grid("chinchilla", {"N": 1e9, "D": 1e10}))
+    fit = typical_fit("chinchilla")
+    pd.testing.assert_frame_equal(fit.forecast(row).summary(), fit.forecast({"N": 1e9, "D": 1e10}).summary())
+    with fails("not-a-table", "Series"):
+        fit.forecast(row.reset_index(drop=True))
 
 
 def test_adaptation_tokens_per_parameter_stand_for_D() -> None:
