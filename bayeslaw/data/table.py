@@ -559,7 +559,7 @@ def stray_cells(cells: pd.Series, values: pd.Series, *, known: bool) -> list[Fau
     if not known and len(bad) >= 0.5 * cells.notna().sum():
         return []
     faults, column = list[Fault](), str(cells.name)
-    for row, cell in bad.items():
+    for row, cell in zip(bad.index, bad, strict=True):
         problem = f"{column} {shortened(repr(str(cell)))} is not a number"
         faults.append(Fault(int(row), column, str(cell), problem, _way(column, str(cell), known), "not-a-number"))
     return faults
