@@ -12,11 +12,11 @@ from scipy.spatial import KDTree
 
 from bayeslaw.core.arrays import Array, Index, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
-from bayeslaw.core.text import counted, exact
+from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS
 from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import base_rows, check, complete, mixed_domains, repeats
+from bayeslaw.data.validate import base_rows, check, complete, repeats
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import levels_in
@@ -255,15 +255,9 @@ class Observations:
         """
         if faults := check(runs, law):
             raise TableError(faults, runs.name)
-        if mixed := mixed_domains(runs.frame, law):
-            raise BayeslawError(f"{runs.name}: {mixed}.", code="mixed-domains")
         rows = runs.frame.drop(index=repeats(runs.frame, law).index) if runs.duplicates == "drop" else runs.frame
         base = base_rows(rows, law)
         frame = complete(rows[~base], law)
-        if len(frame) < 3:
-            raise BayeslawError(
-                f"{runs.name} has {counted(len(frame), 'row')} for {law.name}; a fit needs at least 3.", code="too-few-rows"
-            )
         nested = Nesting.of(frame, law, noise_by)
         (order, run, _), time, span = nested.order, np.empty(0), 1.0
         if clock:

@@ -357,7 +357,7 @@ class Coordinates:
     def tying(self, names: Sequence[str]) -> Coordinates:
         """Return these coordinates with the values of some names tied to the first of each."""
         marks = {name: np.eye(len(self.law.members[name]))[0] for name in names}
-        return replace(self, tied=marks, typical=self.typical | _typical(self.law, names))
+        return replace(self, tied=marks, typical={**self.typical, **_typical(self.law, names)})
 
     def _places(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
         """Values by parameter, with those that differ by a column also as vectors."""
