@@ -14,7 +14,7 @@ import pytest
 from bayeslaw.core.errors import FitError, TableError
 from bayeslaw.core.units import NATS
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import Duplicates, read_runs
+from bayeslaw.data.table import Duplicates, Runs, read_runs
 from bayeslaw.data.tokenizers import token_length
 from bayeslaw.inference.refit import join_runs, refit_task, rows_of, stack_runs
 from bayeslaw.laws.card import load_law, parse_card
@@ -224,8 +224,8 @@ def test_rows_of_one_unit_join_whether_the_column_names_it_or_not(old: str | Non
 
 def test_simulated_losses_are_in_the_unit_of_the_fit() -> None:
     fit = fitted(old_table(unit="bits/byte"))
-    simulated = read_runs(pd.DataFrame(GOOD))
-    simulated.frame.index += 1000
+    frame = read_runs(pd.DataFrame(GOOD)).frame
+    simulated = Runs(frame.set_axis(frame.index + 1000))
     assert stack_runs(rows_of(fit), simulated).unit == "bits/byte"
 
 
