@@ -243,12 +243,22 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
                 suggestion = f"{law.name} starts at the measured loss of the base checkpoint: {MEASURE}"
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
         elif c in frame and c not in law.levels and not holds_numbers(frame[c]):
-            if strays := stray_cells(frame[c], numbers_in(frame[c]), known=False):
-                faults += strays
-                continue
-            problem, suggestion = f"column {c} holds no numbers", f"{law.name} needs them there"
-            faults.append(Fault(None, c, "", problem, suggestion, "column-without-numbers"))
+            faults += without_numbers(frame[c], law)
     return faults
+
+
+def without_numbers(cells: pd.Series, law: Law) -> list[Fault]:
+    """List the cells of a column that should be numbers for a law, or say that none of them is one.
+
+    Parameters
+    ----------
+    cells, law : Series, Law
+    """
+    numbers = numbers_in(cells)
+    if numbers.notna().any():
+        return stray_cells(cells, numbers, known=True)
+    problem, suggestion = f"column {cells.name} holds no numbers", f"{law.name} needs them there"
+    return [Fault(None, str(cells.name), "", problem, suggestion, "column-without-numbers")]
 
 
 def _check_series(frame: pd.DataFrame, law: Law) -> Iterable[Fault]:

@@ -323,6 +323,7 @@ def test_a_page_about_models_of_usual_sizes(page: str, logged: Path, tmp_path: P
         pytest.skip("the README's first lines need the public losses of Chinchilla, which are not here")
     else:
         table = pd.read_csv(SHARED / "chinchilla.csv")
+        (folder / "chinchilla.csv").unlink()  # simulated, and fetched here
         published = table.rename(columns={"N": "Model Size", "C": "Training FLOP"})[["Model Size", "Training FLOP", "loss"]]
         with serving(tmp_path, monkeypatch) as root:
             publish(monkeypatch, root, "chinchilla", {"data/svg_extracted_data.csv": published.to_csv(index=False).encode()})

@@ -85,6 +85,7 @@ def test_what_a_host_sends_instead_is_refused_and_not_kept(
 def test_a_cached_file_that_was_changed_is_downloaded_again(
     published: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (published / "chinchilla.csv").unlink()
     with host(200, GOOD, {}, monkeypatch) as asked:
         assert command("data", "fetch", "chinchilla").status == 0
         (kept,) = (path for path in (published / "cache").rglob("*") if path.is_file())

@@ -98,7 +98,7 @@ def test_scores_are_numbers(command: Command, folder: Path) -> None:
 
 
 def test_faults_of_a_table_are_listed(command: Command, folder: Path) -> None:
-    pd.DataFrame({"N": [1e8, -1], "D": [1e9, 1e9], "loss": [3.0, np.nan]}).to_csv("faulty.csv", index=False)
+    pd.DataFrame({"N": [1e8, -1, 1e9], "D": [1e9, 1e9, 2e9], "loss": [3.0, np.nan, 2.8]}).to_csv("faulty.csv", index=False)
     done = command("check", "faulty.csv", "--law", "chinchilla", "--json")
     rejected(done, "faulty-table", "faulty.csv", 2)
     faults = json.loads(done.out)["results"]["faults"]
