@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import holds_numbers
 
@@ -71,32 +72,33 @@ def as_given(cells: pd.Series, *, typed: bool) -> pd.Series:
     if holds_numbers(cells):
         return cells.astype(np.float64)
     values = numbers_in(cells)
-    missing = values.isna()
-    if not empty(cells[missing]).all():
+    missing = np.isnan(values.to_numpy())
+    gaps = bool(missing.any())
+    if gaps and not empty(cells[missing]).all():
         return cells
-    given = cells[~missing].tolist() if missing.any() else cells.tolist()
-    as_they_are = cells if cells.isna().equals(missing) else cells.astype(object).mask(missing, None)
+    given = cells[~missing].tolist() if gaps else cells.tolist()
     if given and all(isinstance(cell, (bool, np.bool_)) for cell in given):
-        return as_they_are
+        return _with_gaps(cells, missing)
     try:
-        number_of = {str(cell).strip(): value for cell, value in zip(given, values[~missing].tolist(), strict=True)}
+        number_of = {str(cell).strip(): value for cell, value in zip(given, values.to_numpy()[~missing].tolist(), strict=True)}
         whole = {text: int(text) for text in number_of if text.lstrip("+-").isdigit()}
     except ValueError:  # of thousands of digits, which Python refuses
-        return as_they_are
+        return _with_gaps(cells, missing)
     all_whole = len(whole) == len(number_of) > 0
     padded = any(PADDED.fullmatch(text) for text in whole)
     trailing = typed and any(type(cell) is str and TRAILING.fullmatch(cell.strip()) for cell in given)
-    if (
-        padded
-        or trailing
-        or any(abs(number) > (LARGEST if all_whole and not missing.any() else EXACT) for number in whole.values())
-    ):
-        return as_they_are
+    if padded or trailing or any(abs(number) > (LARGEST if all_whole and not gaps else EXACT) for number in whole.values()):
+        return _with_gaps(cells, missing)
     exact = number_of | whole
     if any(math.isinf(value) and re.search(r"\d", text) for text, value in exact.items()):
-        return as_they_are
+        return _with_gaps(cells, missing)
     if len({*exact.values()}) < len({text.removesuffix(".0") for text in exact}):  # two texts of one number
-        return as_they_are
-    if all_whole and not missing.any():
+        return _with_gaps(cells, missing)
+    if all_whole and not gaps:
         return pd.Series([whole[str(cell).strip()] for cell in given], index=cells.index, dtype=np.int64)
     return values
+
+
+def _with_gaps(cells: pd.Series, missing: NDArray[np.bool_]) -> pd.Series:
+    """Return a column as it is, but for cells that stand for no value, which are missing."""
+    return cells if np.array_equal(cells.isna(), missing) else cells.astype(object).mask(missing, None)
