@@ -1,4 +1,4 @@
-"""Cells of tables as numbers, and columns of unknown meaning as they are given: no two of their values become one number."""
+"""Cells of tables as numbers, the faults of those that are none, and columns of unknown meaning, which stay as they are given."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.errors import Fault, shortened
+from bayeslaw.data.columns import AMOUNTS
 
 EMPTY = {"", "nan", "na", "null", "none"}  # cells that stand for no value
 PADDED = re.compile(r"[+-]?0\d+")  # as 007, which is a name
 EXACT, LARGEST = 2**53, 2**63 - 1  # whole numbers up to which floats have all, and up to which integers go
 TRAILING = re.compile(r"[+-]?\d*\.\d+0")  # as 1.10, which is no 1.1 where it names a version
+COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map, map=)'
+THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map, map=)"
+AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
 
 
 def numbers_in(cells: pd.Series) -> pd.Series:
@@ -102,3 +107,53 @@ def as_given(cells: pd.Series, *, typed: bool) -> pd.Series:
 def _with_gaps(cells: pd.Series, missing: NDArray[np.bool_]) -> pd.Series:
     """Return a column as it is, but for cells that stand for no value, which are missing."""
     return cells if np.array_equal(cells.isna(), missing) else cells.astype(object).mask(missing, None)
+
+
+def stray_cells(cells: pd.Series, values: pd.Series, *, known: bool) -> list[Fault]:
+    """List the cells of a column that are no numbers; none where most of them are not, unless we know that they should be.
+
+    Parameters
+    ----------
+    cells, values : Series
+        The column, and its numbers, which are missing elsewhere.
+    known : bool
+        Whether we know the column.
+    """
+    bad = cells[values.isna()]
+    bad = bad[~empty(bad)]
+    if not known and len(bad) >= 0.5 * cells.notna().sum():
+        return []
+    faults, column = list[Fault](), str(cells.name)
+    for row, cell in zip(bad.index, bad, strict=True):
+        problem = f"{column} {shortened(repr(str(cell)))} is not a number"
+        faults.append(Fault(int(row), column, str(cell), problem, _way(column, str(cell), known), "not-a-number"))
+    return faults
+
+
+def _way(column: str, value: str, known: bool) -> str:
+    """Say what to do about a cell that should hold a number; columns that we do not know may be of no use."""
+    if re.fullmatch(r"\s*-?\d*,\d+\s*", value):
+        return COMMAS
+    if re.fullmatch(r"\s*\d{1,3}([ ,._]\d{3}){2,}\s*", value):
+        return THOUSANDS
+    if re.fullmatch(r"\s*-?[\d.]+\s*%\s*", value):
+        return "write numbers without %, and shares between 0 and 1: 0.1 for 10%"
+    if not known:
+        return "correct the cell or, if the column has nothing to do with the losses, leave that out"
+    return AMOUNT if column in AMOUNTS else "correct the cell or remove the row"
+
+
+def without_numbers(cells: pd.Series, law: str) -> list[Fault]:
+    """List the cells of a column that should be numbers for a law, or say that none of them is one.
+
+    Parameters
+    ----------
+    cells : Series
+    law : str
+        Its name.
+    """
+    numbers = numbers_in(cells)
+    if numbers.notna().any():
+        return stray_cells(cells, numbers, known=True)
+    problem, suggestion = f"column {cells.name} holds no numbers", f"{law} needs them there"
+    return [Fault(None, str(cells.name), "", problem, suggestion, "column-without-numbers")]

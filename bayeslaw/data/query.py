@@ -181,9 +181,8 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
 def _as_numbers(value: Any, other: Any) -> Any:
     """Return a column of texts or truth values that are numbers as numbers, where it is compared with numbers."""
     others = other if isinstance(other, list) else [other]
-    if not isinstance(value, pd.Series) or holds_numbers(value) or not all(map(_is_numeric, others)):
-        return value
-    return value if (numbers := _in_floats(value)) is None else numbers
+    texts = isinstance(value, pd.Series) and not holds_numbers(value)
+    return _in_floats(value) if texts and all(map(_is_numeric, others)) else value
 
 
 def _is_numeric(side: Any) -> bool:
@@ -243,8 +242,7 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
 
 def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
     """Return a sum, difference, product or quotient of numbers or columns of numbers."""
-    columns = {id(side): _in_floats(side) for side in (left, right) if isinstance(side, pd.Series)}
-    left, right = (side if columns.get(id(side)) is None else columns[id(side)] for side in (left, right))
+    left, right = _in_floats(left), _in_floats(right)
     for side in (left, right):
         if isinstance(side, (str, bool, list)) or (isinstance(side, pd.Series) and not holds_numbers(side)):
             raise BayeslawError(f"{text!r} computes with values that are not numbers; {_HELP}.", code="not-comparable")
@@ -254,10 +252,12 @@ def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
         raise BayeslawError(f"{text!r} has no value: a number in it is too large, or 0 divides.", code="not-comparable") from None
 
 
-def _in_floats(column: pd.Series) -> pd.Series | None:
-    """Return a column of numbers as floats, since products of whole numbers may be too large; None if it holds names."""
-    by_name = column.name is not None and not of_unknown_meaning(str(column.name)) and not holds_numbers(column)
-    return None if by_name else spelt_numbers(column)
+def _in_floats(value: Any) -> Any:
+    """Return a column of numbers as floats, since products of whole numbers may be too large; names and all else stay."""
+    if not isinstance(value, pd.Series):
+        return value
+    by_name = value.name is not None and not of_unknown_meaning(str(value.name)) and not holds_numbers(value)
+    return value if by_name or (numbers := spelt_numbers(value)) is None else numbers
 
 
 def _flags(column: pd.Series) -> pd.Series:

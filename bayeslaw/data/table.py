@@ -22,7 +22,7 @@ from bayeslaw.core.own_table import owns
 from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, with_base_loss
-from bayeslaw.data.cells import EMPTY, as_given, empty, numbers_in
+from bayeslaw.data.cells import EMPTY, as_given, empty, numbers_in, stray_cells
 from bayeslaw.data.columns import AMOUNTS, TEXT, Kind, amount, check_columns, named, numeric, of_unknown_meaning, resolve
 from bayeslaw.data.files import numbered, read_file
 from bayeslaw.data.query import last_rows, where
@@ -32,9 +32,6 @@ from bayeslaw.data.starter import option
 IN_MEMORY = "the table"  # the name of a table that was not read from a file
 MOST_APART = 0.02  # relative difference of what two columns say of one amount, which may be rounded
 FIRST = 6  # rows that a notebook shows
-COMMAS = 'write decimal points, or let `bayeslaw import` read decimal commas (decimal = "," in a file of --map, map=)'
-THOUSANDS = "remove the separators of thousands, or let `bayeslaw import` read them (thousands = … in a file of --map, map=)"
-AMOUNT = "write a number, such as 1.3e9 or 1.3B, or remove the row"
 
 Duplicates = Literal["refuse", "drop", "keep"]
 type Table = Runs | pd.DataFrame | str | Path  # as users give it
@@ -542,40 +539,6 @@ def _converted(
         if strays or empty(cells[values.isna()]).all():
             columns[column] = values
     return pd.DataFrame(columns, index=frame.index), faults
-
-
-def stray_cells(cells: pd.Series, values: pd.Series, *, known: bool) -> list[Fault]:
-    """List the cells of a column that are no numbers; none where most of them are not, unless we know that they should be.
-
-    Parameters
-    ----------
-    cells, values : Series
-        The column, and its numbers, which are missing elsewhere.
-    known : bool
-        Whether we know the column.
-    """
-    bad = cells[values.isna()]
-    bad = bad[~empty(bad)]
-    if not known and len(bad) >= 0.5 * cells.notna().sum():
-        return []
-    faults, column = list[Fault](), str(cells.name)
-    for row, cell in zip(bad.index, bad, strict=True):
-        problem = f"{column} {shortened(repr(str(cell)))} is not a number"
-        faults.append(Fault(int(row), column, str(cell), problem, _way(column, str(cell), known), "not-a-number"))
-    return faults
-
-
-def _way(column: str, value: str, known: bool) -> str:
-    """Say what to do about a cell that should hold a number; columns that we do not know may be of no use."""
-    if re.fullmatch(r"\s*-?\d*,\d+\s*", value):
-        return COMMAS
-    if re.fullmatch(r"\s*\d{1,3}([ ,._]\d{3}){2,}\s*", value):
-        return THOUSANDS
-    if re.fullmatch(r"\s*-?[\d.]+\s*%\s*", value):
-        return "write numbers without %, and shares between 0 and 1: 0.1 for 10%"
-    if not known:
-        return "correct the cell or, if the column has nothing to do with the losses, leave that out"
-    return AMOUNT if column in AMOUNTS else "correct the cell or remove the row"
 
 
 def _labels(cells: pd.Series) -> tuple[pd.Series, list[Fault]]:

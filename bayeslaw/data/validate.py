@@ -17,10 +17,10 @@ from bayeslaw.core.errors import BayeslawError, Fault, by_row, row_ranges, short
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
-from bayeslaw.data.cells import numbers_in, spelt_numbers
+from bayeslaw.data.cells import numbers_in, spelt_numbers, without_numbers
 from bayeslaw.data.columns import TEXT, columns_there, of_unknown_meaning, resolve
 from bayeslaw.data.starter import advice, losses_elsewhere, option
-from bayeslaw.data.table import Runs, Table, read_runs, stray_cells
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
 from bayeslaw.laws.card import laws_with, load_law
 from bayeslaw.laws.law import Covariate, Law
@@ -243,22 +243,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
                 suggestion = f"{law.name} starts at the measured loss of the base checkpoint: {MEASURE}"
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
         elif c in frame and c not in law.levels and not holds_numbers(frame[c]):
-            faults += without_numbers(frame[c], law)
+            faults += without_numbers(frame[c], law.name)
     return faults
-
-
-def without_numbers(cells: pd.Series, law: Law) -> list[Fault]:
-    """List the cells of a column that should be numbers for a law, or say that none of them is one.
-
-    Parameters
-    ----------
-    cells, law : Series, Law
-    """
-    numbers = numbers_in(cells)
-    if numbers.notna().any():
-        return stray_cells(cells, numbers, known=True)
-    problem, suggestion = f"column {cells.name} holds no numbers", f"{law.name} needs them there"
-    return [Fault(None, str(cells.name), "", problem, suggestion, "column-without-numbers")]
 
 
 def _check_series(frame: pd.DataFrame, law: Law) -> Iterable[Fault]:

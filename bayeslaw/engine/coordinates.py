@@ -227,7 +227,7 @@ class Variables:
         return self._graph.levels(column, values)
 
     def data(self, column: str, values: Array, name: str) -> Any:
-        return Value(self._graph, frozenset({column}), name=f"powers of {name}", data=values)
+        return Value(self._graph, frozenset({column}), name=f"numbers of {name}", data=values)
 
     def over_settings(self, value: Any, column: str) -> Any:
         return self._graph.over_settings(self._graph.value(value))
@@ -383,7 +383,9 @@ class Coordinates:
         law, places = self.law, self._places(x, on)
         jacobian, total = self._uncentre(places, functions, on), 0.0
         moved = {*law.amplitudes, law.floor} - {""}
-        for name in self.tied.keys() - moved:
+        terms = self.by_spread | self.by_mean
+        later = {*terms, law.floor} if terms else set[str]()  # tied where mean and spreads are replaced
+        for name in [name for name in self.tied if name not in later]:
             counted = places.by_level[name]
             places.by_level[name] = self._own(name, counted, on)
             jacobian = jacobian + self._tie(name, places, counted, functions, on)
@@ -402,7 +404,7 @@ class Coordinates:
             values |= {k: values[k] / u for k, u in of.items() if k not in moved}
         scope = law.with_let({**self._at_settings(unit.formula, on), **self.settings}, functions)
         for name, term in law.amplitudes.items():
-            if name not in self.by_spread | self.by_mean:
+            if name not in terms:
                 continue
             column = law.column_of.get(name, "")
             of, its_units = (places.by_level, units.by_level) if column else (places.single, units.single)
@@ -418,7 +420,7 @@ class Coordinates:
                 of[name] = own - functions["log"](height)
             jacobian = jacobian + self._tie(name, places, counted, functions, on)
             total = total + on.over_settings(constrain(priors[name], of[name], functions), column) * share
-        if law.floor and self.by_spread | self.by_mean:
+        if law.floor and terms:
             jacobian = self._with_floor(places, total, jacobian, functions, on)
         return places, jacobian
 
@@ -441,23 +443,34 @@ class Coordinates:
         column, log_spread = self.law.column_of[name], places.single[self.law.pools[name][1]]
         others = 1.0 - on.data(column, self.tied[name], name)
         places.by_level[name] = places.by_level[name] + others * functions["exp"](log_spread) * x
-        typical, over_levels = self.law.pools[name][0], partial(on.sum, column=column)
-        mean, precision = self.typical_given(name, 0.0, places.by_level[name], log_spread, functions, over_levels)
+        stretch = on.sum(others * log_spread, column)
+        return stretch + self._place_typical(name, 0.0, places.by_level[name], places, functions, on)
+
+    def _place_typical(self, name: str, power: Any, x: Any, places: Places, functions: Functions, on: Arrays | Variables) -> Any:
+        """Replace the coordinate of a typical value by the value, in place, given those of the others; returns the log Jacobian.
+
+        Parameters
+        ----------
+        name, power, x : str and values
+            As in `typical_given`.
+        places, functions, on
+            What it is done to, the functions for such values by name, and what is done to them over settings.
+        """
+        (typical, spread), over_levels = self.law.pools[name], partial(on.sum, column=self.law.column_of[name])
+        mean, precision = self.typical_given(name, power, x, places.single[spread], functions, over_levels)
         places.single[typical] = mean + places.single[typical] / functions["sqrt"](precision)
-        return on.sum(others * log_spread, column) - 0.5 * functions["log"](precision)
+        return -0.5 * functions["log"](precision)
 
     def _uncentre(self, places: Places, functions: Functions, on: Arrays | Variables) -> Any:
         """Replace the coordinates of pooled values, and of the typical one, by the values, in place; returns the log Jacobian."""
         law, jacobian = self.law, 0.0
         for name, powers in self.powers.items():
-            (typical_name, spread_name), column = law.pools[name], law.column_of[name]
-            power, x, log_spread = on.data(column, powers, name), places.by_level[name], places.single[spread_name]
-            mean, precision = self.typical_given(name, power, x, log_spread, functions, partial(on.sum, column=column))
-            typical = mean + places.single[typical_name] / functions["sqrt"](precision)
-            stretch = power * log_spread
-            places.single[typical_name] = typical
-            places.by_level[name] = typical + functions["exp"](stretch) * (x - (1.0 - power) * typical)
-            jacobian = jacobian + on.sum(stretch, column) - 0.5 * functions["log"](precision)
+            (typical, spread), column = law.pools[name], law.column_of[name]
+            power, x = on.data(column, powers, name), places.by_level[name]
+            stretch, change = power * places.single[spread], self._place_typical(name, power, x, places, functions, on)
+            middle = places.single[typical]
+            places.by_level[name] = middle + functions["exp"](stretch) * (x - (1.0 - power) * middle)
+            jacobian = jacobian + on.sum(stretch, column) + change
         return jacobian
 
     def typical_given(

@@ -208,29 +208,21 @@ def exactly_fitted(density: Density) -> bool:
     return "sigma_point" in density.names and density.observed.response.size <= len(density.law.parameters) + 1
 
 
-def spike(density: Density, mode: Array) -> dict[int, int]:
-    """Return the noise that is next to 0 at a mode without mass around it, and the power with which the density grows there.
+def at_spike(density: Density, mode: Array) -> bool:
+    """Whether the points' noise is next to 0 at a mode, without mass around it.
 
     Where a law goes through all its n rows the density grows like sigma^-n as the points' noise goes to 0: the parameters have as
     little room there.
-
-    Returns
-    -------
-    dict of int to int
-        The place of its coordinate, which is a logarithm, and n; empty elsewhere.
     """
-    if not exactly_fitted(density):
-        return {}
-    place = density.names.index("sigma_point")
-    power = min(density.observed.response.size, len(density.law.parameters))
-    return {place: power} if mode[place] < math.log(SPIKE) else {}
+    return exactly_fitted(density) and bool(mode[density.names.index("sigma_point")] < math.log(SPIKE))
 
 
 class WithoutSpike:
-    """A log density to which the logarithms of scales are added, as often as `spike` says: that of the room near them."""
+    """The log density plus n times the logarithm of the points' noise: that of the room which n rows leave the parameters."""
 
-    def __init__(self, logp: Function, powers: dict[int, int]) -> None:
-        self.logp, self.places, self.powers = logp, list(powers), np.array(list(powers.values()), dtype=np.float64)
+    def __init__(self, density: Density) -> None:
+        self.logp, self.place = density.function(), density.names.index("sigma_point")
+        self.power = min(density.observed.response.size, len(density.law.parameters))
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         values, gradients = self.many(x[None])
@@ -240,8 +232,8 @@ class WithoutSpike:
         """Return values (S,) and gradients (S, k) at coordinates (S, k)."""
         values, gradients = self.logp.many(x)
         gradients = gradients.copy()
-        gradients[:, self.places] += self.powers
-        return values + x[:, self.places] @ self.powers, gradients
+        gradients[:, self.place] += self.power
+        return values + self.power * x[:, self.place], gradients
 
 
 def find_best_mode(density: Density, logp: Function | WithoutSpike) -> tuple[Array, Array]:
@@ -298,9 +290,10 @@ def find_ridge_map(density: Density, candidates: Sequence[int]) -> RidgeMap:
     """
     logp = density.function()
     mode, hessian = find_best_mode(density, logp)
-    if powers := spike(density, mode):
-        mode, hessian = find_best_mode(density, WithoutSpike(logp, powers))
-        candidates = list(dict.fromkeys([*candidates, *powers]))
+    if at_spike(density, mode):
+        without = WithoutSpike(density)
+        mode, hessian = find_best_mode(density, without)
+        candidates = list(dict.fromkeys([*candidates, without.place]))
     return best_map(logp, affine(mode, root_of_inverse(hessian)), (map_along(logp, mode, hessian, ridge) for ridge in candidates))
 
 

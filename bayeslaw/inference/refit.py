@@ -13,11 +13,12 @@ from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import exact, settings_text
 from bayeslaw.core.units import NATS, UNITS, check_unit
+from bayeslaw.data.cells import without_numbers
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
-from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain, repeat_faults, repeats, without_numbers
+from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain, repeat_faults, repeats
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.outcome import LOSS
@@ -118,7 +119,7 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     if (name := outcome.name) not in new.frame:
         faults.append(Fault(None, name, "", f"column {name} is missing", "give that of the new runs", "missing-column"))
     elif not holds_numbers(new.frame[name]):
-        faults += without_numbers(new.frame[name], fit.law)
+        faults += without_numbers(new.frame[name], fit.law.name)
     if faults:
         raise TableError(faults, new.name)
     logged = new.frame[~base_rows(new.frame, fit.law)]
