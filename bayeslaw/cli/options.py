@@ -358,6 +358,7 @@ def check_once(paths: Sequence[Path]) -> None:
 
 TABLES_OF_RUNS = ("A table of runs", "A table of corrected runs")  # which may be made anew
 # Names of columns that commands write and runs don't have.
+OF_LOSSES = re.compile("(?i)(^|[_./ -])loss(es)?([_./ -]|$)")  # such as web_loss, loss_code and eval/loss of tables with a domain each
 WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$|^(checks|headline|extrapolation|spread)$")
 
 
@@ -395,8 +396,8 @@ def _holds_runs(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        names = [name.strip().strip('"') for name in file.readline().split(",")]
-    measured = "loss" in {our_name(name) for name in names}
+        names = [name.strip().strip('"') for name in re.split("[,;\t]", file.readline())]
+    measured = any(our_name(name) == "loss" or OF_LOSSES.search(name) for name in names)
     return measured and not any(WRITTEN.search(name) for name in names)
 
 

@@ -53,11 +53,11 @@ def test_forecast_and_score_take_a_discrepancy(command: Command, sound_fit: Fit)
     settings = bayeslaw.grid(sound_fit.law, {"N": "1e8,1e9", "D": "1e10"})
     assert command("forecast", "fit.nc", *at, "--discrepancy", "2%", "-o", "out.csv").status == 0
     assert command("forecast", "fit.nc", *at, "--discrepancy", "2%", "-o", "out.csv").status == 0  # made anew
-    Path("logged.csv").write_text("N,D,val/loss\n1e9,2e10,2.5\n")
-    rejected(
-        command("forecast", "fit.nc", *at, "-o", "logged.csv"), "output-holds-runs", "logged.csv is a table of measured losses"
-    )
-    assert "val/loss" in Path("logged.csv").read_text()
+    for logged in ("N,D,val/loss\n1e9,2e10,2.5\n", "N,D,web_loss,code_loss\n1e9,2e10,2.5,1.5\n", "N;D;loss\n1e9;2e10;2,5\n"):
+        Path("logged.csv").write_text(logged)
+        refusal = "logged.csv is a table of measured losses"
+        rejected(command("forecast", "fit.nc", *at, "-o", "logged.csv"), "output-holds-runs", refusal)
+        assert Path("logged.csv").read_text() == logged
     expected = bayeslaw.forecast(sound_fit, settings, discrepancy=0.02).summary()
     pd.testing.assert_frame_equal(pd.read_csv("out.csv"), expected, rtol=1e-14)
     printed = command("forecast", "fit.nc", *at, "--discrepancy", "none").out.splitlines()

@@ -111,6 +111,9 @@ def import_runs(
             message = f"{name} is {value!r}; it must be {' or '.join(known)}.{nearest(str(value), known)}"
             raise BayeslawError(message, code="unknown-option")
     if named := _with_domains(() if losses is None else losses):
+        if columns and "loss" in columns:
+            message = f"--column loss={columns['loss']} (columns) and --loss {', '.join(named)} (losses) both name the losses: give one."
+            raise BayeslawError(message, code="ambiguous-losses")
         given = with_losses(given, named)
     given = with_columns(given, columns or {})
     given = given if loss_unit is None else replace(given, loss_unit=unit(loss_unit))
