@@ -358,7 +358,7 @@ def check_once(paths: Sequence[Path]) -> None:
 
 TABLES_OF_RUNS = ("A table of runs", "A table of corrected runs")  # which may be made anew
 # Names of columns that commands write and runs don't have.
-OF_LOSSES = re.compile("(?i)(^|[_./ -])loss(es)?([_./ -]|$)")  # such as web_loss, loss_code and eval/loss of tables with a domain each
+OF_LOSSES = re.compile("(?i)(^|[_./ -])loss(es)?([_./ -]|$)")  # such as web_loss and loss_code
 WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$|^(checks|headline|extrapolation|spread)$")
 
 

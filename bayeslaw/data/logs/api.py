@@ -112,7 +112,8 @@ def import_runs(
             raise BayeslawError(message, code="unknown-option")
     if named := _with_domains(() if losses is None else losses):
         if columns and "loss" in columns:
-            message = f"--column loss={columns['loss']} (columns) and --loss {', '.join(named)} (losses) both name the losses: give one."
+            column = f"--column loss={columns['loss']} (columns={{'loss': {columns['loss']!r}}})"
+            message = f"{column} and --loss {', '.join(named)} (losses={losses!r}) both name the losses: give one."
             raise BayeslawError(message, code="ambiguous-losses")
         given = with_losses(given, named)
     given = with_columns(given, columns or {})

@@ -408,5 +408,7 @@ def test_losses_of_training_batches_are_read_only_if_named(tmp_path: Path) -> No
 
 def test_losses_named_in_two_ways_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,web,code\na,100,3.4,1.4\n")
-    with fails("ambiguous-losses", "--column loss=code (columns) and --loss web (losses) both name the losses"):
+    with fails(
+        "ambiguous-losses", "--column loss=code (columns={'loss': 'code'}) and --loss web (losses='web') both name the losses"
+    ):
         import_runs(path, losses="web", columns={"loss": "code"})
