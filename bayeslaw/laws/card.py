@@ -636,6 +636,7 @@ def _check_names(
 
 def _unknown_names(formula: Mapping[str, Expression], let: Mapping[str, Expression], known: Collection[str]) -> list[LocatedError]:
     """Return faults of names in the formula and in [let] that are neither covariates, nor parameters, nor expressions."""
+    names = {*known}
     return [
         LocatedError(
             f"unknown name {name!r} in {key!r}; known are {', '.join(known) or 'none'}.{nearest(name, known)}",
@@ -643,7 +644,7 @@ def _unknown_names(formula: Mapping[str, Expression], let: Mapping[str, Expressi
         )
         for section, expressions in (("", formula), ("let", let))
         for key, expression in expressions.items()
-        for name in sorted(expression.names - {*known})
+        for name in sorted(expression.names - names)
     ]  # fmt: skip
 
 

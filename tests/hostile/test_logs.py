@@ -97,11 +97,11 @@ def test_a_log_given_twice_and_a_folder_without_logs_are_refused(refuse: Refuse,
     refuse("import", "line.csv", "-o", "line.csv")
 
 
-def test_twenty_thousand_columns_end_in_seconds(command: Command, here: Path) -> None:
+def test_thousands_of_columns_end_in_seconds(command: Command, here: Path) -> None:
     """Columns were searched for the step once for each of them, for minutes."""
-    columns = ",".join(f"c{i}" for i in range(20_000))
-    (here / "wide.csv").write_text(f"step,loss,{columns}\n" + "1,2.3" + ",1" * 20_000 + "\n")
+    columns = ",".join(f"c{i}" for i in range(8000))
+    (here / "wide.csv").write_text(f"step,loss,{columns}\n" + "1,2.3" + ",1" * 8000 + "\n")
     before = time.process_time()
     assert command("import", "wide.csv", "-o", "new.csv", "--set", "N=1e9", "--set", "tokens_per_step=1000").status == 0
-    assert time.process_time() - before < 20
+    assert time.process_time() - before < 10
     assert read_runs("new.csv").frame["loss"].tolist() == [2.3]

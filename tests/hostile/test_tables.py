@@ -166,16 +166,16 @@ def test_a_law_that_is_nowhere_finite_passes_neither_check_nor_fit(formula: str,
     refuse(*line.split(), code="no-finite-value")
 
 
-def test_twenty_thousand_columns_and_a_million_rows_are_read_within_seconds(command: Command, here: Path) -> None:
-    """They took 59 s, as each column was looked up among all others, and set in a table that grew slower with each."""
-    names, numbers = ",".join(f"c{i}" for i in range(20_000)), ",1" * 20_000
+def test_thousands_of_columns_and_hundreds_of_thousands_of_rows_are_read_within_seconds(command: Command, here: Path) -> None:
+    """Of 20,000 columns they took 59 s, as each was looked up among all others, and set in a table that grew slower with each."""
+    names, numbers = ",".join(f"c{i}" for i in range(8000)), ",1" * 8000
     (here / "wide.csv").write_text(f"x,loss,{names}\n" + "".join(f"{i},2.5{numbers}\n" for i in range(3)), encoding="utf-8")
     began = time.process_time()
     assert command("check", "wide.csv", "--law", "line.toml").status == 0
-    (here / "long.csv").write_text("x,loss\n" + "".join(f"{i % 7},{2 + i / 1e6:.6f}\n" for i in range(1_000_000)), encoding="utf-8")
+    (here / "long.csv").write_text("x,loss\n" + "".join(f"{i % 7},{2 + i / 1e6:.6f}\n" for i in range(400_000)), encoding="utf-8")
     done = command("check", "long.csv", "--law", "line.toml")
-    assert "1000000 rows are sound" in done.out.replace(",", "")
-    assert time.process_time() - began < 25
+    assert "400000 rows are sound" in done.out.replace(",", "")
+    assert time.process_time() - began < 12
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-9])
