@@ -105,7 +105,7 @@ def test_floors_that_differ_are_not_tied() -> None:
     assert tied_where_equal(density) is density
 
 
-@pytest.mark.parametrize("names", [("E",), ("A",), ("alpha",), ("E", "A", "alpha")])
+@pytest.mark.parametrize("names", [("A",), ("E", "A", "alpha")])
 def test_tied_values_are_another_view_of_the_same_density(names: tuple[str, ...]) -> None:
     plain = pooled(dict.fromkeys(("E", "A", "alpha"), "name"), sets=3)
     tied = Density.of(plain.law, plain.observed, plain.noise, coordinates=plain.coordinates.tying(names))
@@ -122,13 +122,15 @@ def test_tied_values_are_another_view_of_the_same_density(names: tuple[str, ...]
         return np.array([(parameters(density, x + m) - parameters(density, x - m)) / 2e-5 for m in moves]).T
 
     differences = []
-    for _ in range(3):
+    for _ in range(2):
         x = plain.start() + 0.1 * rng.standard_normal(plain.size)
         x[[plain.names.index(f"{name}_spread") for name in ("E", "A", "alpha")]] = -1.0
         target, y = parameters(plain, x), tied.start()
         for _ in range(30):  # Newton's method
             step = np.linalg.solve(jacobian(tied, y), target - parameters(tied, y))
             y += step / max(1.0, np.abs(step).max())
+            if np.abs(step).max() < 1e-10:
+                break
         np.testing.assert_allclose(parameters(tied, y), target, rtol=1e-9, atol=1e-9)
         views = ((plain, x), (tied, y))
         one, two = (d.function()(at)[0] - np.linalg.slogdet(jacobian(d, at))[1] for d, at in views)
