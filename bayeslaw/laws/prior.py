@@ -64,7 +64,7 @@ class Prior:
     ----------
     dist, args : str, mapping of str to float
         One of LogNormal, HalfNormal, Gamma, Normal, StudentT, Beta, Uniform, TruncatedNormal, and its numbers.
-    on : Expression, optional
+    on : Expression or its text, optional
         States the prior of an expression in place of the parameter: it is proportional to the parameter and evaluated at the
         reference point of the runs. ``A/N**alpha`` is the loss in nats that the term contributes there.
 
@@ -112,6 +112,9 @@ class Prior:
             raise BayeslawError(message, code="prior-out-of-range")
         if self.support == "bounded":
             self._check_bounds()
+        on: object = self.on
+        if on is not None and not isinstance(on, Expression):  # its text, or nothing that can be read
+            object.__setattr__(self, "on", Expression.parse(on))
 
     def _check_bounds(self) -> None:
         low, high = self.bounds
@@ -203,7 +206,8 @@ class Prior:
         if call.func.id in ARGUMENTS and len(call.args) > len(names):
             expected = f"{len(names)} numbers ({', '.join(names)})"
             raise BayeslawError(f"{call.func.id} takes {expected}: {text!r} has {len(call.args)}.", code="wrong-prior-arguments")
-        if twice := sorted(args.keys() & named.keys()):
+        keywords = [str(k.arg) for k in call.keywords]
+        if twice := sorted({name for name in keywords if name in args or keywords.count(name) > 1}):
             raise BayeslawError(f"{text!r} gives {', '.join(twice)} twice.", code="wrong-prior-arguments")
         return cls(call.func.id, args | named)
 

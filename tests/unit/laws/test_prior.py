@@ -36,6 +36,7 @@ REFUSED = {
     "unknown-distribution": ["Uniforms(0, 1)", "lognormal(0, 1)"],
     "wrong-prior-arguments": [
         "LogNormal(0.5)", "LogNormal()", "LogNormal(1, 2, 3)", "LogNormal(mean=1, sigma=2)", "LogNormal(1, mu=2)",
+        "LogNormal(1, sigma=2, sigma=3)",
     ],
     "invalid-prior-number": [
         "LogNormal(0, 0)", "LogNormal(0, -1)", "LogNormal(1e999, 1)", "Gamma(1e999, 1)", "Uniform(1, 1)",
@@ -178,3 +179,12 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_what_is_no_text_is_no_prior(given: Any) -> None:
     with fails("not-a-prior", repr(given)):
         Prior.parse(given)
+
+
+def test_the_expression_of_a_prior_may_be_given_as_its_text() -> None:
+    """It was kept as a text, on which everything that reads it failed."""
+    card = load_law("chinchilla").parameters["A"].prior
+    assert Prior(card.dist, card.args, "A/N**alpha") == card  # type: ignore[arg-type]
+    for wrong in (3, "A/", ""):
+        with fails("not-a-formula" if wrong == "A/" else "not-a-text"):
+            Prior(card.dist, card.args, wrong)  # type: ignore[arg-type]
