@@ -257,6 +257,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     given = faults.each(_covariate, of_covariates)
     by_key = faults.each(lambda k, v: _parameters(k, v, mixture), card["parameters"])
     parameters = {name: parameter for of_key in by_key.values() for name, parameter in of_key.items()}
+    faults.found += _same_members(by_key)
     let = faults.each(lambda k, v: mixture.expression(v, "let", k), card.get("let", {}))
     outcome, key = faults.of(_outcome, card), "formula" if "outcome" in card else "loss"
     formula = faults.of(lambda: mixture.expression(_text(card, key), "", key)) if outcome is not None else None
@@ -402,6 +403,18 @@ def _parameters(name: str, table: Any, mixture: Mixture) -> dict[str, Parameter]
         key: mixture.expression(on, f"parameters.{name}", "prior", key.removeprefix(f"{name}_") if over else "") for key in members
     }
     return {key: replace(p, prior=replace(p.prior, on=of[key])) for key, p in members.items()}
+
+
+def _same_members(by_key: Mapping[str, Mapping[str, Parameter]]) -> list[LocatedError]:
+    """Return faults of parameters over shares whose value for a share has the name of another parameter."""
+    first, faults = dict[str, str](), list[LocatedError]()
+    for key, name in ((key, name) for key, members in by_key.items() for name in members):
+        if (other := first.setdefault(name, key)) != key:
+            message = (
+                f"{name!r} is both of the parameter {other} and of {key}, of which one is over the shares: rename one of them."
+            )
+            faults.append(LocatedError(message, f"parameters.{key}", code="name-used-twice"))
+    return faults
 
 
 def _covariate(name: str, table: Any) -> Covariate:

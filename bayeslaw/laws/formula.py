@@ -69,6 +69,17 @@ class FormulaError(BayeslawError):
     """A formula that can't be used."""
 
 
+def on_one_line(text: object) -> str:
+    """Return a formula, which may have several lines in a card, as one line; comments and what is no text are refused."""
+    if not isinstance(text, str) or not text.strip():
+        raise FormulaError(f"A formula is a non-empty text, not {shortened(repr(text))}.", code="not-a-text")
+    if len(text) > MAX_LENGTH:
+        raise FormulaError(f"A formula of {len(text)} characters is longer than the {MAX_LENGTH} allowed.", code="too-long")
+    if "#" in text:
+        raise FormulaError(f"{text!r} has a '#', and a formula takes no comments: write them outside its quotes.", code="comment")
+    return re.sub(r"\s*[\r\n]\s*", " ", text.strip())
+
+
 @dataclass(frozen=True)
 class Expression:
     """One checked arithmetic expression, text and syntax tree; `Expression.parse` makes it."""
@@ -77,14 +88,11 @@ class Expression:
     tree: ast.expr = field(compare=False, repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> Expression:
+    def parse(cls, text: object) -> Expression:
         """Parse a formula; a text that is not arithmetic over names, numbers and `FUNCTIONS` raises FormulaError."""
-        if not isinstance(text, str) or not text.strip():
-            raise FormulaError(f"A formula is a non-empty text, not {shortened(repr(text))}.", code="not-a-text")
-        if len(text) > MAX_LENGTH:
-            raise FormulaError(f"A formula of {len(text)} characters is longer than the {MAX_LENGTH} allowed.", code="too-long")
+        text = on_one_line(text)
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
+            tree = ast.parse(text, mode="eval").body
             _check(tree, text, 0)
         except FormulaError:
             raise
@@ -95,7 +103,7 @@ class Expression:
             raise FormulaError(f"{text!r} is not a formula: {problem}.{hint}", code="not-a-formula") from None
         except (RecursionError, MemoryError):
             raise FormulaError(f"{text!r} is not a formula: it is nested too deeply.", code="nested-too-deeply") from None
-        return cls(text.strip(), tree)
+        return cls(text, tree)
 
     @cached_property
     def names(self) -> frozenset[str]:

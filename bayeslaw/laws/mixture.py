@@ -28,7 +28,7 @@ from typing import Any
 
 from bayeslaw.core.errors import CardError, nearest, shortened
 from bayeslaw.core.toml import parse_toml
-from bayeslaw.laws.formula import Expression, FormulaError, default_symbol
+from bayeslaw.laws.formula import Expression, FormulaError, default_symbol, on_one_line
 from bayeslaw.laws.law import Covariate, LocatedError, Parameter
 
 SHARES = "shares"
@@ -67,7 +67,7 @@ class Mixture:
         try:
             if not self.shares or not isinstance(text, str) or not {SHARES, *self.over} & {*re.findall(r"\w+", text)}:
                 return Expression.parse(text)
-            expression = Expression.parse(self._written_out(text, share))
+            expression = Expression.parse(self._written_out(on_one_line(text), share))
         except FormulaError as error:
             raise LocatedError(str(error), section, key, code=error.code) from None
         if left := sorted(expression.names & {SHARES, *self.over}):
@@ -78,7 +78,7 @@ class Mixture:
 
     def _written_out(self, text: str, share: str) -> str:
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
+            tree = ast.parse(text, mode="eval").body
             tree = _Expansion(self).visit(_OfShare(self, share).visit(tree) if share else tree)
             return re.sub(r" (\*\*?|/) ", r"\1", ast.unparse(tree))  # as cards are written; formulas hold no texts
         except FormulaError:

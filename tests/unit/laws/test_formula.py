@@ -30,6 +30,7 @@ REFUSED = {
     "underscore": ["_a"],
     "not-a-formula": ["a := 1", "a = 1", "import os", "a; b", "a +", "\0", "\ud800"],
     "not-a-text": ["", "  "],
+    "comment": ["a  # the floor", "a  # the floor\n+ b"],
     "too-long": ["a" * 2001],
     "nested-too-deeply": ["-" * 61 + "a", "-" * 1900 + "a", "+".join("a" * 62), "exp(" * 61 + "a" + ")" * 61],
 }  # fmt: skip
@@ -48,6 +49,10 @@ def test_the_refusal_of_a_function_names_those_that_there_are() -> None:
         "'sigmod' can't be called in a formula; the functions are exp, expm1, log, log1p, sqrt, tanh, sigmoid, minimum, maximum, "
         "select, total. Did you mean 'sigmoid'?"
     )
+
+
+def test_a_formula_may_have_several_lines() -> None:
+    assert Expression.parse("\n  a\r\n  + b/N\n").text == "a + b/N"
 
 
 @pytest.mark.parametrize("text", ["(" * 300 + "a" + ")" * 300, "a" + ".b" * 900])

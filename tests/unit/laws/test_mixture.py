@@ -124,6 +124,28 @@ def test_faults_of_cards_with_a_mixture(changes: dict[str, str], code: str, name
         card(**changes)
 
 
+def test_a_parameter_with_the_name_of_the_value_of_another_for_a_share_is_refused() -> None:
+    """The prior of one of them was dropped."""
+    own = '[parameters.t_web]\nmeaning = "another"\nprior = { dist = "Normal", mu = 5, sigma = 1 }\n'
+    with fails("name-used-twice", "'t_web'", kind=CardError):
+        parse_card(CARD.format(loss="a + dot(t, shares)/D + t_web", mixture="", over="shares") + own)
+
+
+def test_let_expressions_of_mixtures_may_have_several_lines() -> None:
+    text = CARD.format(loss="a + rest", mixture="", over="shares")
+    law = parse_card(text + '[let]\nrest = """dot(t,\n  shares)\n/D"""\n')
+    np.testing.assert_allclose(law.evaluate({**P, **X}), 2 + (0.5 * X["web"] - X["code"]) / X["D"])
+
+
+@pytest.mark.parametrize("key", ["loss", "let"])
+def test_comments_within_formulas_of_mixtures_are_refused(key: str) -> None:
+    """What follows them was dropped."""
+    let = '[let]\nrest = """dot(t, shares) # all\n+ a"""\n'
+    text = CARD.format(loss="a*rest/D" if key == "let" else "a + dot(t, shares)/D # all", mixture="", over="shares")
+    with fails("comment", kind=CardError):
+        parse_card(text + let * (key == "let"))
+
+
 @pytest.mark.parametrize(
     ("shares", "code"),
     [
