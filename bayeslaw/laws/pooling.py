@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -104,35 +105,38 @@ def with_levels(law: Law, levels: Mapping[str, Sequence[str]], *, pooled: bool =
 
 def _by_column(law: Law, column: str, values: tuple[str, ...], pooled: bool) -> Law:
     suffixes = _suffixes(values)
-    parameters: dict[str, Parameter] = {}
+    parameters = list[Parameter]()
     for name, parameter in law.parameters.items():
         if parameter.by == column:
-            parameters |= _members(name, parameter, column, dict(zip(values, suffixes, strict=True)), pooled)
+            parameters += _members(name, parameter, column, dict(zip(values, suffixes, strict=True)), pooled)
         else:
-            parameters[name] = parameter
+            parameters.append(parameter)
     indicators = {f"{column}_{suffix}": (column, value) for value, suffix in zip(values, suffixes, strict=True)}
-    covariates = dict(law.covariates)
-    covariates |= {name: Covariate(name, f"1 where {column} is {value}", (0.0, 1.0)) for name, (_, value) in indicators.items()}
-    names = [*covariates, *parameters, *law.let]
-    if twice := sorted({n for n in names if names.count(n) > 1}):
-        message = f"{law.name} already has a {twice[0]!r}, which a value by {column} needs; rename it in the card."
+    marks = {name: Covariate(name, f"1 where {column} is {value}", (0.0, 1.0)) for name, (_, value) in indicators.items()}
+    names = Counter([*law.covariates, *marks, *(p.name for p in parameters), *law.let])
+    if twice := sorted(n for n, times in names.items() if times > 1):
+        message = (
+            f"{law.name} by {column} would give two parameters or covariates the name {twice[0]!r}: rename a value of {column}, or "
+            "what the card calls so."
+        )
         raise CardError(message, code="name-used-twice")
-    return replace(law, covariates=covariates, parameters=parameters, indicators={**law.indicators, **indicators})
+    new = {p.name: p for p in parameters}
+    return replace(law, covariates={**law.covariates, **marks}, parameters=new, indicators={**law.indicators, **indicators})
 
 
-def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str, str], pooled: bool) -> dict[str, Parameter]:
+def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str, str], pooled: bool) -> list[Parameter]:
     """Return the typical value, the spread around it, and the value for each level."""
     spread = f"{name}_spread"
-    members, pooled = {}, pooled and parameter.pooled
+    members, pooled = list[Parameter](), pooled and parameter.pooled
     if pooled and parameter.prior.support == "bounded":
         message = f"{name} with the prior {parameter.prior} can't be pooled by {column}: give it one without bounds."
         raise CardError(message, code="bounded-and-pooled")
     if pooled:
         of = {"positive": f"log {name}", "unit": f"logit {name}", "real": name}[parameter.prior.support]
-        members[name] = replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by="")
+        members.append(replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by=""))
         latex = rf"\sigma_{{{parameter.latex}}}"
         meaning = f"spread of {of} between values of {column}"
-        members[spread] = Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": parameter.spread}))
+        members.append(Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": parameter.spread})))
     for value, suffix in suffixes.items():
         is_name = value.isascii() and value.replace("_", "").replace(".", "").isalnum()
         symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"
@@ -147,7 +151,7 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
             of=name,
             over=parameter.over,
         )
-        members[member.name] = member
+        members.append(member)
     return members
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,27 @@ def test_levels_whose_names_are_alike_have_parameters_of_their_own() -> None:
     law = with_levels(with_by(load_law("chinchilla"), {"E": "domain"}), {"domain": ("a b", "a_b", "a_b_2")})
     assert len(set(law.members["E"])) == 3
     assert len({*law.indicators}) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "rename", "by", "twice"),
+    [
+        ("spread", {}, {"E": "domain"}, "E_spread"),
+        ("web", {"beta": "A_web"}, {"A": "domain"}, "A_web"),
+        ("b_web", {"beta": "A_b"}, {"A": "domain", "A_b": "domain"}, "A_b_web"),
+        ("web", {"N": "domain_web"}, {"E": "domain"}, "domain_web"),
+    ],
+)
+def test_a_value_that_would_have_the_name_of_something_else_is_refused(
+    value: str, rename: dict[str, str], by: dict[str, str], twice: str
+) -> None:
+    """One of the two took the place of the other, without a word."""
+    text = load_law("chinchilla").card.replace("corner_error", "# corner_error")
+    for old, new in rename.items():
+        text = re.sub(rf"\b{old}\b", new, text)
+    law = with_by(parse_card(text), by)
+    with fails("name-used-twice", repr(twice), "domain", kind=CardError):
+        with_levels(law, {"domain": (value, "web" if value != "web" else "code")})
 
 
 def test_each_level_has_its_own_parameters(pooled: Law) -> None:
