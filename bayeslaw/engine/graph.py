@@ -237,7 +237,7 @@ class Graph:
         if value.over != SETTINGS:
             return value
         if not column:
-            return value.sum() / self.number("settings", self._settings)
+            return value.sum() / self.number("number of settings", self._settings)
         over, level = frozenset({column}), self._level_of_settings[frozenset({column})]
         part = self.array(f"{column} of settings", level)
         zeros = self.array(f"zeros over {column}", np.zeros(self._levels[column]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 
 NO_LOSS = 1e12  # stands for an objective that is not finite, which SciPy's line search can't take
+DELTA = "delta of the Huber loss"  # a number of the graph; a covariate may be called delta
 Objective = Callable[[Array], tuple[float, Array]]
 
 
@@ -39,7 +41,7 @@ class HuberLoss:
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
             expected = coordinates.response(graph, coordinates.on_graph(graph, values)[0])
             measured, weights = (graph.array(name, observed.response) for name in ("response", "weights"))
-            delta = graph.of_number("delta", 1.0)
+            delta = graph.of_number(DELTA, 1.0)
             if not graph.build:
                 return None
             import pytensor.tensor as pt
@@ -64,7 +66,8 @@ class HuberLoss:
         weights : array (n,)
             Weights of the rows.
         """
-        function = self.program.function(len(self.coordinates.law.parameters), delta=delta, weights=weights)
+        given: dict[str, Any] = {DELTA: delta, "weights": weights}
+        function = self.program.function(len(self.coordinates.law.parameters), **given)
 
         def loss(x: Array) -> tuple[float, Array]:
             value, gradient = function(x)

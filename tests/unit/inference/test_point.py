@@ -10,12 +10,15 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayeslaw.core.errors import FitError, TableError
+from bayeslaw.data.observations import Observations
+from bayeslaw.data.table import read_runs
 from bayeslaw.engine.huber import HuberLoss
 from bayeslaw.inference import point as point_module
 from bayeslaw.inference.point import PointFit, point_fit
 from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.pooling import with_by
 from tests import oracles
+from tests.cards import POSITIVE, card
 from tests.errors import fails
 from tests.oracles import LAWS, Array
 
@@ -295,3 +298,18 @@ def test_shares_of_counted_items_are_fitted_as_shares() -> None:
     table = pd.DataFrame({"loss": loss, "accuracy": share, "items": 500.0, "chance": 0.25, "run": [f"r{i}" for i in range(40)]})
     fit = point_fit("task-sigmoid", table, starts=10)
     assert dict(fit.parameters) == pytest.approx({"L0": 2.9, "k": 3.0, "top": 0.9}, rel=1e-3)
+
+
+def test_covariates_may_have_any_name() -> None:
+    """A constant covariate called delta had the value of the Huber loss's, and one called settings took the place of a count."""
+    supports = dict.fromkeys(("N", "delta", "settings"), (0.0, 1e12))
+    text = card("E + A*delta*settings/N**alpha", supports, E=POSITIVE, A=POSITIVE, alpha=POSITIVE)
+    table = pd.DataFrame({"N": [1e3, 1e4, 1e5, 1e6], "delta": 3.0, "settings": 5.0, "loss": [4.0, 3.1, 2.6, 2.3]})
+    observed = Observations.of(parse_card(text), read_runs(table))
+    huber = HuberLoss.of(parse_card(text), observed)
+    x, weights = huber.start(np.random.default_rng(0)), np.array([1.0, 2.0, 0.0, 1.0])
+    p = {name: float(values[0]) for name, values in huber.parameters(x[None]).items()}
+    off = np.abs(np.log((p["E"] + p["A"] * 15 / table["N"] ** p["alpha"]) / table["loss"]))
+    assert huber.objective(0.1, weights)(x)[0] == pytest.approx(
+        float(weights @ np.where(off <= 0.1, off**2 / 2, 0.1 * (off - 0.05)))
+    )
