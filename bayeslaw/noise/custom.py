@@ -22,6 +22,7 @@ from bayeslaw.noise.noise import Noise, Shifted
 SIZES = np.geomspace(1e-6, 3.0, 600)
 GRID = np.concatenate([-SIZES[::-1], [0.0], SIZES])
 ENDS, CENTRE = 0.01, 0.5  # shares of the noise above which it reaches beyond the grid, or lies between its smallest sizes
+AXES = ("chain", "draw")  # of the draws of parameters
 ONE_AT_A_TIME = threading.Lock()  # threads of a forecast share a compiled function, which keeps values between its steps
 
 
@@ -45,10 +46,16 @@ class PointNoise(Noise):
     def of(cls, density: Callable[..., Any], observed: Observations) -> PointNoise:
         """The noise of a function whose arguments after the errors have priors as defaults: `share="Beta(1, 9)"`."""
         _check_outcome(observed)
-        arguments = [*inspect.signature(density).parameters.values()][1:]
+        name = getattr(density, "__name__", "The noise")
+        try:
+            arguments = [*inspect.signature(density).parameters.values()][1:]
+        except ValueError:  # of some functions in C, such as max
+            arguments = []
         priors = {a.name: Prior.parse(a.default) for a in arguments if isinstance(a.default, str)}
         strange = [a.name for a in arguments if a.name not in (*priors, "known")]
-        name = getattr(density, "__name__", "The noise")
+        if taken := [axis for axis in AXES if axis in priors]:
+            problem = f"{name} has an argument {taken[0]!r}, as an axis of the draws is called: give it another name."
+            raise BayeslawError(problem, code="name-used-twice")
         if strange or not priors:
             problem = f"{name} has no prior for {strange[0]!r}" if strange else f"{name} has no parameters"
             raise BayeslawError(

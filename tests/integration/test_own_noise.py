@@ -167,6 +167,15 @@ def test_a_function_that_is_no_density_of_points_is_refused(noise: Any) -> None:
         Noise.choose(noise, oracles.nested(np.array([0, 1, 2])))
 
 
+def test_a_function_whose_arguments_can_not_be_used_is_refused_before_it_is_sampled() -> None:
+    """Draws of `chain` ended in an error of xarray after the sampling, and functions in C in one of Python."""
+    observed = oracles.nested(np.array([0, 1, 2]))
+    with fails("name-used-twice", "'chain'"):
+        Noise.choose(lambda error, chain="LogNormal(-5, 1)": normal(error, chain), observed)
+    with fails("noise-without-prior", "max"):
+        Noise.choose(max, observed)
+
+
 def test_functions_that_can_not_be_compiled_are_named_with_those_that_can() -> None:
     law = load_law("chinchilla")
     observed = oracles.observations(law)
