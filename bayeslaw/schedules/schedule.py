@@ -69,7 +69,7 @@ class Schedule:
 
     def steps_at(self, at: ArrayLike) -> Index:
         """Return steps as an array (n,); those that the schedule does not have are refused. Step 0 is before its first."""
-        steps = numbers("at", at, "[100, 200]")
+        steps = _list_of_numbers("at", at, "[100, 200]")
         if (wrong := steps[~((steps >= 0) & (steps <= len(self)) & (steps % 1 == 0))]).size:
             raise BayeslawError(f"{self.name} has steps 0 to {len(self)}; there is no step {wrong[0]:g}.", code="no-such-step")
         return steps.astype(np.int64)
@@ -110,6 +110,14 @@ def require_schedule(given: object, what: str = "A schedule") -> None:
     if not isinstance(given, Schedule):
         wanted = "what bayeslaw.data.parse_schedule makes of a text, or bayeslaw.schedules.Schedule of an array of rates"
         raise BayeslawError(f"{what} is {wanted}, not {shortened(repr(given))}.", code="not-a-schedule")
+
+
+def _list_of_numbers(name: str, given: ArrayLike, example: str) -> Array:
+    """Return a number or a list of numbers as an array (n,); arrays of several axes are refused."""
+    values = numbers(name, given, example)
+    if values.ndim != 1:
+        raise BayeslawError(f"{name} has {values.ndim} axes: give a list of numbers, such as {example}.", code="several-axes")
+    return values
 
 
 def _check_range(fine: bool, message: str) -> None:
@@ -287,7 +295,7 @@ def multistep(
     """
 
     def falls(share: Array) -> Array:
-        shares = numbers("at", at, "(0.8, 0.9)")
+        shares = _list_of_numbers("at", at, "(0.8, 0.9)")
         message = f"at is {shares.tolist()}; give increasing shares of all steps between 0 and 1, such as 0.8, 0.9."
         _check_range(bool(((shares > 0) & (shares < 1)).all() and (np.diff(shares) >= 0).all()), message)
         one_number("factor", factor, "0.316", finite=False)

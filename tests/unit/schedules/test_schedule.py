@@ -123,6 +123,8 @@ def test_a_rate_that_is_below_0_by_rounding_is_0() -> None:
         ("not-numbers", lambda: Schedule(cast("Any", [[1e-3], [1e-3, 1e-3]])), ["rate"]),
         ("not-numbers", lambda: logged(["a"], [1e-3]), ["step", "'a'"]),
         ("several-axes", lambda: Schedule(np.ones((2, 2))), [2]),
+        ("several-axes", lambda: trace(constant(2, 1e-3), [[1, 2]]), ["at", 2]),
+        ("several-axes", lambda: multistep(10, 1e-3, at=cast("Any", [[0.8, 0.9]])), ["at", 2]),
         ("not-a-number", lambda: constant(10, cast("Any", "1e-3")), ["peak", "'1e-3'"]),
         ("not-a-number", lambda: linear(10, 1e-3, final=cast("Any", None)), ["final", None]),
         ("not-a-number", lambda: wsd(10, 1e-3, decay=cast("Any", "0.2")), ["decay", "'0.2'"]),
