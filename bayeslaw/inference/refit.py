@@ -214,22 +214,25 @@ def _checkpoint_key_of_table(fit: Fit, frame: pd.DataFrame) -> str:
 def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
     """Faults of new rows that the fit has: the same setting of the same run, or without a run the same setting and loss."""
     settings = [c for c in dict.fromkeys((*fit.law.measured, *filter(None, [fit.observed.clock_column]))) if c in new]
-    alone = old["run"] == [f"row {i}" for i in old.index]
-    of_run = dict(list(old.groupby("run", sort=False)))
+    columns = [*settings, fit.law.outcome.name]
+    alone = np.flatnonzero(old["run"].isna() | (old["run"] == [f"row {i}" for i in old.index]))
+    of_run, none = old.groupby("run", sort=False).indices, np.empty(0, dtype=np.int64)
+    there, here = (frame[columns].to_numpy(np.float64) for frame in (old, new))
+    levels = [[np.array([exact(cell) for cell in frame[c]], dtype=object) for frame in (old, new)] for c in fit.law.levels]
+    base = np.all([new[name] == 0 for name in fit.law.onset], axis=0) if fit.law.onset and {*fit.law.onset} <= {*new} else None
+    active = np.array([c not in fit.law.idle_at_base for c in columns])
     runs = new["run"].tolist() if "run" in new else [None] * len(new)
     faults = []
-    for row, run in zip(new.index.tolist(), runs, strict=True):
+    for i, (row, run) in enumerate(zip(new.index.tolist(), runs, strict=True)):
         named = isinstance(run, str)
-        rows = of_run.get(run, old[:0]) if named else old[alone | old["run"].isna()]
-        base = {*fit.law.onset} <= {*new} and all(new.at[row, name] == 0 for name in fit.law.onset)
-        idle = fit.law.idle_at_base if base else ()
-        columns = [c for c in settings if c not in idle] + ([] if named else [fit.law.outcome.name])
-        for column in fit.law.levels:
-            rows = rows[rows[column].map(exact) == exact(new.at[row, column])]
-        there, here = rows[columns].to_numpy(np.float64), new.loc[row, columns].to_numpy(np.float64)
-        if np.isclose(there, here, rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
+        places = of_run.get(run, none) if named else alone
+        for of_old, of_new in levels:
+            places = places[of_old[places] == of_new[i]]
+        compared = active.copy() if base is not None and base[i] else np.ones(len(columns), dtype=bool)
+        compared[-1] = not named
+        if np.isclose(there[places][:, compared], here[i, compared], rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
-            at = settings_text(dict(zip(columns, here.tolist(), strict=True)))
+            at = settings_text({c: float(v) for c, v, shown in zip(columns, here[i], compared, strict=True) if shown})
             problem = f"the fit has {whose} with {at} already"
             suggestion = "remove the row, or give a repeated run an id of its own"
             faults.append(Fault(int(row), "run", str(run) if named else "", problem, suggestion, "repeated-row"))
