@@ -99,10 +99,11 @@ def sample(expected: Array, items: float, spread: Array, rng: np.random.Generato
     ----------
     expected, spread : arrays (S,)
     items : float
+        Settings may have any number, such as a mean over tasks: the shares are of the nearest whole number, 1 at least.
     rng : Generator
     """
-    a, b, _ = shape(expected, spread)
-    return np.asarray(rng.binomial(round(items), rng.beta(a, b)) / items)
+    (a, b, _), whole = shape(expected, spread), max(1, round(items))
+    return np.asarray(rng.binomial(whole, rng.beta(a, b)) / whole)
 
 
 def filled(eta: Array, spread: Array, share: Array, items: Array, logp: Array, d_eta: Array, d_spread: Array) -> None:

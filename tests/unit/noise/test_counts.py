@@ -139,3 +139,10 @@ def test_draws_have_the_mean_and_the_variance_of_the_beta_binomial(
     fourth = np.mean((drawn - p) ** 4)
     assert abs(drawn.var() - variance) < 4 * np.sqrt((fourth - variance**2) / size)
     assert np.allclose(drawn * items, np.round(drawn * items))
+
+
+@pytest.mark.parametrize("items", [999.6, 2.6, 0.4])
+def test_shares_of_a_number_of_items_that_is_not_whole_are_not_above_1(items: float, rng: np.random.Generator) -> None:
+    """They were counts of the nearest whole number over the number itself."""
+    drawn = counts.sample(np.full(100, 1 - 1e-9), items, np.full(100, 0.01), rng)
+    np.testing.assert_array_equal(drawn, 1.0)
