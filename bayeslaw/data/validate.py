@@ -18,7 +18,7 @@ from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.cells import numbers_in, spelt_numbers, without_numbers
-from bayeslaw.data.columns import TEXT, columns_there, of_unknown_meaning, resolve
+from bayeslaw.data.columns import TEXT, columns_there, of_unknown_meaning, our_name, resolve
 from bayeslaw.data.starter import advice, losses_elsewhere, option
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
@@ -241,6 +241,10 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
             suggestion = there
             if c == BASE_LOSS:
                 suggestion = f"{law.name} starts at the measured loss of the base checkpoint: {MEASURE}"
+            elif c not in law.levels and (ours := our_name(c)) not in ("", c):
+                suggestion = (
+                    f"columns of that name are read as {ours}, so that {law.name} gets none: call it something else in the card"
+                )
             faults.append(Fault(None, c, "", f"column {c} is missing", suggestion, "missing-column"))
         elif c in frame and c not in law.levels and not holds_numbers(frame[c]):
             faults += without_numbers(frame[c], law.name)

@@ -14,6 +14,8 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.starter import guesses
 from bayeslaw.data.table import read_runs
 from bayeslaw.data.validate import check
+from bayeslaw.laws.card import parse_card
+from tests.cards import POSITIVE, card
 from tests.outcomes import NAMES, law, table
 
 
@@ -112,3 +114,12 @@ def test_observations_have_responses_outcomes_and_errors_on_their_scale() -> Non
     counted = Observations.of(law("count"), read_runs(table("count")))
     assert (counted.outcomes == counted.response).all()
     assert (counted.items == 200).all()
+
+
+def test_a_covariate_that_tables_call_something_else_is_named() -> None:
+    """The advice was to name the column, which then was read as D all the same."""
+    text = card("E + A/tokens**a", {"tokens": (1.0, 1e15)}, E=POSITIVE, A=POSITIVE, a=POSITIVE)
+    frame = pd.DataFrame({"tokens": [1e9, 2e9, 3e9], "loss": [3.0, 2.9, 2.8]})
+    (fault,) = check(read_runs(frame), parse_card(text))
+    assert (fault.code, fault.column) == ("missing-column", "tokens")
+    assert "read as D" in fault.suggestion
