@@ -222,6 +222,10 @@ def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations,
         what = "parameter" if twice[0] in law.parameters else "name"
         problem = f"The noise and {law.name} both have a {what} {twice[0]!r}; rename the noise's."
         raise BayeslawError(problem, code="name-used-twice")
+    in_files = {"clock": observed.clock, "row_group": observed.row_group}  # beside the covariates (`posterior.fit.tree_of`)
+    if taken := [name for name, values in in_files.items() if values.size and name in law.covariates]:
+        problem = f"Files of fits with this noise have a {taken[0]!r} of their own, as a covariate of {law.name} is called"
+        raise BayeslawError(f"{problem}: rename it in the card.", code="name-used-twice")
     if bins is not None and chosen.drift:
         raise BayeslawError(
             "Points with noise normal-drift can't be put into bins, since neighbouring points tell how long a run effect lasts. "

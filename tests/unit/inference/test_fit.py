@@ -13,8 +13,12 @@ import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.inference.fit import _about_areas, numbers_of, settings_of_runs
+from bayeslaw.laws.card import parse_card
 from tests import oracles
+from tests.cards import POSITIVE, card
 from tests.errors import fails
+from tests.outcomes import law as outcome_law
+from tests.outcomes import table as outcome_table
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,20 @@ def test_a_noise_of_ones_own_can_be_given_other_priors() -> None:
         bayeslaw.fit("chinchilla", table, noise=own, priors={"width": "Normal(0, 1)"}, progress=False)
     with fails("unknown-parameter", "width", "widht"):
         bayeslaw.fit("chinchilla", table, noise=own, priors={"widht": "HalfNormal(1)"}, progress=False)
+
+
+def test_a_covariate_is_not_called_like_what_files_keep_beside_them() -> None:
+    """Files had the steps of the clock in its place, and of `row_group` names of groups, so that they could not be read."""
+    law = parse_card(card("E + clock/N**a", {"N": (1.0, 1e12), "clock": (0.0, 9.0)}, E=POSITIVE, a=POSITIVE))
+    table = pd.DataFrame(
+        {"N": 1e8, "clock": [1.0, 2.0] * 4, "run": list("aabbccdd"), "step": range(8), "loss": np.arange(3, 7, 0.5)}
+    )
+    with fails("name-used-twice", "'clock'", "rename it in the card"):
+        bayeslaw.fit(law, table, noise="normal-drift", progress=False)
+    counted = parse_card(outcome_law("count").card.replace('"items"', '"row_group"').replace("items = {", "row_group = {"))
+    shares = outcome_table("count").rename(columns={"items": "row_group"}).assign(task=lambda t: np.where(t.index % 2, "x", "y"))
+    with fails("name-used-twice", "'row_group'"):
+        bayeslaw.fit(counted, shares, noise_by="task", progress=False)
 
 
 @pytest.mark.parametrize(
