@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import StoppedError
+from bayeslaw.core.errors import BayeslawError, StoppedError
 from bayeslaw.core.streams import Stream
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.density import Density
@@ -33,8 +33,20 @@ ACCEPT = 0.975  # larger steps diverge where the error is large, since the poste
 DIVERGENT = 0.01
 R_HAT = 1.1  # above it, draws of the law with an error are not used: its chains lie in different places
 STOPPED = "sampling was interrupted"
+OF_FILES = ("coefficients", "loadings", "squares", "multiple", "component", "knot")
+"""What `WithDiscrepancy.dataset` has beside the draws of parameters."""
 # Outliers are found by a Student-t likelihood with so many degrees of freedom, at the law's median and a typical discrepancy.
 DOF, TYPICAL, ROUNDS = 4.0, 0.005, 30
+
+
+def require_names(law: Law) -> None:
+    """Refuse a law with a parameter that is called like the numbers of a learnt error in files of fits, or their axes."""
+    if taken := sorted({*OF_FILES} & {*law.parameters}):
+        raise BayeslawError(
+            f"Fits keep numbers of a law's learnt error under the name {taken[0]!r}, as a parameter of {law.name} is called: "
+            "rename it in the card, or learn no error by --discrepancy none (in Python discrepancy='none').",
+            code="name-used-twice",
+        )
 
 
 def why_not(law: Law, observed: Observations, noise: Noise) -> str:

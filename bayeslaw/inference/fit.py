@@ -28,7 +28,7 @@ from bayeslaw.data.tokenizers import loss_unit, token_length
 from bayeslaw.data.validate import one_domain
 from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
-from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, why_not
+from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, require_names, why_not
 from bayeslaw.inference.sample import Acceptance, Sample, SamplerSettings, sample_soundly
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
@@ -144,6 +144,8 @@ def fit(
     chosen = _noise_of(noise, law, observed, bins)
     _check_noise_priors(of_noise, own, chosen)
     chosen = chosen.with_priors(of_noise)
+    if discrepancy == "learned" and not why_not(law, observed, chosen):
+        require_names(law)
     info = _info(law, runs, observed, chosen, seed)
     compressed = compress(law, observed, bins) if chosen.compressible else None
     how = SamplerSettings(draws, tune, chains, seed, Acceptance.of(target_accept), progress, cores)

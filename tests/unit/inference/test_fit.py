@@ -73,6 +73,15 @@ def test_a_covariate_is_not_called_like_what_files_keep_beside_them() -> None:
         bayeslaw.fit(counted, shares, noise_by="task", progress=False)
 
 
+@pytest.mark.parametrize("name", ["coefficients", "loadings", "squares", "multiple", "component", "knot"])
+def test_a_parameter_is_not_called_like_what_a_learnt_error_has(name: str) -> None:
+    """Its draws were replaced, so that forecasts ended in a KeyError, or the file could not be read."""
+    law = parse_card(card(f"{name} + A/N**a", {"N": (1.0, 1e12)}, A=POSITIVE, a=POSITIVE, **{name: POSITIVE}))
+    table = pd.DataFrame({"N": [1e7, 1e8, 1e9, 1e10], "loss": [3.0, 2.8, 2.7, 2.6]})
+    with fails("name-used-twice", repr(name), "discrepancy='none'"):
+        bayeslaw.fit(law, table, progress=False)
+
+
 @pytest.mark.parametrize(
     ("column", "value", "named"),
     [
