@@ -250,7 +250,8 @@ class Noise:
             if name not in known:
                 problem = f"{name} is no parameter of {self.text}; its parameters are {', '.join(known)}.{nearest(name, known)}"
                 raise BayeslawError(problem, code="unknown-parameter")
-            if prior.on or prior.support != (support := self.prior(name).support):
+            support = self.prior(name).support
+            if prior.on or prior.support != support:
                 fitting = " or ".join(dist for dist, (of, _) in ARGUMENTS.items() if of == support)
                 problem = f"The prior of {name} is a {fitting} of the parameter itself, not {prior}."
                 raise BayeslawError(problem, code="wrong-support")

@@ -16,6 +16,7 @@ from scipy import integrate, stats
 
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.formula import Expression
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.density import Rows, data_of, log_density
 from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, resolved
@@ -275,6 +276,12 @@ def test_a_stated_prior_is_in_the_unit_of_the_outcome() -> None:
 def test_a_prior_that_the_noise_can_not_have_is_refused(name: str, prior: str, code: str, named: str) -> None:
     with fails(code, name, named):
         Noise(False, True, groups=NAMES).with_priors({name: Prior.parse(prior)})
+
+
+def test_a_prior_of_the_noise_on_an_expression_is_refused() -> None:
+    """It ended in a NameError."""
+    with fails("wrong-support", "HalfNormal", "A/N"):
+        Noise(False, True).with_priors({"sigma_run": Prior("HalfNormal", {"sigma": 1.0}, Expression.parse("A/N"))})
 
 
 def test_priors_of_the_noise_cover_measured_values() -> None:
