@@ -299,7 +299,11 @@ def _check_mappings(**given: object) -> None:
     for name, value in given.items():
         if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
             raise BayeslawError(f"{name} is a mapping by parameter, such as {examples[name]}, not {value!r}.", code="not-a-mapping")
-        if name == "by" and isinstance(value, Mapping) and (wrong := [c for c in value.values() if not isinstance(c, str)]):
+        if (
+            name == "by"
+            and isinstance(value, Mapping)
+            and (wrong := [c for c in value.values() if not isinstance(c, str) or not c.strip()])
+        ):
             problem = f"by names the column by which each parameter varies, such as {examples[name]}, not {wrong[0]!r}."
             raise BayeslawError(problem, code="not-a-text")
 

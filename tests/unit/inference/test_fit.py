@@ -26,6 +26,7 @@ from tests.outcomes import table as outcome_table
     [
         ({"by": "E=domain"}, "not-a-mapping", "{'E': 'domain'}, not 'E=domain'"),
         ({"by": ["E"]}, "not-a-mapping", "not ['E']"),
+        ({"by": {"E": " "}}, "not-a-text", "not ' '"),  # for which E varied by nothing
         ({"priors": "E=LogNormal(0, 1)"}, "not-a-mapping", "{'E': 'LogNormal(0.5, 0.2)'}"),
         ({"priors": {"E": 3}}, "not-a-prior", "3 is not a prior"),
         ({"target_accept": "0.9"}, "bad-target-accept", "'0.9'"),
