@@ -89,13 +89,13 @@ class PointFit(OfOneLaw):
         """The parameters as one draw, arrays (1,), as forecasts and scores take them."""
         return {name: np.array([value]) for name, value in self.parameters.items()}
 
-    def predict(self, covariates: Mapping[str, Any] | pd.DataFrame) -> Array:
-        """Expected outcome, in `unit`, at settings, a DataFrame or a mapping of arrays (n,) or single values, with every covariate.
+    def predict(self, covariates: Mapping[str, Any] | pd.DataFrame | pd.Series) -> Array:
+        """Expected outcome, in `unit`, at settings: a table, a row of one, or a mapping of numbers or arrays (n,).
 
-        A column by which parameters differ is given like a covariate, with values that fitted rows have. Settings where the law has
-        no finite loss, such as N = 0, are refused (FitError).
+        They have every covariate. A column by which parameters differ is given like one, with values that fitted rows have.
+        Settings where the law has no finite loss, such as N = 0, are refused (FitError).
         """
-        law, given = self.law, dict(covariates) if isinstance(covariates, (Mapping, pd.DataFrame)) else {}
+        law, given = self.law, dict(covariates) if isinstance(covariates, (Mapping, pd.DataFrame, pd.Series)) else {}
         for column in {*law.levels} & {*given}:
             given |= _marks(law, column, given[column])
         if missing := dict.fromkeys(law.indicators.get(c, (c,))[0] for c in law.covariates if c not in given):

@@ -106,7 +106,7 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         if shares is not None or reference is not None:
             raise BayeslawError("Shares are given when a law is loaded: load_law(name, shares=…).", code="law-with-shares")
         return name
-    if isinstance(name, (list, tuple)):
+    if isinstance(name, (list, tuple)) and len(name) > 1:
         raise CardError(_several([str(law) for law in name]), code="several-laws")
     if not isinstance(name, (str, Path)):
         given = kind_of(name)

@@ -94,6 +94,8 @@ def test_predictions_are_the_laws(pointed: PointFit) -> None:
     settings = {"N": np.array([1e8, 1e10]), "D": np.array([1e9, 1e12])}
     np.testing.assert_allclose(pointed.predict(settings), oracles.chinchilla(pointed.parameters, settings), rtol=1e-12)
     assert {name: values.tolist() for name, values in pointed.draws.items()} == {k: [v] for k, v in pointed.parameters.items()}
+    row = pd.DataFrame({**settings, "name": "a"}).iloc[1]  # it was said to lack N and D
+    np.testing.assert_array_equal(pointed.predict(row), pointed.predict(settings)[1:])
     for n in (0.0, -1e9):
         with fails("no-finite-loss", f"N = {n:.4g}"):
             pointed.predict({"N": np.array([1e9, n]), "D": 1e10})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -265,6 +265,8 @@ def test_an_unknown_law_is_refused_with_the_nearest_name() -> None:
     for both in several:
         with fails("several-laws", "not 2 (plateau-target, transfer-target)", "fit_stack", kind=CardError):
             load_law(both)
+    with fails("not-a-law", "not by a list", kind=CardError):  # "not 1"
+        load_law(cast("Any", ["chinchilla"]))
     with fails("unknown-law", "'../models/chinchilla'"):
         load_law("../models/chinchilla")
 
