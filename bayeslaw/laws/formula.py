@@ -387,7 +387,8 @@ def _written(node: ast.AST, forms: Mapping[str, str], symbol: Callable[[str], st
 
     match node:
         case ast.Constant(value=value) if isinstance(value, (int, float)):
-            mantissa, _, exponent = f"{value:g}".partition("e")
+            short = f"{value:g}"  # six digits, where the number has no more
+            mantissa, _, exponent = (short if float(short) == value else repr(float(value)).removesuffix(".0")).partition("e")
             if not exponent:
                 return forms["number"].format(mantissa), _ATOM
             power = int(exponent)

@@ -190,6 +190,8 @@ def test_arrays_and_pytensor_give_the_same_values() -> None:
         ("sqrt(a + b)", r"\sqrt{a + b}"),
         ("log(a)*maximum(b, 1e-9)", r"\log\left(a\right) \, \max\left(b, 10^{-9}\right)"),
         ("2.5e6*a + 0.25", r"2.5 \cdot 10^{6} \, a + 0.25"),
+        ("1048576*a + 0.33333333", r"1048576 \, a + 0.33333333"),  # six digits were shown
+        ("1.2345678e-7*a", r"1.2345678 \cdot 10^{-7} \, a"),
         ("1e6**a", r"\left(10^{6}\right)^{a}"),
         ("log1p(x)", r"\mathrm{log1p}\left(x\right)"),
         ("select(c, a, b)", r"\begin{cases} a & c = 1 \\ b & \text{otherwise} \end{cases}"),
