@@ -17,7 +17,7 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
-from bayeslaw.core.text import label_text
+from bayeslaw.core.text import exact, label_text
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS, TEXT, our_name
 from bayeslaw.data.curves import ABOUT_AREAS
@@ -284,7 +284,7 @@ def _about_areas(law: Law, runs: Runs) -> dict[str, float]:
             )
         values = numbers.unique()
         if values.size > 1:
-            shown = ", ".join(f"{value:g}" for value in values[:3])
+            shown = ", ".join(map(exact, values[:3]))
             raise BayeslawError(
                 f"The areas of {runs.name} have several values of {column} ({shown}): compute them all with one.", code=code
             )

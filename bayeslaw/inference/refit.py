@@ -185,7 +185,7 @@ def _clashes(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
         for row in new.index[known.notna() & new[column].notna()]:
             here, there = new.at[row, column], known[row]
             if here != there and str(here) != str(there):
-                shown = [f"{v:g}" if isinstance(v, (int, float)) else repr(v) for v in (there, here)]
+                shown = [exact(v) if isinstance(v, (int, float)) else repr(v) for v in (there, here)]
                 problem = f"run {new.at[row, 'run']!r} has {column} {shown[0]} in the fit and {shown[1]} here"
                 faults.append(Fault(int(row), column, str(here), problem, "give a different run an id of its own", "other-run"))
     return faults
@@ -197,7 +197,7 @@ def _checkpoint_key(fit: Fit) -> str:
     names = np.array(seen.checkpoint_names)[seen.checkpoint]
     if {"N", "ptpp"} <= set(fit.law.covariates):
         stages = zip(*(seen.covariates[c][seen.starts[:-1]] for c in ("N", "ptpp")), names, strict=True)
-        rest = {name.removeprefix(f"N {n:g}, ptpp {ptpp:g}").split(" ")[0] for n, ptpp, name in stages}
+        rest = {name.removeprefix(f"N {exact(n)}, ptpp {exact(ptpp)}").split(" ")[0] for n, ptpp, name in stages}
         return {"": "N, ptpp", ",": "N, ptpp, seed"}.get("".join(rest), "checkpoint")
     return "run" if seen.checkpoint_names == seen.run_names else "checkpoint"
 

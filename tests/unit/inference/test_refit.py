@@ -328,6 +328,17 @@ def test_checkpoints_with_an_effect_must_be_identified_by_the_same_columns() -> 
         join_runs(unnamed, replace(more, frame=more.frame.assign(checkpoint="k")))
 
 
+def test_sizes_of_more_than_six_digits_identify_checkpoints_and_are_shown() -> None:
+    """They were said to be identified by a column `checkpoint`, which neither table has, and runs to differ by equal sizes."""
+    law = load_law("ptpp-floor")
+    table = oracles.table(law, runs=12).assign(N=lambda t: (1.2345678 * t["N"]).round())
+    fit = fitted(table, law, noise="normal-checkpoint")
+    more = table.iloc[:1].assign(D=7e10, run="new")
+    assert len(join_runs(fit, read_runs(more))) == len(table) + 1
+    with fails("other-run", "12345678 in the fit and 12345679 here"):
+        join_runs(fit, read_runs(more.assign(N=12345679, run="run 0")))
+
+
 def test_losses_of_another_tokenizer_are_refused_and_its_ratio_is_kept() -> None:
     fit = fitted(old_table(bytes_per_token=3.1))
     known = replace(fit, info={**fit.info, "token_length": {"bytes_per_token": 3.1}})
