@@ -30,7 +30,7 @@ from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, require_names, why_not
 from bayeslaw.inference.sample import Acceptance, Sample, SamplerSettings, sample_soundly
-from bayeslaw.laws.card import load_law
+from bayeslaw.laws.card import load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
@@ -166,8 +166,8 @@ def fit(
         text = f"Ctrl-C stopped the fit after {kept}" + (", before it learnt the law's error" if reason == STOPPED else "")
         checks.append(Check("interrupted", False, text, "model", pd.DataFrame(), "Fit again to the end"))
     info |= {
-        "noise_by": noise_by, "by": dict(by or {}), "settings": settings | {"bins": bins}, "ridge": result.ridge,
-        "interrupted": interrupted, "checks": table_of(checks),
+        "noise_by": noise_by, "by": _by_beyond_card(own) | dict(by or {}), "settings": settings | {"bins": bins},
+        "ridge": result.ridge, "interrupted": interrupted, "checks": table_of(checks),
         "discrepancy": {"asked": discrepancy, "learned": not reason, "reason": reason},
         "data_sha256": data_digest(tree), "draws_sha256": draws_digest(tree),
     }  # fmt: skip
@@ -197,6 +197,13 @@ def _learn(
 def _plain(value: object) -> Any:
     """Return what JSON has no form for: NumPy's numbers as Python's, others as text."""
     return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def _by_beyond_card(law: Law) -> dict[str, str]:
+    """Return the columns by which parameters vary that the card does not state: those of `pooling.with_by`."""
+    varying = {name: p.by for name, p in law.parameters.items() if p.by}
+    stated = parse_card(law.card).parameters if varying else {}
+    return {name: column for name, column in varying.items() if column != stated[name].by}
 
 
 def _with_priors(law: Law, priors: Mapping[str, Prior | str]) -> tuple[Law, dict[str, Prior]]:

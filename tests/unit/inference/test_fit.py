@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.inference.fit import _about_areas, numbers_of, settings_of_runs
+from bayeslaw.inference.refit import refit_task
 from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.pooling import with_by
 from tests import oracles
 from tests.cards import POSITIVE, card
 from tests.errors import fails
+from tests.fixed import loaded_fit, stand_in_fit
 from tests.outcomes import law as outcome_law
 from tests.outcomes import table as outcome_table
 
@@ -72,6 +76,17 @@ def test_a_covariate_is_not_called_like_what_files_keep_beside_them() -> None:
     shares = outcome_table("count").rename(columns={"items": "row_group"}).assign(task=lambda t: np.where(t.index % 2, "x", "y"))
     with fails("name-used-twice", "'row_group'"):
         bayeslaw.fit(counted, shares, noise_by="task", progress=False)
+
+
+def test_a_law_whose_parameters_were_made_to_vary_is_read_again(tmp_path: Path) -> None:
+    """The file had the card alone, whose law has other parameters than the draws."""
+    law, table = bayeslaw.load_law("chinchilla"), oracles.table(bayeslaw.load_law("chinchilla"))
+    table = table.assign(dom=np.where(table.index % 2, "web", "code"))
+    fit = stand_in_fit(with_by(law, {"E": "dom"}), table, discrepancy="none", draws=20)
+    fit.save(tmp_path / "fit.nc")
+    assert loaded_fit(tmp_path / "fit.nc").law.parameters == fit.law.parameters
+    assert refit_task(fit, read_runs(table)).options["by"] == {"E": "dom"}
+    assert stand_in_fit(law, table, discrepancy="none", draws=20).info["by"] == {}
 
 
 @pytest.mark.parametrize("name", ["coefficients", "loadings", "squares", "multiple", "component", "knot"])
