@@ -200,8 +200,8 @@ def _plain(value: object) -> Any:
 
 
 def _by_beyond_card(law: Law) -> dict[str, str]:
-    """Return the columns by which parameters vary that the card does not state: those of `pooling.with_by`."""
-    varying = {name: p.by for name, p in law.parameters.items() if p.by}
+    """Return the columns by which parameters vary that the card does not state: those of `with_by`, and of the law of a fit."""
+    varying = law.column_of | {name: p.by for name, p in law.parameters.items() if p.by}
     stated = parse_card(law.card).parameters if varying else {}
     return {name: column for name, column in varying.items() if column != stated[name].by}
 

@@ -35,6 +35,11 @@ def with_by(law: Law, by: Mapping[str, str]) -> Law:
     """Return the same law with other columns by which parameters differ: parameter to column."""
     by = law.of_each_share(by)
     law.check_parameters(by)
+    if again := [name for name, column in by.items() if name in law.members or column in law.levels]:
+        column = law.column_of.get(again[0], by[again[0]])
+        problem = f"{law.name} has parameters with a value for each {column} already, as the law of a fit has"
+        advice = f"give its card instead, and by for all of them ({again[0]} by {by[again[0]]} too)"
+        raise CardError(f"{problem}: {advice}.", code="varies-already")
     return replace(law, parameters={k: replace(p, by=by.get(k, p.by)) for k, p in law.parameters.items()})
 
 

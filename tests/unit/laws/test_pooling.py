@@ -71,6 +71,14 @@ def test_a_value_that_would_have_the_name_of_something_else_is_refused(
         with_levels(law, {"domain": (value, "web" if value != "web" else "code")})
 
 
+@pytest.mark.parametrize("by", [{"E": "domain"}, {"E": "lab"}, {"beta": "domain"}])
+def test_a_law_that_varies_already_is_named(pooled: Law, by: dict[str, str]) -> None:
+    """Such as the law of a fit: the advice was to rename a value."""
+    with fails("varies-already", "a value for each domain already", kind=CardError):
+        with_by(pooled, by)
+    assert "beta" in with_levels(with_by(pooled, {"beta": "lab"}), {"lab": ("x", "y")}).members
+
+
 def test_each_level_has_its_own_parameters(pooled: Law) -> None:
     names = ["E", "E_spread", "E_web", "E_code__py_", "A", "alpha", "alpha_spread", "alpha_web", "alpha_code__py_", "B", "beta"]
     assert list(pooled.parameters) == names
