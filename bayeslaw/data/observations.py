@@ -19,7 +19,7 @@ from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, complete, repeats
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.laws.pooling import levels_in
+from bayeslaw.laws.pooling import blank, levels_in
 
 SAME = 1e-6  # relative difference below which a number of a table is that of a fitted row
 LEAST_DECIMALS = 3  # of rounded outcomes by which rows of a run are recognised
@@ -429,8 +429,8 @@ class Nesting:
             if noise_by not in frame:
                 message = f"There is no column {noise_by!r} for noise to differ by.{did_you_mean(noise_by, map(str, frame))}"
                 raise BayeslawError(message, code="missing-column")
-            if frame[noise_by].isna().any():
-                row = frame.index[frame[noise_by].isna()][0]
+            if (empty := blank(frame[noise_by])).any():
+                row = frame.index[empty][0]
                 raise BayeslawError(f"Noise differs by {noise_by}, which is empty at row {row}.", code="missing-group")
             group, groups = _codes(frame, noise_by)
             if slashed := [name for name in groups if "/" in name]:

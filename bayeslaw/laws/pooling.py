@@ -52,8 +52,8 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             known = nearest(column, map(str, frame))
             message = f"{names} of {law.name} differs by {column!r}, and the table has no such column.{known}"
             raise BayeslawError(message, code="missing-column")
-        if frame[column].isna().any():
-            row = frame.index[frame[column].isna()][0]
+        if (empty := blank(frame[column])).any():
+            row = frame.index[empty][0]
             raise BayeslawError(f"{names} of {law.name} differs by {column}, which is empty at row {row}.", code="empty-cell")
         values = tuple(dict.fromkeys(map(exact, frame[column])))
         if not 2 <= len(values) <= MOST:
@@ -62,6 +62,11 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             raise BayeslawError(message, code="number-of-levels")
         levels[column] = values
     return levels
+
+
+def blank(cells: pd.Series) -> pd.Series:
+    """Mark the cells that are empty, or texts without a character to see."""
+    return cells.isna() | cells.astype(str).str.strip().eq("")
 
 
 def levels_in(cells: pd.Series, known: Sequence[str]) -> pd.Series:

@@ -114,6 +114,7 @@ def test_runs_of_one_checkpoint_and_rows_of_one_run_stand_together() -> None:
         ("checkpoint", "xxy", "run-of-two", ("run 0", "rows 1 and 3")),
         ("set", "xyx", "run-of-two", ("run 0", "rows 1 and 2")),
         ("set", ["x", None, "x"], "missing-group", ("row 2",)),
+        ("set", ["x", "x", ""], "missing-group", ("row 3",)),
         ("set", ["x", "a/b", "x"], "slash-in-group", ("set", "'a/b'")),
         ("sets", "xxx", "missing-column", ("'set'", "'sets'")),
     ],
