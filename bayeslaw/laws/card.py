@@ -121,7 +121,8 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
             f"{path.name} is the file of a fit, which bayeslaw.load_fit reads; a law is named by its name or its card (.toml)."
         )
         raise CardError(problem, code="fit-for-a-law")
-    if path.suffix != ".toml" and not path.is_file():
+    of_ours = isinstance(name, str) and name in law_names()  # whatever files there are in the working folder
+    if path.suffix != ".toml" and (of_ours or not path.is_file()):
         if str(name) not in law_names():
             if {*(parts := str(name).split(","))} <= {*law_names()}:
                 raise CardError(_several(parts), code="several-laws")

@@ -271,6 +271,16 @@ def test_an_unknown_law_is_refused_with_the_nearest_name() -> None:
         load_law("../models/chinchilla")
 
 
+def test_a_file_in_the_working_folder_does_not_stand_for_a_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file called like a law, such as an output without an ending, was read as its card."""
+    (tmp_path / "chinchilla").write_text("N,D\n1,2\n")
+    monkeypatch.chdir(tmp_path)
+    assert load_law("chinchilla").name == "chinchilla"
+    for path in ("./chinchilla", Path("chinchilla")):
+        with fails("not-toml", kind=CardError):
+            load_law(path)
+
+
 def test_errors_name_the_path_of_the_card(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(changed("K*r", "K*q"), encoding="utf-8")
