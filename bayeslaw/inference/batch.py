@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
-from bayeslaw.core.errors import BayeslawError, StoppedError, as_mapping, nearest
+from bayeslaw.core.errors import BayeslawError, StoppedError, as_mapping, nearest, shown
 from bayeslaw.core.executors import Executor, Result, opened
 from bayeslaw.data.table import Table, read_runs
 from bayeslaw.inference.fit import fit
@@ -95,6 +95,8 @@ def fit_many(
     if wrong := [task for task in tasks if not isinstance(task, Task)]:
         problem = f"Tasks are made by bayeslaw.inference.Task(law, runs, options), not {wrong[0]!r:.60}."
         raise BayeslawError(problem, code="not-a-task")
+    if then is not None and not callable(then):
+        raise BayeslawError(f"then is a function of a fit, such as Fit.summary, not {shown(then)}.", code="not-a-function")
     loaded = [task._loaded() for task in tasks]
     with opened(executor) as run:
         return run.map(partial(_fitted, then=then, cores=run.cores), loaded, what="fit", progress=progress)

@@ -219,6 +219,7 @@ def test_names_that_are_no_texts_tables_for_mappings_and_truth_values_for_number
         ("unknown-direction", "['compute']", lambda: api.backtest(RUNS, "chinchilla", by=["compute"])),
         ("unknown-noise", "None", lambda: api.compare(RUNS, "chinchilla", noise=None)),
         ("not-a-task", "Task(law, runs, options)", lambda: api.fit_many(3)),
+        ("not-a-function", "then is a function of a fit", lambda: api.fit_many([], then="summary")),  # after all fits
         ("not-a-text", "not 3", lambda: api.read_runs(RUNS, columns={"N": 3})),
         ("not-a-text", "not 3", lambda: api.read_runs(RUNS, columns={3: "N"})),
         ("not-a-text", "not None", lambda: api.import_runs("runs.csv", columns={"N": None})),
