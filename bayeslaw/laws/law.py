@@ -471,6 +471,14 @@ class Law:
         given = as_mapping(priors, "{'E': 'LogNormal(0.5, 0.2)'}", "Priors")
         stated = self.of_each_share({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in given.items()})
         self.check_parameters(stated)
+        for name, of in ((name, p.of) for name, p in self.parameters.items() if p.around):  # which has the prior, for all of them
+            prior = stated.get(of, self.parameters[of].prior)
+            if stated.setdefault(name, prior) != prior:
+                problem = f"{name} of {self.name} varies around {of} by {of}_spread, and has no prior by itself"
+                raise CardError(f"{problem}: state that of {of} or {of}_spread.", code="pooled-value")
+            if prior.support == "bounded":
+                message = f"{of} with the prior {prior} can't be pooled by {self.column_of[of]}: give it one without bounds."
+                raise CardError(message, code="bounded-and-pooled")
         changed = {k: replace(p, prior=stated.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
         for fault in faults_of_on(law):

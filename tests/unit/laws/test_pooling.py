@@ -71,6 +71,18 @@ def test_a_value_that_would_have_the_name_of_something_else_is_refused(
         with_levels(law, {"domain": (value, "web" if value != "web" else "code")})
 
 
+def test_the_prior_of_a_typical_value_is_that_of_the_values_around_it(pooled: Law) -> None:
+    """They kept a logarithm for a typical value of either sign, and a prior of one of them counted for nothing."""
+    changed = pooled.with_priors({"E": "Normal(1.7, 0.2)"})
+    assert {str(changed.parameters[name].prior) for name in ("E", *changed.members["E"])} == {"Normal(1.7, 0.2)"}
+    assert changed.parameters["alpha_web"] == pooled.parameters["alpha_web"]
+    assert pooled.with_priors({name: p.prior for name, p in pooled.parameters.items()}) == pooled
+    with fails("bounded-and-pooled", "E", "domain", kind=CardError):
+        pooled.with_priors({"E": "Uniform(1, 2)"})
+    with fails("pooled-value", "E_web", "E_spread", kind=CardError):
+        pooled.with_priors({"E_web": "Normal(3, 1)"})
+
+
 @pytest.mark.parametrize("by", [{"E": "domain"}, {"E": "lab"}, {"beta": "domain"}])
 def test_a_law_that_varies_already_is_named(pooled: Law, by: dict[str, str]) -> None:
     """Such as the law of a fit: the advice was to rename a value."""
