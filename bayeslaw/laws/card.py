@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -621,7 +622,10 @@ def _check_names(
     groups: Sequence[tuple[str, Mapping[str, Any]]] = (("let", let), ("covariates", covariates), ("parameters", parameters))
     seen: dict[str, str] = {}
     for section, name in [(section, name) for section, group in groups for name in group]:
-        if not name.isidentifier() or name.startswith("_") or name in reserved:
+        if (read := unicodedata.normalize("NFKC", name)) != name and read.isidentifier():
+            message = f"{name!r} ({_points(name)}) is read as {read!r} ({_points(read)}) in formulas: write that, or another name."
+            add(LocatedError(message, section, name, code="invalid-name"))
+        elif not name.isidentifier() or name.startswith("_") or name in reserved:
             message = f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(reserved))}."
             add(LocatedError(message, section, name, code="invalid-name"))
         if name in seen:
@@ -646,6 +650,11 @@ def _check_names(
         if name in used and context:
             message = f"{name!r} is context, and the formula uses it: leave `context` out."
             add(LocatedError(message, section, name, code="context-in-formula"))
+
+
+def _points(name: str) -> str:
+    """The code points of a name, which tell letters apart that look alike."""
+    return " ".join(f"U+{ord(letter):04X}" for letter in name)
 
 
 def _unknown_names(formula: Mapping[str, Expression], let: Mapping[str, Expression], known: Collection[str]) -> list[LocatedError]:

@@ -364,10 +364,15 @@ def _head_and_subscript(name: str) -> tuple[str, str]:
 def default_symbol(name: str) -> str:
     """Return the LaTeX symbol of a name: Greek letters by name, what follows an underscore and digits as a subscript."""
     head, tail = _head_and_subscript(name)
-    head = f"\\{head}" if head in _LETTERS else head if len(head) == 1 else rf"\mathrm{{{head}}}"
-    if not tail:
-        return head
-    return f"{head}_{{{tail if len(tail) == 1 else rf'\mathrm{{{tail}}}'}}}"
+    head = f"\\{head}" if head in _LETTERS else _upright(head)
+    return f"{head}_{{{_upright(tail)}}}" if tail else head
+
+
+def _upright(text: str) -> str:
+    """Return a part of a symbol in LaTeX: one letter, upright letters, or text where it has letters that formulas have not."""
+    if not text.isascii():
+        return latex_text(text).strip("$") if text in _LETTERS.values() else rf"\text{{{latex_text(text)}}}"
+    return text if len(text) == 1 else rf"\mathrm{{{text}}}"
 
 
 def _mathml_symbol(name: str, series: Collection[str]) -> str:

@@ -244,7 +244,8 @@ def test_every_law_is_written_in_known_mathml_elements(law: Law) -> None:
 @pytest.mark.parametrize(
     ("name", "symbol"),
     [("N", "N"), ("alpha", r"\alpha"), ("lam", r"\lambda"), ("ptpp", r"\mathrm{PTPP}"), ("share", r"\mathrm{share}"),
-     ("beta_eff", r"\beta_{\mathrm{eff}}"), ("x_1", "x_{1}"), ("L0", "L_{0}"), ("beta_of_D", r"\beta_{\mathrm{of D}}")],
+     ("beta_eff", r"\beta_{\mathrm{eff}}"), ("x_1", "x_{1}"), ("L0", "L_{0}"), ("beta_of_D", r"\beta_{\mathrm{of D}}"),
+     ("\u03b1", r"\alpha"), ("A_\u03b2", r"A_{\beta}"), ("\u00c9tat", "\\text{\u00c9tat}")],
 )  # fmt: skip
 def test_symbols_follow_from_names(name: str, symbol: str) -> None:
     assert default_symbol(name) == symbol

@@ -85,6 +85,7 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
     "invalid-name": [
         (29, changed("[parameters.K]", "[parameters.exp]").replace("K*r", "exp*r")),
         (29, changed("[parameters.K]", '[parameters."K-1"]')),
+        (29, changed("[parameters.K]", '[parameters."\u00b5"]').replace("K*r", "\u00b5*r")),  # the micro sign, \u03bc in formulas
     ],
     "on-not-proportional": [
         (22, changed('on = "A/scale"', 'on = "A/scale + 1"')),
