@@ -30,7 +30,7 @@ from bayeslaw.engine.binning import bins_notes, compress
 from bayeslaw.engine.density import Density
 from bayeslaw.inference.discrepancy import STOPPED, learn_discrepancy, require_names, why_not
 from bayeslaw.inference.sample import Acceptance, Sample, SamplerSettings, sample_soundly
-from bayeslaw.laws.card import load_law, parse_card
+from bayeslaw.laws.card import load_law, parse_card, require_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.laws.prior import Prior
@@ -137,6 +137,7 @@ def fit(
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, bins=bins)
     own, of_noise = _with_priors(load_law(law, shares=shares), priors or {})
+    require_card(own)
     runs, law = read_runs(runs), with_by(own, by or {})
     law = with_levels(law, levels_of(law, runs.frame))
     noise = resolved(noise, law, runs, bins)
@@ -202,7 +203,7 @@ def _plain(value: object) -> Any:
 def _by_beyond_card(law: Law) -> dict[str, str]:
     """Return the columns by which parameters vary that the card does not state: those of `with_by`, and of the law of a fit."""
     varying = law.column_of | {name: p.by for name, p in law.parameters.items() if p.by}
-    stated = parse_card(law.card).parameters if varying else {}
+    stated = parse_card(law.card).parameters if varying and law.card else law.parameters
     return {name: column for name, column in varying.items() if column != stated[name].by}
 
 

@@ -172,6 +172,16 @@ def parse_card(text: str, origin: str = "card") -> Law:
     raise _all_faults(faults.found, text, origin)
 
 
+def require_card(law: Law) -> None:
+    """Refuse a law that was changed in Python but for its priors and levels: files of fits and refits have that of its card."""
+    card = parse_card(law.card, f"the card of {law.name}") if law.card else law
+    for part in ("formula", "let", "measured", "outcome", "shares", "domain", "corner_error"):
+        if getattr(card, part) != getattr(law, part):
+            what = {"measured": "covariates", "let": "[let]", "corner_error": "`corner_error`"}.get(part, part)
+            problem = f"The {what} of {law.name} {'are' if what[-1] == 's' else 'is'} not as in its card, which files of fits have"
+            raise CardError(f"{problem}: change the card, and load it by its path.", code="not-its-card")
+
+
 class Faults:
     """Faults of a card, collected so that a person sees all of them at once; a part with a fault is left out."""
 

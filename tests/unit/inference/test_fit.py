@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bayeslaw.data.table import read_runs
 from bayeslaw.inference.fit import _about_areas, numbers_of, settings_of_runs
 from bayeslaw.inference.refit import refit_task
 from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.formula import Expression
 from bayeslaw.laws.pooling import with_by
 from tests import oracles
 from tests.cards import POSITIVE, card
@@ -88,6 +90,17 @@ def test_a_law_whose_parameters_were_made_to_vary_is_read_again(tmp_path: Path) 
         assert loaded_fit(tmp_path / "fit.nc").law.parameters == fit.law.parameters
         assert refit_task(again, read_runs(table)).options["by"] == {"E": "dom"}
     assert stand_in_fit(law, table, discrepancy="none", draws=20).info["by"] == {}
+
+
+def test_a_law_that_was_changed_in_python_is_not_fitted() -> None:
+    """Its file had the formula of the card, by which a forecast of the file was another one."""
+    law, table = bayeslaw.load_law("chinchilla"), oracles.table(bayeslaw.load_law("chinchilla"))
+    for changed, named in (
+        (replace(law, formula=Expression.parse("E + A/N**alpha + 2*B/D**beta")), "The formula of chinchilla is"),
+        (replace(law, covariates={**law.covariates, "N": replace(law.covariates["N"], support=(1.0, 2e9))}), "The covariates"),
+    ):
+        with fails("not-its-card", named):
+            bayeslaw.fit(changed, table, progress=False)
 
 
 @pytest.mark.parametrize("name", ["coefficients", "loadings", "squares", "multiple", "component", "knot"])
