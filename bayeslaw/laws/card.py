@@ -238,6 +238,12 @@ def _text(card: Mapping[str, Any], key: str, section: str = "", default: str | N
     return line
 
 
+def _lines(card: Mapping[str, Any], key: str) -> str:
+    """Return a text as `_text` does, with its line breaks, since comments end there."""
+    _text(card, key)
+    return re.sub(r"[^\S\r\n]+", " ", card[key])
+
+
 def _unknown_keys(card: Mapping[str, Any]) -> list[LocatedError]:
     known = {key: f"{', '.join(sorted(TOP))}.{nearest(key, TOP)}" for key in card if key not in TOP}
     return [LocatedError(f"a card has no {key!r}; it has {text}", "", key, code="unknown-key") for key, text in known.items()]
@@ -272,7 +278,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     faults.found += _same_members(by_key)
     let = faults.each(lambda k, v: mixture.expression(v, "let", k), card.get("let", {}))
     outcome, key = faults.of(_outcome, card), "formula" if "outcome" in card else "loss"
-    formula = faults.of(lambda: mixture.expression(_text(card, key), "", key)) if outcome is not None else None
+    formula = faults.of(lambda: mixture.expression(_lines(card, key), "", key)) if outcome is not None else None
     facts = _facts(card, outcome, faults)
     # A table of covariates, parameters or expressions of which some have a fault can't say which names are in use.
     whole = [len(part) == len(card.get(k, {})) for part, k in ((given, "covariates"), (by_key, "parameters"), (let, "let"))]

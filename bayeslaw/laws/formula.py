@@ -70,14 +70,13 @@ class FormulaError(BayeslawError):
 
 
 def on_one_line(text: object) -> str:
-    """Return a formula, which may have several lines in a card, as one line; comments and what is no text are refused."""
+    """Return a formula, which may have several lines with comments in a card, as one line; what is no text is refused."""
     if not isinstance(text, str) or not text.strip():
         raise FormulaError(f"A formula is a non-empty text, not {shortened(repr(text))}.", code="not-a-text")
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"A formula of {len(text)} characters is longer than the {MAX_LENGTH} allowed.", code="too-long")
-    if "#" in text:
-        raise FormulaError(f"{text!r} has a '#', and a formula takes no comments: write them outside its quotes.", code="comment")
-    return re.sub(r"\s*[\r\n]\s*", " ", text.strip())
+    lines = re.split(r"[\r\n]+", text.strip())  # a comment ends with its line
+    return lines[0] if len(lines) == 1 else " ".join(filter(None, (line.partition("#")[0].strip() for line in lines)))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ REFUSED = {
     "underscore": ["_a"],
     "not-a-formula": ["a := 1", "a = 1", "import os", "a; b", "a +", "\0", "\ud800"],
     "not-a-text": ["", "  "],
-    "comment": ["a  # the floor", "a  # the floor\n+ b"],
     "too-long": ["a" * 2001],
     "nested-too-deeply": ["-" * 61 + "a", "-" * 1900 + "a", "+".join("a" * 62), "exp(" * 61 + "a" + ")" * 61],
 }  # fmt: skip
@@ -53,6 +52,7 @@ def test_the_refusal_of_a_function_names_those_that_there_are() -> None:
 
 def test_a_formula_may_have_several_lines() -> None:
     assert Expression.parse("\n  a\r\n  + b/N\n").text == "a + b/N"
+    assert Expression.parse("# all\n a  # the floor\n\n + b/N # ))").text == "a + b/N"  # the comment was of all that followed
 
 
 @pytest.mark.parametrize("text", ["(" * 300 + "a" + ")" * 300, "a" + ".b" * 900])

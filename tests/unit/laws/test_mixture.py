@@ -137,13 +137,11 @@ def test_let_expressions_of_mixtures_may_have_several_lines() -> None:
     np.testing.assert_allclose(law.evaluate({**P, **X}), 2 + (0.5 * X["web"] - X["code"]) / X["D"])
 
 
-@pytest.mark.parametrize("key", ["loss", "let"])
-def test_comments_within_formulas_of_mixtures_are_refused(key: str) -> None:
-    """What follows them was dropped."""
-    let = '[let]\nrest = """dot(t, shares) # all\n+ a"""\n'
-    text = CARD.format(loss="a*rest/D" if key == "let" else "a + dot(t, shares)/D # all", mixture="", over="shares")
-    with fails("comment", kind=CardError):
-        parse_card(text + let * (key == "let"))
+def test_comments_within_formulas_end_with_their_line() -> None:
+    """What followed on later lines was dropped."""
+    let = '[let]\nrest = """dot(t, shares) # all\n/D"""\n'
+    law = parse_card(CARD.replace('"{loss}"', '"""a # the floor\n+ rest"""').format(mixture="", over="shares") + let)
+    np.testing.assert_allclose(law.evaluate({**P, **X}), 2 + (0.5 * X["web"] - X["code"]) / X["D"])
 
 
 @pytest.mark.parametrize(
