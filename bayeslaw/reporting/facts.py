@@ -129,18 +129,22 @@ def _parameters(fit: Fit, ci_prob: float, shown: bool) -> Facts:
 
 
 def _made(fit: Fit, file: str | None, stack: str | None) -> Facts:
-    """Return settings, versions, and the commands that make the fit again.
-
-    No command makes a member of a stack, or a fit with a noise that is a function.
-    """
-    info, by_command = fit.info, stack is None and not isinstance(fit.noise, PointNoise)
+    """Return settings, versions, and the commands that make the fit again, or what it has that no command states."""
+    info, of_python = fit.info, _of_python(fit)
     return {
-        "command": commands(fit, file) if by_command else None, "seed": info["seed"],
+        "command": commands(fit, file) if stack is None and not of_python else None, "of_python": of_python, "seed": info["seed"],
         "in_memory": any(source.name == IN_MEMORY for source in fit.sources),
         "settings": {k: plain_value(v) for k, v in info["settings"].items()}, "versions": dict(info["versions"]),
         "interrupted": bool(info["interrupted"]), "draws_sha256": info["draws_sha256"],
         "priors": {name: str(prior) for name, prior in changed_priors(fit).items()}, "repeated": _repeated(fit),
     }  # fmt: skip
+
+
+def _of_python(fit: Fit) -> str:
+    """Return the argument of `fit` by which a fit was made that no command can state, '' where there is none."""
+    if isinstance(fit.noise, PointNoise):
+        return "noise"
+    return "priors" if any(prior.on is not None for prior in changed_priors(fit).values()) else ""
 
 
 def _repeated(fit: Fit) -> Facts | None:

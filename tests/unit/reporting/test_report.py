@@ -23,6 +23,8 @@ from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.grid import grid
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.laws.card import load_law
+from bayeslaw.laws.formula import Expression
+from bayeslaw.laws.prior import Prior
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore
@@ -337,6 +339,13 @@ def test_no_command_makes_a_fit_whose_noise_is_a_function() -> None:
     result = report(stand_in_fit(law, oracles.table(law).drop(columns="run"), noise=laplace, draws=100), force=True)
     assert result.facts["fits"][0]["made"]["command"] is None
     assert "Its noise is a function in Python" in result.html
+
+
+def test_no_command_makes_a_fit_with_a_prior_on_an_expression() -> None:
+    law = load_law("chinchilla").with_priors({"A": Prior("LogNormal", {"mu": 0.0, "sigma": 0.5}, on=Expression.parse("A/N**0.3"))})
+    result = report(stand_in_fit(law, oracles.table(law), draws=100), force=True)
+    assert result.facts["fits"][0]["made"]["command"] is None
+    assert "A prior is on an expression" in result.html
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
