@@ -25,6 +25,7 @@ from bayeslaw.plots.style import (
     MOST_LINES,
     SMALL,
     axes_of,
+    draw_band,
     expect,
     failure,
     finish,
@@ -234,7 +235,7 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
         rows = table[table["N"] == n].sort_values("D")
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
         ax.plot(rows["D"], scale * rows[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
-        ax.fill_between(rows["D"], scale * rows[low], scale * rows[high], color=COLOURS[i], alpha=0.18, lw=0)
+        draw_band(ax, rows["D"], scale * rows[low], scale * rows[high], color=COLOURS[i], alpha=0.18)
     note_hidden(ax, table["N"].nunique(), "size")
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")

@@ -17,7 +17,7 @@ from bayeslaw.data.validate import complete
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
-from bayeslaw.plots.style import COLOURS, axes_of, finish
+from bayeslaw.plots.style import BAR, COLOURS, axes_of, draw_band, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 LINES = 20  # draws that are shown as lines
 OUTER, INNER = 0.9, 0.5  # probabilities of the bands
 NEAR = 0.05  # e-folds between places along a logarithmic axis
-BAR = 5.0  # points, the width of a bar in place of a band
 ROOM = 1.5  # the axis reaches so many times beyond what is measured and the inner band
 
 
@@ -102,12 +101,12 @@ def plot_prior(
     for prob in (OUTER, INNER):
         quantiles = [np.nanquantile(outcomes[:, where == i], tails(prob)) for i in range(place.size)]
         bands[prob] = np.array(quantiles).T
-    ax, curve = axes_of(ax), place.size == axis.size  # settings that differ in other covariates lie on no curve
+    ax, curve = axes_of(ax), 1 < place.size == axis.size  # settings that differ in other covariates lie on no curve
     for prob, (_, low, high) in bands.items():
         shade = 0.15 if prob == OUTER else 0.3
         text: dict[str, Any] = {"color": COLOURS[0], "alpha": shade, "label": f"{prob:.0%} equal-tailed interval"}
-        if curve:
-            ax.fill_between(place, low, high, lw=0, **text)
+        if curve or place.size == 1:
+            draw_band(ax, place, low, high, **text)
         else:
             ax.vlines(place, low, high, lw=BAR, **text)
     ax.plot(place, bands[OUTER][0], ls="-" if curve else "", marker="" if curve else "_", color=COLOURS[0], label="median")

@@ -12,7 +12,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.units import NATS
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MEDIUM, MOST_LINES, SMALL, new_panels, note_hidden, put_legend
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MEDIUM, MOST_LINES, SMALL, draw_band, new_panels, note_hidden, put_legend
 from bayeslaw.schedules.areas import Phase
 from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
@@ -142,7 +142,7 @@ def _losses(
             problem = f"The predicted losses have no column {missing[0]}"
             raise BayeslawError(f"{problem}: take the summary of a forecast that has it (spread, ci_prob).", code="missing-columns")
         ax.plot(rows["step"], rows["latent_median"], color=COLOURS[i], ls=DASHES[i], lw=1.4)
-        ax.fill_between(rows["step"], rows[low], rows[high], color=COLOURS[i], alpha=0.18, lw=0)
+        draw_band(ax, rows["step"], rows[low], rows[high], color=COLOURS[i], alpha=0.18)
         ax.set_title(f"latent median, {band[1] * 100:g}% equal-tailed interval ({band[0]})", fontsize=MEDIUM)
     if measured is not None:
         points = measured[measured["run"] == name]

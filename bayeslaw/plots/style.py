@@ -20,6 +20,7 @@ from bayeslaw.core.text import counted
 from bayeslaw.laws.outcome import Outcome
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -46,6 +47,7 @@ PLAIN = (1e-2, 1e4)  # numbers of ticks in this range have no power of ten
 DECADE = 10.0  # ratio of the ends of what is drawn from which on an axis is logarithmic
 HATCHED: dict[str, Any] = {"ec": "0.82", "hatch": "//", "lw": 0}  # ground outside the runs
 COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
+BAR = 5.0  # points, the width of a bar in place of a band
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
 
 
@@ -145,6 +147,26 @@ def fit_scale(ax: Axes, values: Array) -> None:
     """Make the horizontal axis logarithmic if the values along it (n,) are positive and span a decade."""
     if values.min() > 0 and values.max() >= DECADE * values.min():
         ax.set_xscale("log")
+
+
+def draw_band(
+    ax: Axes, x: ArrayLike, low: ArrayLike, high: ArrayLike, *, color: str, alpha: float, label: str | None = None
+) -> Artist:
+    """Draw an interval along the horizontal axis: a band, or a bar where all of it lies at one value and a band has no width.
+
+    Parameters
+    ----------
+    ax : Axes
+    x, low, high : arrays (n,)
+    color, alpha, label
+        As of `Axes.fill_between`.
+    """
+    if np.unique(np.asarray(x)).size == 1:
+        # Lines: of `vlines` at a single value matplotlib makes a logarithmic axis without width.
+        bars = ax.plot(np.tile(x, (2, 1)), np.stack([low, high]), color=color, alpha=alpha, lw=BAR, solid_capstyle="butt")
+        bars[0].set_label(label or "_nolegend_")
+        return bars[0]
+    return ax.fill_between(x, low, high, color=color, alpha=alpha, lw=0, label=label)
 
 
 def mark_missed(ax: Axes, x: Array, y: Array, **at: Any) -> None:

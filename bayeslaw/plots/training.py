@@ -19,7 +19,7 @@ from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.plots.several import Drawing, check_axes, free_places, name_all
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, axes_of, expect, failure, finish
+from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, axes_of, draw_band, expect, failure, finish
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ LABELS = {
 def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob: float) -> None:
     """Draw a median with its equal-tailed interval in the i-th colour and dashes; draws (n, S)."""
     middle, low, high = quantiles(draws, ci_prob, axis=-1)
-    ax.plot(np.asarray(x), middle, color=COLOURS[i], lw=1.8, ls=DASHES[i], label=label)
-    ax.fill_between(np.asarray(x), low, high, color=COLOURS[i], alpha=0.2, lw=0)
+    ax.plot(np.asarray(x), middle, color=COLOURS[i], lw=1.8, ls=DASHES[i], marker="o" if np.size(x) == 1 else "", ms=4, label=label)
+    draw_band(ax, x, low, high, color=COLOURS[i], alpha=0.2)
 
 
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
@@ -71,14 +71,14 @@ def plot_course(forecast: Forecast, ax: Axes | None = None, *, ci_prob: float = 
     if "step" not in forecast.settings:
         message = "This picture is over the steps of a training, and the settings have no column step: see Recipe.pretraining."
         raise BayeslawError(message, code="missing-column")
-    table, names = forecast.summary(ci_prob), ("median", *interval_names("eti", ci_prob))
+    table, names = forecast.summary(ci_prob).sort_values("step", kind="stable"), ("median", *interval_names("eti", ci_prob))
     middle, low, high = ([table[f"{kind}_{name}"].iloc[row] for row, kind in enumerate(table["headline"])] for name in names)
     ax, steps = axes_of(ax), table["step"]
     check_axes(ax, shown := ("step", f"loss ({forecast.unit})"))
     place = free_places(ax, 1)[0]
-    (line,) = ax.plot(steps, middle, color=COLOURS[place], lw=1.8, ls=DASHES[place])
+    (line,) = ax.plot(steps, middle, color=COLOURS[place], lw=1.8, ls=DASHES[place], marker="o" if len(steps) == 1 else "", ms=4)
     kinds = " or ".join(dict.fromkeys(table["headline"]))
-    band = ax.fill_between(steps, low, high, color=COLOURS[place], alpha=0.2, lw=0)
+    band = draw_band(ax, steps, low, high, color=COLOURS[place], alpha=0.2)
     entries: list[tuple[Artist, str]] = [(band, f"{ci_prob * 100:g}% equal-tailed interval ({kinds})")]
     if (outside := table["extrapolation"] != "inside").any():
         across = ax.get_xaxis_transform()
@@ -212,7 +212,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None,
     _, low, high = quantiles(own, ci_prob, axis=1)
     label = f"best of single draws, {ci_prob * 100:g}% equal-tailed interval"
     ax = axes_of(ax)
-    ax.fill_between(weights, low, high, color=COLOURS[0], alpha=0.2, lw=0, label=label)
+    draw_band(ax, weights, low, high, color=COLOURS[0], alpha=0.2, label=label)
     lines = {"best": [b.choice[name] for b in order], "plug-in, without uncertainty": [b.plug_in[name] for b in order]}
     for i, (label, values) in enumerate(lines.items()):
         ax.plot(weights, values, color=COLOURS[i], ls=DASHES[i], marker=MARKERS[i], ms=4, label=label)

@@ -10,12 +10,13 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.recipe_paths import REACH
 from bayeslaw.planning.versus import SURE, Versus
-from bayeslaw.plots.style import COLOURS, axes_of, expect, failure, finish
+from bayeslaw.plots.style import COLOURS, axes_of, draw_band, expect, failure, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+OUTSIDE = "beyond runs of A or B"
 Shown = Literal["probability", "multiplier"]
 
 
@@ -46,10 +47,10 @@ def plot_versus(versus: Versus, ax: Axes | None = None, *, of: Shown = "multipli
     order = np.argsort(versus.compute, kind="stable")
     x, marker = versus.compute[order], "o" if len(order) < 8 else ""
     ends = [float(np.log(r.largest)) for r in versus.recipes]
-    if versus.beyond.max() > 0 and x.max() > np.exp(min(ends)):
-        ax.axvspan(
-            max(float(np.exp(min(ends))), float(x.min())), x.max(), color="0.93", lw=0, zorder=0, label="beyond runs of A or B"
-        )
+    start = max(float(np.exp(min(ends))), float(x.min()))
+    outside = versus.beyond.max() > 0 and x.max() > np.exp(min(ends))
+    if outside and start < x.max():
+        ax.axvspan(start, x.max(), color="0.93", lw=0, zorder=0, label=OUTSIDE)
     ax.set_xscale("log")
     losses = "losses of next runs" if versus.on == "run" else "expected losses"
     if of == "probability":
@@ -64,7 +65,7 @@ def plot_versus(versus: Versus, ax: Axes | None = None, *, of: Shown = "multipli
             low, high = (
                 np.clip(table[f"multiplier_{end}"].to_numpy()[order], 1 / REACH, REACH) for end in interval_names("ci", prob)
             )
-            ax.fill_between(x, low, high, color=COLOURS[1], alpha=alpha, lw=0, label=f"{prob * 100:g}% band, one-sided where open")
+            draw_band(ax, x, low, high, color=COLOURS[1], alpha=alpha, label=f"{prob * 100:g}% band, one-sided where open")
         middle = np.clip(table["multiplier_median"].to_numpy()[order], 1 / REACH, REACH)
         ax.plot(x, middle, color=COLOURS[1], lw=2, marker=marker, ms=4, label="median")
         ax.axhline(1.0, color="0.4", lw=0.8, ls="--", label="as much as A")
@@ -72,5 +73,6 @@ def plot_versus(versus: Versus, ax: Axes | None = None, *, of: Shown = "multipli
         y, title = "times A's compute", f"compute that {b} (B) needs for the loss of {a} (A)"
     clipped = of == "multiplier" and bool((np.isinf(versus.multiplier) | (versus.multiplier == 0)).any())
     notes = [f"more than {REACH:,.0f} times, or less than one {REACH:,.0f}th, is drawn at the edge"] if clipped else []
+    notes += [OUTSIDE] if outside and start == x.max() else []  # ground at a single value has no width
     error = ", with the laws' errors" if versus.spread == "extrapolated" else ""
     return finish(ax, "compute of A, C = 6ND (FLOPs)", y, f"{title}{error}{failure(versus.failed)}", notes)

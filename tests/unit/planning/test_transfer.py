@@ -17,6 +17,7 @@ from bayeslaw.laws.card import parse_card
 from bayeslaw.planning.recipe_paths import drawn_errors
 from bayeslaw.planning.transfer import transfer
 from bayeslaw.plots.allocation import plot_savings
+from bayeslaw.plots.style import BAR
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
@@ -291,6 +292,11 @@ def test_one_law_of_both_stages_errs_alike_in_both(zheng: Fit) -> None:
         twice = transfer(fit, settings, continued=same, stage="cpt")
         np.testing.assert_allclose(twice.saved, result.saved, rtol=1e-9)
         assert "the same one" in twice.notes[-1]
+
+
+def test_savings_at_one_number_of_tokens_have_bars(zheng: Fit) -> None:
+    axes = plot_savings(transfer(zheng, {"N": "5e8,2e9", "D": 1e9}), Figure().subplots())
+    assert sum(line.get_linewidth() == BAR for line in axes.lines) == 2
 
 
 def test_the_picture_shows_savings_over_tokens(zheng: Fit) -> None:

@@ -20,6 +20,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import fixed_fit, line_fit, stand_in_fit
+from tests.legends import note
 from tests.oracles import Array
 from tests.posteriors import law_named, learning, posterior, scattered, source_fit
 from tests.values import present
@@ -422,6 +423,13 @@ def test_the_runs_that_would_tell_most_lower_the_variance_of_the_difference() ->
 def test_runs_are_chosen_for_a_row_of_the_table(along: Versus) -> None:
     with fails("no-such-row", len(along.settings)):
         along.anchors(pd.DataFrame({"run": ["a"], "N": [1e9], "D": [2e10]}), budget=1e21, row=len(along.settings))
+
+
+def test_a_comparison_at_one_compute_has_bars_in_place_of_bands(fits: tuple[Fit, Fit]) -> None:
+    ax = plot_versus(versus(*fits, compute=3e23), Figure().subplots())
+    assert {"90% band, one-sided where open", "50% band, one-sided where open"} <= {str(line.get_label()) for line in ax.lines}
+    assert np.ptp(np.log(ax.get_xlim())) > 1
+    assert "beyond runs of A or B" in note(ax)
 
 
 @pytest.mark.parametrize("of", ["probability", "multiplier"])

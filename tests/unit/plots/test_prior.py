@@ -11,6 +11,7 @@ import bayeslaw
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.plots.prior import plot_prior, prior_outcomes
+from bayeslaw.plots.style import BAR
 from tests import oracles
 from tests.errors import fails
 from tests.legends import labels
@@ -62,6 +63,13 @@ def test_settings_that_share_a_place_have_a_bar_there_and_no_curve() -> None:
     ax = plot_prior(CHINCHILLA, crossed, Figure().subplots(), x="D", draws=50)
     assert [len(bars.get_segments()) for bars in ax.collections] == [3, 3]  # type: ignore[attr-defined]
     assert next(line for line in ax.lines if line.get_label() == "median").get_linestyle() == "None"
+
+
+def test_a_single_setting_has_a_bar(ax: Axes) -> None:
+    law = load_law("chinchilla")
+    plot_prior(law, bayeslaw.grid(law, {"N": 1e9, "D": 1e10}), ax, draws=50)
+    outer, inner = (np.ptp(np.asarray(line.get_ydata())) for line in ax.lines if line.get_linewidth() == BAR)
+    assert outer > inner > 0
 
 
 def test_settings_as_values_and_none_are_refused(ax: Axes) -> None:

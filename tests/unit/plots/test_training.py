@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 
 from bayeslaw.dynamics.recipe import Recipe
 from bayeslaw.dynamics.turning_points import TurningPoint, turning_point
+from bayeslaw.plots.style import BAR
 from bayeslaw.plots.training import plot_course, plot_optimum, plot_surface, plot_transfer, plot_turning_point
 from tests.dynamics import SOURCE, dynamics_fit
 from tests.errors import fails
@@ -79,6 +80,17 @@ def test_the_course_of_a_pretraining_has_the_intervals_to_report(ax: Axes) -> No
 
 
 @pytest.mark.slow
+def test_a_course_of_one_step_has_a_bar_and_steps_in_any_order_give_one_line(ax: Axes) -> None:
+    recipe, fit = Recipe("wsd:steps=4000,peak=2e-4,warmup=200", "constant:steps=1,peak=2e-4"), typical_fit("annealing")
+    plot_course(fit.forecast(recipe.pretraining([1000])), ax)
+    (bar,) = (line for line in ax.lines if line.get_linewidth() == BAR)
+    assert np.ptp(np.asarray(bar.get_ydata())) > 0
+    assert ax.lines[0].get_marker() == "o"
+    ax.clear()
+    plot_course(fit.forecast(recipe.pretraining([4000, 1000, 2000])), ax)
+    assert np.asarray(ax.lines[0].get_xdata()).tolist() == [1000, 2000, 4000]
+
+
 def test_two_courses_on_one_axes_can_be_told_apart(ax: Axes) -> None:
     forecast = dynamics_fit(SOURCE, size=1200).forecast(RECIPE.pretraining(np.array([500, 1000, 2000])))
     plot_course(forecast, ax)
