@@ -160,7 +160,7 @@ def plot_forecast(
     fit_scale(ax, np.concatenate([curves.table[x].to_numpy(dtype=np.float64), *grounds, *(p[p > 0] for p in points)]))
     _shade_outside(ax, grounds)
     notes = _draw_fitted(ax, curves) if fitted else []
-    if "N" in curves.along and x != "N":
+    if fitted and "N" in curves.along and x != "N":
         together = ", and those of a curve change together" if len(curves.table) > 1 else ""
         notes.append(f"fitted {outcome.plural} are of any N and D{together}")
     if losses is not None:

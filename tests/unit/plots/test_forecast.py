@@ -40,6 +40,11 @@ def fan(fitted: Fit) -> Forecast:
     return forecast(fitted, grid(fitted.law, {"N": "1e8,1e9,8.1e9", "D": "1e8:1e11:12"}))
 
 
+def test_a_picture_without_fitted_losses_says_nothing_of_them(fitted: Fit, ax: Axes) -> None:
+    plot_forecast(forecast(fitted, grid(fitted.law, {"N": 1e9, "D": 1e10})), ax, fitted=False)
+    assert "fitted" not in note(ax)
+
+
 def lines(ax: Axes) -> list[Line2D]:
     return [line for line in ax.get_lines() if np.size(line.get_xdata())]
 
