@@ -36,6 +36,7 @@ from bayeslaw.plots.style import (
     finish,
     has_failed,
     keep_readable,
+    legend_text,
     note_hidden,
     panel_width,
     share_interval,
@@ -283,7 +284,7 @@ def plot_coverage(
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
         share = (np.abs(pit[:, None] - 0.5) <= nominal[None] / 2 + 1e-12).mean(axis=0)
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 1.6, "marker": MARKERS[i], "ms": 4, "markevery": (5 + 2 * i, 20)}
-        ax.plot(100 * nominal, 100 * share, label=name, **style)
+        ax.plot(100 * nominal, 100 * share, label=legend_text(name), **style)
     note_hidden(ax, len(transforms))
     ax.set(xlim=(0, 100), ylim=(0, 100))
     x = "probability of the equal-tailed interval (%)"
@@ -314,7 +315,7 @@ def plot_transforms(
     ax.axhline(100 / bins, color="0.4", lw=0.9, ls=":")
     for i, (name, pit) in enumerate(list(transforms.items())[:MOST_LINES]):
         share = np.histogram(pit, edges)[0] / pit.size
-        style: dict[str, Any] = {"color": COLOURS[i], "ls": DASHES[i], "lw": 1.6, "label": name}
+        style: dict[str, Any] = {"color": COLOURS[i], "ls": DASHES[i], "lw": 1.6, "label": legend_text(name)}
         ax.stairs(100 * share, 100 * edges, baseline=None, **style)
     note_hidden(ax, len(transforms))
     ax.set_xlim(0, 100)

@@ -12,7 +12,20 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.core.units import NATS
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, MEDIUM, MOST_LINES, SMALL, draw_band, new_panels, note_hidden, put_legend
+from bayeslaw.plots.style import (
+    COLOURS,
+    DASHES,
+    MARKERS,
+    MEDIUM,
+    MOST_LINES,
+    SMALL,
+    draw_band,
+    legend_text,
+    new_panels,
+    note_hidden,
+    put_legend,
+    show_dollars,
+)
 from bayeslaw.schedules.areas import Phase
 from bayeslaw.schedules.schedule import MEMORY, Schedule, State, areas
 
@@ -89,7 +102,7 @@ def plot_schedules(
         ends = np.cumsum([len(schedule) for _, schedule in whole]).tolist()
         changes = [end for end, (phase, _), (after, _) in zip(ends, whole, whole[1:], strict=False) if phase != after]
         for ax, line in zip(panels, lines, strict=False):
-            ax.plot(shown + 1, line[shown], color=COLOURS[i], ls=DASHES[i], lw=1.4, label=name)
+            ax.plot(shown + 1, line[shown], color=COLOURS[i], ls=DASHES[i], lw=1.4, label=legend_text(name))
             for end in changes:
                 ax.axvline(end, color=COLOURS[i], lw=0.6, alpha=0.6)
         if len(panels) == len(LABELS):
@@ -104,6 +117,7 @@ def plot_schedules(
             axis.get_offset_text().set_fontsize(SMALL)
     panels[-1].set_xlabel("step", fontsize=MEDIUM)
     put_legend(panels[-1], handles=panels[0].get_legend_handles_labels()[0])
+    show_dollars(panels[-1])
     return panels
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.plots.style import COLOURS
+from bayeslaw.plots.style import COLOURS, legend_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -109,7 +109,7 @@ def name_all(ax: Axes, drawing: Drawing) -> tuple[str, list[str]]:
 
 def _names(drawings: Sequence[Drawing]) -> list[str]:
     """Return different names of drawings: their labels, or laws, with their settings where laws are the same."""
-    names = [drawing.label or drawing.law for drawing in drawings]
+    names = [legend_text(drawing.label or drawing.law) for drawing in drawings]
     names = [
         f"{name}, {drawing.setting}" if names.count(name) > 1 and drawing.setting and not drawing.label else name
         for name, drawing in zip(names, drawings, strict=True)

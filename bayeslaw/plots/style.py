@@ -200,6 +200,12 @@ def count_measured(ax: Axes, ci_prob: float, held: int, missed: int) -> None:
         ax.plot([], [], ls="", marker="x", ms=7, color="black", mew=1.5, label=f"measured, outside: {missed}")
 
 
+def legend_text(name: object) -> str:
+    """Return a name for an entry of a legend; matplotlib would leave out one that begins with an underscore."""
+    text = str(name)
+    return f"\N{ZERO WIDTH SPACE}{text}" if text.startswith("_") else text
+
+
 def short_number(value: float | str) -> str:
     """Return a number for a legend, such as 13.8k, 8.1B or 0.25; a text is returned as it is."""
     if isinstance(value, str):
@@ -232,6 +238,7 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = ()) -> A
         space_ticks(axis)
     ax.set_title(wrapped(ax, title, MEDIUM, balanced=True), fontsize=MEDIUM)
     put_legend(ax, notes)
+    show_dollars(ax)
     keep_readable(ax)
     return ax
 
@@ -392,11 +399,11 @@ def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
         grid.set_height_ratios([height / grid.nrows + extra for extra in parts.values()])
 
 
-def show_dollars(figure: Figure) -> None:
+def show_dollars(of: Figure | Axes) -> None:
     """Let names with dollar signs be drawn as they are: matplotlib would read them as formulas, and fail where they are none."""
     from matplotlib.text import Text
 
-    for text in figure.findobj(Text):
+    for text in of.findobj(Text):
         if isinstance(text, Text) and "$" in text.get_text() and r"\mathdefault" not in text.get_text():  # numbers on an axis
             text.set_parse_math(False)
 

@@ -10,7 +10,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.recipe_paths import REACH
 from bayeslaw.planning.versus import SURE, Versus
-from bayeslaw.plots.style import COLOURS, axes_of, draw_band, expect, failure, finish
+from bayeslaw.plots.style import COLOURS, axes_of, draw_band, expect, failure, finish, legend_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,9 @@ def plot_versus(versus: Versus, ax: Axes | None = None, *, of: Shown = "multipli
     ax.set_xscale("log")
     losses = "losses of next runs" if versus.on == "run" else "expected losses"
     if of == "probability":
-        ax.plot(x, versus.b_better[order], color=COLOURS[0], lw=2, marker=marker, ms=4, label=f"{b} is better than {a}")
+        ax.plot(
+            x, versus.b_better[order], color=COLOURS[0], lw=2, marker=marker, ms=4, label=legend_text(f"{b} is better than {a}")
+        )
         ax.axhline(0.5, color="0.4", lw=0.8, ls="--")
         ax.axhspan(1 - SURE, SURE, color=COLOURS[4], alpha=0.15, lw=0, label="the runs do not decide")
         ax.set_ylim(-0.02, 1.02)

@@ -45,6 +45,13 @@ def test_a_picture_without_fitted_losses_says_nothing_of_them(fitted: Fit, ax: A
     assert "fitted" not in note(ax)
 
 
+def test_a_label_may_be_a_number_or_begin_with_an_underscore(fitted: Fit, ax: Axes) -> None:
+    at = forecast(fitted, grid(fitted.law, {"N": 1e9, "D": 1e10}))
+    for label in (3, "_mine"):
+        plot_forecast(at, ax, label=label)  # type: ignore[arg-type]
+    assert {"3", "_mine"} <= {text.strip("\N{ZERO WIDTH SPACE}") for text in labels(ax)}
+
+
 def lines(ax: Axes) -> list[Line2D]:
     return [line for line in ax.get_lines() if np.size(line.get_xdata())]
 

@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.plots.fit import plot_coverage
+from bayeslaw.plots.schedules import plot_schedules
 from bayeslaw.plots.style import (
     finish,
     has_failed,
@@ -24,6 +26,7 @@ from bayeslaw.plots.style import (
     short_number,
     space_ticks,
 )
+from bayeslaw.schedules.schedule import constant
 from tests.errors import fails
 from tests.values import present
 
@@ -91,6 +94,17 @@ def test_a_legend_says_how_many_lines_are_not_drawn() -> None:
         note_hidden(ax, number, what)
     shown = [line.get_label() for line in ax.lines]
     assert shown == ["… and 2 more settings not shown", "… and 1 more setting not shown", "… and 2 more not shown"]
+
+
+@pytest.mark.parametrize("name", [r"$\foo$", "cost $5 or $10", "_mine"])
+def test_names_stand_in_legends_on_axes_of_the_callers_as_they_are(name: str) -> None:
+    figure = Figure()
+    ax = plot_coverage({name: np.linspace(0.01, 0.99, 20)}, figure.subplots())
+    (text,) = (text for text in present(ax.get_legend()).get_texts() if name in text.get_text())
+    assert not ("$" in name and text.get_parse_math())
+    figure.draw_without_rendering()
+    (ax,) = plot_schedules({name: constant(10, 1e-3)}, Figure().subplots())
+    assert name in present(ax.get_legend()).get_texts()[0].get_text()
 
 
 def test_failed_checks_are_read_from_a_table() -> None:
