@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, evenly
@@ -19,6 +20,7 @@ from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.life import WholeLife
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.transfer import Transfer
+from bayeslaw.plots.several import Drawing, check_axes, drawings_on, free_places, name_all, titles_on
 from bayeslaw.plots.style import (
     COLOURS,
     MARKERS,
@@ -36,6 +38,7 @@ from bayeslaw.posterior.draws import JoinedDraws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 CONTOURS = 9  # of the loss, below a frontier
 AROUND = 12.0  # factor about the best N in which losses at equal compute are drawn
@@ -43,16 +46,21 @@ THINNED = 400  # draws whose median is drawn as a landscape
 MENU = "best: the probability that it is the best of the menu"
 
 
-def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
+def plot_frontier(
+    allocations: Allocation | Sequence[Allocation], ax: Axes | None = None, *, ci_prob: float = 0.9, label: str = ""
+) -> Axes:
     """Draw efficient frontiers, the best N over compute with bands, on loss contours of the first (Zheng et al. 2024, fig. 5).
 
-    Small points are the fitted rows. The ground is hatched where N, D, compute or D / N leave their range.
+    Small points are the fitted rows. The ground is hatched where N, D, compute or D / N leave their range. Contours, points and
+    ground are of the first of all frontiers on the axes.
 
     Parameters
     ----------
     allocations : Allocation or sequence of Allocation
         Each over at least two values of compute ('too-few-values'), at most as many as there are colours ('too-many-lines').
     ax, ci_prob : as in `plot_forecast`
+    label : str
+        What the legend calls these frontiers, where others are drawn on the same axes.
 
     Examples
     --------
@@ -64,10 +72,37 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     allocations = [allocations] if not isinstance(allocations, Sequence) or isinstance(allocations, str) else allocations
     for allocation in allocations:
         expect(allocation, Allocation, "fit.allocate(compute)")
-    if not allocations or min(a.compute.size for a in allocations) < 2:
+    if not allocations or min(np.unique(a.compute).size for a in allocations) < 2:
         raise BayeslawError("A frontier needs a range of compute: give one, such as 1e19:1e24:30.", code="too-few-values")
     if len(allocations) > MOST_LINES:
         raise BayeslawError(f"{len(allocations)} frontiers are too many for one picture: give {MOST_LINES}.", code="too-many-lines")
+    ax, shown = axes_of(ax), ("compute C = 6ND (FLOPs)", "parameters N")
+    check_axes(ax, shown)
+    alone = not drawings_on(ax)
+    notes = _contours(allocations, ax) if alone else []
+    curves: list[tuple[Line2D, str]] = []
+    ends = list[tuple[pd.Series, pd.Series]]()
+    for i, allocation in zip(free_places(ax, len(allocations)), allocations, strict=True):
+        table = allocation.summary(ci_prob).sort_values("compute")
+        lower, upper = (table[name] for name in interval_names("N_eti", ci_prob))
+        style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 4, "markevery": 4, "mec": "white"}
+        (line,) = ax.plot(table["compute"], table["N_median"], **style)
+        ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.3, lw=0)
+        curves.append((line, f"best N, {allocation.stage or allocation.name}"))
+        ends.append((table["compute"], table["N_median"]))
+    notes += _ground(allocations[0], ax) if alone else []
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    within = [(c.min() >= left) & (c.max() <= right) & (n.min() >= bottom) & (n.max() <= top) for c, n in ends]
+    if cut := len(within) - sum(within):
+        notes.append(f"{counted(cut, 'frontier')} {'goes' if cut == 1 else 'go'} on outside the picture")
+    title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands" + failure(any(a.failed for a in allocations))
+    drawing = Drawing(label, allocations[0].name, "", tuple(curves), (), tuple(notes), title, shown)
+    _, of_all = name_all(ax, drawing)
+    return finish(ax, *shown, titles_on(ax), of_all)
+
+
+def _contours(allocations: Sequence[Allocation], ax: Axes) -> list[str]:
+    """Draw the median losses of the first allocation as lines, by which the axes have their limits, and return notes on them."""
     first = allocations[0]
     sizes = np.array([np.quantile(a.N, [0.02, 0.98]) for a in allocations])
     n = np.geomspace(float(sizes.min()) / 4, float(sizes.max()) * 4, 120)
@@ -76,7 +111,6 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     middle = np.median(_losses(first, n.repeat(flops.size), tokens, thinned=True), axis=0)
     low, high = (float(v) for v in np.quantile(middle, [0.02, 0.9]))
     levels = np.unique(np.round(np.geomspace(low, high, CONTOURS), 3))
-    ax = axes_of(ax)
     lines = ax.contour(flops, n, middle.reshape(n.size, -1), levels=levels, colors="0.4", linewidths=0.9)
     # Labels stand on a path below the frontier, apart from each other, and on their lines: cut out, they take most of some lines.
     order = np.argsort(first.compute)
@@ -88,16 +122,8 @@ def plot_frontier(allocations: Allocation | Sequence[Allocation], ax: Axes | Non
     places = [(float(flops[i]), float(best[i] / 2.5)) for i in at if 3 <= i < flops.size - 3]
     for text in ax.clabel(lines, fmt="%.3g", fontsize=SMALL, inline=False, manual=places):
         text.set(rotation=0, color="black", bbox={"fc": "white", "ec": "none", "pad": 1.0})
-    for i, allocation in enumerate(allocations):
-        table = allocation.summary(ci_prob).sort_values("compute")
-        lower, upper = (table[name] for name in interval_names("N_eti", ci_prob))
-        style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 4, "markevery": 4, "mec": "white"}
-        ax.plot(table["compute"], table["N_median"], label=f"best N, {allocation.stage or allocation.name}", **style)
-        ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.3, lw=0)
     lines_are = f"lines: median loss ({first.unit}) of {first.stage or first.name}, from {_thinned(first)}"
-    notes = [lines_are, *_erring("lines", first), *_ground(first, ax)]
-    title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands" + failure(any(a.failed for a in allocations))
-    return finish(ax, "compute C = 6ND (FLOPs)", "parameters N", title, notes)
+    return [lines_are, *_erring("lines", first)]
 
 
 def _losses(allocation: Allocation, n: Array, d: Array, *, thinned: bool = False) -> Array:
@@ -207,7 +233,7 @@ def _within(allocation: Allocation, n: Array, flops: Array) -> NDArray[np.bool_]
     return ~size_and_tokens_outside(allocation.runs, np.column_stack([n, flops / (FLOPS * n)]))
 
 
-def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved", ci_prob: float = 0.9) -> Axes:
+def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved", ci_prob: float = 0.9, label: str = "") -> Axes:
     """Draw FLOPs saved, or transferred data, over tokens of continual pre-training, with bands (Zheng et al. 2024, fig. 2).
 
     Parameters
@@ -216,6 +242,8 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
     ax, ci_prob : as in `plot_forecast`
     of : {'saved', 'transferred'}
         FLOPs saved at equal loss in percent, or effectively transferred data in tokens.
+    label : str
+        What the legend calls this transfer, where several are drawn on the same axes.
 
     Examples
     --------
@@ -230,18 +258,23 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
         raise BayeslawError(f"A picture of savings shows 'saved' or 'transferred', not {of!r}.", code="unknown-option")
     table, (low, high) = transfer.summary(ci_prob), interval_names(f"{of}_eti", ci_prob)
     scale = 100.0 if of == "saved" else 1.0
-    ax = axes_of(ax)
-    for i, n in enumerate(sorted(table["N"].unique())[:MOST_LINES]):
+    ax, x = axes_of(ax), "tokens of continual pre-training"
+    y = "FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)"
+    check_axes(ax, (x, y))
+    sizes = sorted(table["N"].unique())[:MOST_LINES]
+    curves: list[tuple[Line2D, str]] = []
+    for i, n in zip(free_places(ax, len(sizes)), sizes, strict=True):
         rows = table[table["N"] == n].sort_values("D")
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 3, "lw": 1.5}
-        ax.plot(rows["D"], scale * rows[f"{of}_median"], label=f"N = {short_number(float(n))}", **style)
+        (line,) = ax.plot(rows["D"], scale * rows[f"{of}_median"], **style)
         draw_band(ax, rows["D"], scale * rows[low], scale * rows[high], color=COLOURS[i], alpha=0.18)
+        curves.append((line, f"N = {short_number(float(n))}"))
     note_hidden(ax, table["N"].nunique(), "size")
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
-    y = "FLOPs saved at equal loss (%)" if of == "saved" else "effectively transferred data (tokens)"
     title = f"median and {ci_prob * 100:g}% equal-tailed interval{failure(transfer.failed)}"
-    return finish(ax, "tokens of continual pre-training", y, title)
+    name_all(ax, Drawing(label, "transfer", "", tuple(curves), (), (), title, (x, y)))
+    return finish(ax, x, y, titles_on(ax))
 
 
 def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:

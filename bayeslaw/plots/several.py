@@ -74,12 +74,20 @@ def check_axes(ax: Axes, axes: tuple[str, str]) -> None:
             raise BayeslawError(problem, code="other-axes")
 
 
-def free_places(ax: Axes, count: int) -> list[int]:
-    """Return the numbers, in `COLOURS` and `MARKERS`, of so many curves: first those that no line of the axes has."""
+def free_places(ax: Axes, count: int, first: int = 0) -> list[int]:
+    """Return the numbers, in `COLOURS` and `MARKERS`, of so many curves: first those that no line of the axes has.
+
+    Parameters
+    ----------
+    ax, count : Axes, int
+    first : int
+        The number that a single drawing has.
+    """
     from matplotlib.colors import to_hex
 
     used = {to_hex(line.get_color()).upper() for line in ax.lines if line.get_linestyle() != "None"}
-    return sorted(range(len(COLOURS)), key=lambda i: COLOURS[i].upper() in used)[:count]
+    order = [first, *(i for i in range(len(COLOURS)) if i != first)]
+    return sorted(order, key=lambda i: COLOURS[i].upper() in used)[:count]
 
 
 def name_all(ax: Axes, drawing: Drawing) -> tuple[str, list[str]]:
@@ -105,6 +113,11 @@ def name_all(ax: Axes, drawing: Drawing) -> tuple[str, list[str]]:
         known = f"at {drawn.setting}" if name.endswith(f", {drawn.setting}") else ""
         notes += [f"{name}: {note}" for note in drawn.notes if note not in notes and note != known]
     return _title(names, drawings), notes
+
+
+def titles_on(ax: Axes) -> str:
+    """Return the different titles of the drawings on axes, for those whose title needs no name before it."""
+    return "\n".join(dict.fromkeys(drawing.title for drawing in drawings_on(ax)))
 
 
 def _names(drawings: Sequence[Drawing]) -> list[str]:

@@ -262,6 +262,21 @@ def test_frontiers_are_drawn_into_the_axes_given(zheng: Fit) -> None:
         plot_frontier([both[0], allocate(zheng, 1e20, "cpt")], axes)
 
 
+def test_a_second_frontier_has_a_colour_and_a_name_and_no_second_contours(zheng: Fit) -> None:
+    axes = plot_frontier(allocate(zheng, "1e19:1e20:3", "scratch"), Figure().subplots())
+    contours = len(axes.collections)
+    plot_frontier(allocate(zheng, "1e20:1e22:3", "cpt"), axes, label="continued")
+    assert {"cpt-joint, best N, scratch", "continued, best N, cpt"} <= {*labels(axes)}
+    assert "continued: 1 frontier goes on outside the picture" in note(axes)
+    assert len(axes.collections) == contours + 1  # a band, and no second contours
+    assert len({str(line.get_color()) for line in axes.lines if "best N" in str(line.get_label())}) == 2
+
+
+def test_frontiers_of_one_compute_are_refused(zheng: Fit) -> None:
+    with fails("too-few-values"):
+        plot_frontier(allocate(zheng, [1e20, 1e20], "cpt"), Figure().subplots())
+
+
 def test_a_frontier_rises_with_compute_in_whatever_order_it_was_given(zheng: Fit) -> None:
     axes = plot_frontier(allocate(zheng, [1e21, 1e19, 1e20], "scratch"), Figure().subplots())
     assert np.asarray(axes.lines[0].get_xdata()).tolist() == [1e19, 1e20, 1e21]

@@ -22,6 +22,7 @@ from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
+from tests.legends import labels
 from tests.posteriors import ZHENG, law_named, learning, posterior, repeated, scattered
 
 CHINCHILLA = {k: ZHENG[k] for k in law_named("chinchilla").parameters}
@@ -297,6 +298,18 @@ def test_one_law_of_both_stages_errs_alike_in_both(zheng: Fit) -> None:
 def test_savings_at_one_number_of_tokens_have_bars(zheng: Fit) -> None:
     axes = plot_savings(transfer(zheng, {"N": "5e8,2e9", "D": 1e9}), Figure().subplots())
     assert sum(line.get_linewidth() == BAR for line in axes.lines) == 2
+
+
+def test_two_transfers_on_one_axes_can_be_told_apart(zheng: Fit) -> None:
+    axes, saved = Figure().subplots(), transfer(zheng, {"N": "5e8,2e9", "D": "1e8:4e10:6"})
+    plot_savings(saved, axes)
+    assert labels(axes) == ["N = 500M", "N = 2B"]
+    plot_savings(saved, axes, label="web")
+    assert labels(axes) == ["transfer, N = 500M", "transfer, N = 2B", "web, N = 500M", "web, N = 2B"]
+    curves = [line for line in axes.lines if line.get_label() in labels(axes)]
+    assert len({str(line.get_color()) for line in curves}) == 4
+    with fails("other-axes", "effectively transferred"):
+        plot_savings(saved, axes, of="transferred")
 
 
 def test_the_picture_shows_savings_over_tokens(zheng: Fit) -> None:

@@ -20,7 +20,7 @@ from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import fixed_fit, line_fit, stand_in_fit
-from tests.legends import note
+from tests.legends import labels, note
 from tests.oracles import Array
 from tests.posteriors import law_named, learning, posterior, scattered, source_fit
 from tests.values import present
@@ -430,6 +430,17 @@ def test_a_comparison_at_one_compute_has_bars_in_place_of_bands(fits: tuple[Fit,
     assert {"90% band, one-sided where open", "50% band, one-sided where open"} <= {str(line.get_label()) for line in ax.lines}
     assert np.ptp(np.log(ax.get_xlim())) > 1
     assert "beyond runs of A or B" in note(ax)
+
+
+def test_two_comparisons_on_one_axes_can_be_told_apart(along: Versus) -> None:
+    ax = plot_versus(along, Figure().subplots())
+    assert "median" in labels(ax)
+    plot_versus(along, ax, label="with more data")
+    assert {"code (B) against web (A), median", "with more data, median"} <= {*labels(ax)}
+    assert len({str(line.get_color()) for line in ax.lines if str(line.get_label()).endswith("median")}) == 2
+    assert labels(ax).count("as much as A") == 1
+    with fails("other-axes", "probability"):
+        plot_versus(along, ax, of="probability")
 
 
 @pytest.mark.parametrize("of", ["probability", "multiplier"])
