@@ -403,15 +403,17 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
         ax.plot(rows[x].iloc[kept], rows[outcome.name].iloc[kept], **look | style)
         return len(kept)
 
-    shown, near = 0, dict[tuple[Any, ...], list[int]]()
+    shown, of_curves, near = 0, list[int](), dict[tuple[Any, ...], list[int]]()
     for i, curve in enumerate(drawn):
         same = _same(rows, curve, others)
         if same.any():
-            shown += points(same, i, color=curves.look(i)[0], alpha=0.75)
+            count = points(same, i, color=curves.look(i)[0], alpha=0.75)
+            shown, of_curves = shown + count, [*of_curves, *[i] * (count > 0)]
         elif (setting := _nearest(curves.forecast, rows, curve, others)) is not None:
             near.setdefault(setting, []).append(i)
     if shown:
-        ax.plot([], [], ls="", marker="o", ms=3, color="0.2", label=f"fitted {outcome.plural}: {shown}")
+        colour, mark = curves.look(of_curves[0]) if len(of_curves) == 1 else ("0.2", "o")
+        ax.plot([], [], ls="", marker=mark, ms=3, mew=0, color=colour, alpha=0.75, label=f"fitted {outcome.plural}: {shown}")
     counts, marks = dict[str, int](), dict[str, set[str]]()
     for setting, numbers in near.items():
         nearest = pd.DataFrame([dict(zip(others, setting, strict=True))])

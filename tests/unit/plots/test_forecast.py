@@ -52,6 +52,17 @@ def test_a_label_may_be_a_number_or_begin_with_an_underscore(fitted: Fit, ax: Ax
     assert {"3", "_mine"} <= {text.strip("\N{ZERO WIDTH SPACE}") for text in labels(ax)}
 
 
+def test_the_mark_of_fitted_losses_has_the_colour_of_a_single_curve(fitted: Fit, fan: Forecast, ax: Axes) -> None:
+    def mark() -> str:
+        return next(to_hex(line.get_color()) for line in ax.lines if "fitted losses" in str(line.get_label()))
+
+    plot_forecast(forecast(fitted, grid(fitted.law, {"N": 1e9, "D": "1e9:1e11:4"})), ax)
+    assert mark() == COLOURS[0].lower()
+    ax.clear()
+    plot_forecast(fan, ax)
+    assert mark() == to_hex("0.2")  # of several colours
+
+
 def lines(ax: Axes) -> list[Line2D]:
     return [line for line in ax.get_lines() if np.size(line.get_xdata())]
 
