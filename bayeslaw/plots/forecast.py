@@ -26,12 +26,14 @@ from bayeslaw.plots.several import Drawing, check_axes, free_places, name_all
 from bayeslaw.plots.style import (
     COLOURS,
     COMPUTE,
+    ERRORS,
     HATCHED,
     MARKERS,
     MOST_LINES,
     SMALL,
     axes_of,
     count_measured,
+    draw_errors,
     expect,
     failure,
     finish,
@@ -107,6 +109,8 @@ def plot_forecast(
     median and interval of `extrapolated` outside the runs; where a discrepancy was stated, its interval. The ground is hatched
     where the covariate leaves the range of the runs. A line is dashed where its settings lie outside the runs in another covariate.
 
+    Known errors of losses (column `loss_se`) are thin bars of one standard error on either side.
+
     Small points are the fitted losses at the setting of a curve, in all covariates but the one on the axis. Where there are none,
     those at the nearest setting of the runs are grey. Measured losses are hollow, with a cross where the interval does not hold
     them; curves and bands go through the forecasts at their settings too, which judge them. Notes below the picture count what is
@@ -164,7 +168,7 @@ def plot_forecast(
         together = ", and those of a curve change together" if len(curves.table) > 1 else ""
         notes.append(f"fitted {outcome.plural} are of any N and D{together}")
     if losses is not None:
-        notes += [*filter(None, [away]), *_draw_measured(ax, curves, losses, ci_prob)]
+        notes = list(dict.fromkeys([*notes, *filter(None, [away]), *_draw_measured(ax, curves, losses, ci_prob)]))
     _draw_chance(ax, curves)
     keep_within(ax, outcome)
     if any(_elsewhere(curve, curves.along) for curve in curves.drawn):
@@ -390,17 +394,20 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
     rows = fitted_rows(curves.forecast, [x, *others])
     lowest, highest = _reach(ax, pd.concat(drawn)[x])
     within = ((rows[x] >= lowest) & (rows[x] <= highest)).to_numpy()
-    left, thinned = np.ones(len(rows), dtype=bool), 0
+    left, thinned, known = np.ones(len(rows), dtype=bool), 0, False
 
     def points(chosen: NDArray[np.bool_], i: int, **style: Any) -> int:
         """Draw the chosen rows as the i-th curve's, and return how many there was space for."""
-        nonlocal thinned
+        nonlocal thinned, known
         at = np.flatnonzero(chosen & within)
         kept = at[evenly(len(at), MOST_POINTS)]
         left[chosen] = False
         thinned += int(chosen.sum()) - len(kept)
         look: dict[str, Any] = {"ls": "", "marker": curves.look(i)[1], "ms": 3, "mew": 0, "zorder": 2.5}
         ax.plot(rows[x].iloc[kept], rows[outcome.name].iloc[kept], **look | style)
+        if outcome.error in rows:
+            of = rows.iloc[kept]
+            known |= draw_errors(ax, of[x], of[outcome.name], of[outcome.error], style["color"])
         return len(kept)
 
     shown, of_curves, near = 0, list[int](), dict[tuple[Any, ...], list[int]]()
@@ -430,7 +437,7 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
     if thinned:
         of, lie = (outcome.name, "lies") if thinned == 1 else (outcome.plural, "lie")
         notes.append(f"{thinned} fitted {of} of these settings {lie} far outside the curves, or between those drawn")
-    return notes
+    return [*notes, ERRORS.format(outcome.error)] if known else notes
 
 
 def _reach(ax: Axes, along: pd.Series) -> tuple[float, float]:
@@ -479,6 +486,7 @@ def _draw_measured(ax: Axes, curves: _Curves, measured: pd.DataFrame, ci_prob: f
     outcome, others = curves.forecast.outcome, [c for c in curves.others if c in measured]
     left, held, missed, beyond, between = np.ones(len(measured), dtype=bool), 0, 0, 0, 0
     style: dict[str, Any] = {"ls": "", "ms": 5.5, "mfc": "white", "mew": 1.3, "zorder": 4}
+    known = False
     for i, curve in enumerate(curves.drawn):
         same = _same(measured, curve, others)
         left &= ~same
@@ -490,6 +498,8 @@ def _draw_measured(ax: Axes, curves: _Curves, measured: pd.DataFrame, ci_prob: f
         if same.any():
             colour, marker = curves.look(i)
             ax.plot(at, values, marker=marker, mec=colour, **style)
+            if outcome.error in measured:
+                known |= draw_errors(ax, at, values, measured[outcome.error][same], colour)
         if (out := judged & ~inside).any():
             mark_missed(ax, at[out], values[out])
         within = (at > along.min()) & (at < along.max())
@@ -500,7 +510,7 @@ def _draw_measured(ax: Axes, curves: _Curves, measured: pd.DataFrame, ci_prob: f
     notes = [f"{counted(n, f'measured {outcome.name}')} {place}: hollow, not counted" for place, n in places.items() if n]
     if left.any():
         notes.append(f"{int(left.sum())} of {len(measured)} measured {outcome.plural} are of other settings and not drawn")
-    return notes
+    return [*notes, ERRORS.format(outcome.error)] if known else notes
 
 
 # --- ground ----------------------------------------------------------------------------------------------------------

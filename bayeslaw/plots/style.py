@@ -127,6 +127,7 @@ def keep_within(ax: Axes, outcome: Outcome, *, horizontal: bool = False) -> None
         (ax.set_xlim if horizontal else ax.set_ylim)(max(start, low), min(end, high))
 
 
+ERRORS = "thin bars: known errors ({}), one standard error"  # note on what `draw_errors` draws; the column stands in it
 SHARES = "90% intervals of the share"
 
 
@@ -167,6 +168,23 @@ def draw_band(
         bars[0].set_label(label or "_nolegend_")
         return bars[0]
     return ax.fill_between(x, low, high, color=color, alpha=alpha, lw=0, label=label)
+
+
+def draw_errors(ax: Axes, x: ArrayLike, y: ArrayLike, error: ArrayLike, color: str) -> bool:
+    """Draw one known standard error on either side of measured values; return whether any of them has one.
+
+    Parameters
+    ----------
+    ax : Axes
+    x, y, error : arrays (n,)
+        Errors that are missing or 0 are not drawn.
+    color : str
+    """
+    at, values, known = (np.asarray(given, dtype=np.float64) for given in (x, y, error))
+    some = np.isfinite(known) & (known > 0)
+    ends = np.stack([values - known, values + known, np.full(values.shape, np.nan)], axis=1)[some]  # nan: no line to the next
+    ax.plot(np.repeat(at[some], 3), ends.ravel(), color=color, lw=0.9, zorder=2.4)
+    return bool(some.any())
 
 
 def mark_missed(ax: Axes, x: Array, y: Array, **at: Any) -> None:

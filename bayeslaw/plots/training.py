@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayeslaw.core.arrays import evenly
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, kind_of
 from bayeslaw.core.intervals import check_probability, interval_names, quantiles
 from bayeslaw.dynamics.monitor import Watch
 from bayeslaw.dynamics.optimise import Balance
@@ -19,7 +19,7 @@ from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.plots.several import Drawing, check_axes, free_places, name_all
-from bayeslaw.plots.style import COLOURS, DASHES, MARKERS, axes_of, draw_band, expect, failure, finish
+from bayeslaw.plots.style import COLOURS, DASHES, ERRORS, MARKERS, axes_of, draw_band, draw_errors, expect, failure, finish
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
@@ -43,6 +43,19 @@ def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob:
     middle, low, high = quantiles(draws, ci_prob, axis=-1)
     ax.plot(np.asarray(x), middle, color=COLOURS[i], lw=1.8, ls=DASHES[i], marker="o" if np.size(x) == 1 else "", ms=4, label=label)
     draw_band(ax, x, low, high, color=COLOURS[i], alpha=0.2)
+
+
+def _draw_logged(ax: Axes, logged: pd.DataFrame) -> list[str]:
+    """Draw measured losses as points, with their known errors, and return notes; a table without steps or losses is refused."""
+    if not isinstance(logged, pd.DataFrame):
+        raise BayeslawError(
+            f"Logged losses are a DataFrame with columns step and loss, not {kind_of(logged)}.", code="wrong-object"
+        )
+    if missing := [c for c in ("step", "loss") if c not in logged]:
+        raise BayeslawError(f"The logged losses have no column {missing[0]}: give step and loss.", code="missing-columns")
+    ax.plot(logged["step"], logged["loss"], **LOGGED)
+    known = "loss_se" in logged and draw_errors(ax, logged["step"], logged["loss"], logged["loss_se"], LOGGED["color"])
+    return [ERRORS.format("loss_se")] if known else []
 
 
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
@@ -105,7 +118,7 @@ def plot_transfer(
         Fit of the losses of one domain.
     ax, ci_prob : as in `plot_forecast`
     logged : DataFrame, optional
-        Measured losses, drawn as points: columns step and loss.
+        Measured losses, drawn as points: columns step and loss, and optionally loss_se, their known errors.
 
     Examples
     --------
@@ -127,13 +140,12 @@ def plot_transfer(
     of_run = forecast(posterior, recipe.rows(steps), force=True)
     low, high = quantiles(of_run.predictive, ci_prob, axis=0)[1:]
     ax.fill_between(steps, low, high, color=COLOURS[0], alpha=0.12, lw=0, label=f"adaptation, of a run ({of_run.spread})")
-    if logged is not None:
-        ax.plot(logged["step"], logged["loss"], **LOGGED)
+    notes = [] if logged is None else _draw_logged(ax, logged)
     title = (
         f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed bands, of curves (latent) unless named otherwise"
         f"{failure(not posterior.passed)}"
     )
-    return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title)
+    return finish(ax, "steps of the adaptation", f"loss ({posterior.unit})", title, notes)
 
 
 def plot_surface(
@@ -284,8 +296,7 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
     expect(watch, Watch, "bayeslaw.dynamics.watch(…)")
     check_probability(ci_prob)
     ax = axes_of(ax)
-    if logged is not None:
-        ax.plot(logged["step"], logged["loss"], **LOGGED)
+    notes = [] if logged is None else _draw_logged(ax, logged)
     _band(ax, watch.steps, watch.loss.T, 0, f"forecast: median, {ci_prob * 100:g}% equal-tailed interval", ci_prob)
     for i, path in enumerate(watch.loss[:: max(len(watch.loss) // 5, 1)]):
         ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6, label=None if i else "single draws")
@@ -293,7 +304,7 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
         label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
         ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
     ax.axvline(watch.step, color="0.6", lw=0.8, label=f"last logged step, {watch.step:,}")
-    notes = [] if logged is None else _without_the_beginning(ax, watch, logged)
+    notes += [] if logged is None else _without_the_beginning(ax, watch, logged)
     return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed), notes)
 
 

@@ -28,6 +28,7 @@ from tests.dynamics import curves as adaptations
 from tests.dynamics import spread_draws
 from tests.errors import fails
 from tests.fixed import fixed_fit, stand_in_fit, typical_fit
+from tests.legends import note
 
 TRUTH = {"L0": 3.0, "A": 0.5, "alpha": 0.5, "C": 0.28}
 WHOLE = constant(4000, 2e-4, warmup=100)
@@ -61,6 +62,16 @@ def watched(drift: float = 0.2, **options: Any) -> Watch:
     """A forecast that takes the law for exact."""
     fit, curves = setting(drift)
     return watch(fit, curves, "now", WHOLE, **{"discrepancy": "none", **options})
+
+
+def test_logged_losses_in_a_picture_have_their_known_errors_and_must_be_a_table_of_steps() -> None:
+    logged = setting()[1].logged("now").assign(loss_se=0.01)
+    ax = plot_watch(watched(), Figure().subplots(), logged=logged)
+    assert "thin bars: known errors (loss_se), one standard error" in note(ax)
+    with fails("missing-columns", "loss"):
+        plot_watch(watched(), Figure().subplots(), logged=logged[["step"]])
+    with fails("wrong-object", "Curves"):
+        plot_watch(watched(), Figure().subplots(), logged=setting()[1])  # type: ignore[arg-type]
 
 
 def law_at(step: int) -> float:

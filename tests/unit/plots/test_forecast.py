@@ -63,6 +63,20 @@ def test_the_mark_of_fitted_losses_has_the_colour_of_a_single_curve(fitted: Fit,
     assert mark() == to_hex("0.2")  # of several colours
 
 
+def test_known_errors_of_losses_are_bars(fitted: Fit, ax: Axes) -> None:
+    seen = oracles.table(fitted.law, runs=8).assign(loss_se=0.02)
+    other = fixed_fit(fitted.law, seen, fitted.draws, noise="normal")
+    at = forecast(other, grid(fitted.law, {"N": 1e9, "D": "1e9:1e11:4"}))
+    new = pd.DataFrame({"N": 1e9, "D": [1e9, 1e11], "loss": [2.0, 1.7], "loss_se": [0.1, np.nan]})
+    plot_forecast(at, ax, measured=new)
+    bars = [np.asarray(line.get_ydata(), dtype=np.float64).reshape(-1, 3) for line in lines(ax) if line.get_linewidth() == 0.9]
+    assert sorted({round(float(high - low), 9) for bar in bars for low, high, _ in bar}) == [0.04, 0.2]
+    assert note(ax).count("thin bars: known errors (loss_se), one standard error") == 1
+    ax.clear()
+    plot_forecast(at, ax, fitted=False, measured=new.drop(columns="loss_se"))
+    assert "thin bars" not in note(ax)
+
+
 def lines(ax: Axes) -> list[Line2D]:
     return [line for line in ax.get_lines() if np.size(line.get_xdata())]
 
