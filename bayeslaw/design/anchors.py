@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -256,10 +257,12 @@ class Anchors:
 
     def rows(self, bought: Sequence[int] | None = None) -> pd.DataFrame:
         """Table of settings, one evaluation a row, of some runs (the chosen ones by default); replicates have ids of their own."""
-        frames, times = [], dict[int, int]()
+        frames, taken, times = [], {*self.candidates.names}, dict[int, int]()
         for run in self.bought if bought is None else bought:
-            times[run] = times.get(run, 0) + 1
-            name = self.candidates.names[run] + (f"#{times[run]}" if times[run] > 1 else "")
+            name, times[run] = self.candidates.names[run], times.get(run, 0) + 1
+            if times[run] > 1:
+                name = next(f"{name}#{i}" for i in itertools.count(times[run]) if f"{name}#{i}" not in taken)
+                taken.add(name)
             frames.append(self.candidates.of(run).assign(run=name))
         return pd.concat(frames, ignore_index=True) if frames else self.candidates.rows.iloc[:0]
 
@@ -443,7 +446,7 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
     if (bill := market.bill(fixed)) > market.budget * ROUNDING:
         problem = f"The {len(fixed)} fixed runs cost {bill:.4g}, more than the budget of {market.budget:.4g}."
         raise BayeslawError(problem, code="budget-too-small")
-    if not fixed and at.total_price.min() > market.budget:
+    if not fixed and at.total_price.min() > market.budget * ROUNDING:
         cheapest = int(np.argmin(at.total_price))
         with_checkpoint = ", its checkpoint included" if at.price[at.checkpoint[cheapest]] else ""
         price = f"the cheapest run, {at.names[cheapest]}, costs {at.total_price[cheapest]:.4g}{with_checkpoint}."

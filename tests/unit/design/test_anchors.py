@@ -56,6 +56,11 @@ def test_candidates_that_cost_more_than_the_budget_are_counted(fit: Fit) -> None
     assert not any("more than the budget" in note for note in enough.notes)
 
 
+def test_a_budget_that_equals_a_price_but_for_rounding_buys_the_run(fit: Fit) -> None:
+    candidates = pool(2).assign(cost=np.repeat([3 * 0.1, 5.0], 3))
+    assert anchors(fit, candidates, TARGETS, budget=0.3, cost="cost").picks["run"].tolist() == ["c0"]
+
+
 # --- gains and budgets ---------------------------------------------------------------------------------------------------
 
 
@@ -569,6 +574,12 @@ def test_a_law_that_misses_its_own_runs_is_noted(fit: Fit) -> None:
 
 
 @pytest.mark.slow
+def test_replicates_take_no_other_candidates_name(fit: Fit) -> None:
+    candidates = pool(2).replace({"run": {"c1": "c0#2"}})
+    made = anchors(fit, candidates, TARGETS, budget=1e9, cost="cost", replicates=2)
+    assert made.rows().groupby("run")["x"].size().to_dict() == {"c0": 3, "c0#2": 3, "c0#3": 3, "c0#2#2": 3}
+
+
 def test_replicates_have_ids_of_their_own(fit: Fit) -> None:
     made = anchors(fit, pool(2), TARGETS, budget=1000.0, cost="cost", replicates=3)
     assert sorted(made.rows()["run"].unique()) == ["c0", "c0#2", "c0#3", "c1", "c1#2", "c1#3"]
