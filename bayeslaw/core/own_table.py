@@ -30,12 +30,12 @@ class _Field:
         self._name = name
 
     def __get__(self, instance: object | None, owner: type | None = None) -> pd.DataFrame | _Field:
-        return self if instance is None else _copy(vars(instance)[self._name])
+        return self if instance is None else copied(vars(instance)[self._name])
 
     def __set__(self, instance: object, frame: pd.DataFrame) -> None:
-        vars(instance)[self._name] = _copy(frame)
+        vars(instance)[self._name] = copied(frame)
 
 
-def _copy(frame: pd.DataFrame) -> pd.DataFrame:
+def copied(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table; whatever else was given stays as it is, for the dataclass to refuse."""
     return frame.copy(deep=not COPIES_LAZILY) if isinstance(frame, pd.DataFrame) else frame

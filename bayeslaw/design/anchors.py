@@ -19,6 +19,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
+from bayeslaw.core.own_table import copied
 from bayeslaw.core.text import counted, listed, short_lines
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.table import Table
@@ -109,7 +110,7 @@ class Anchors:
         """Weighted mean of the targets' interval widths as predicted once some runs are bought."""
         return float(self._widths(self.market.ensemble.covariance(bought)) @ self.targets.weights)
 
-    @cached_property
+    @property
     def picks(self) -> pd.DataFrame:
         """The purchases in order, one a row.
 
@@ -120,6 +121,10 @@ class Anchors:
         price: at their rate the whole budget would narrow the interval by less than `WORTH`. So a run that pays for a checkpoint is
         judged together with the runs that need it.
         """
+        return copied(self._picks)
+
+    @cached_property
+    def _picks(self) -> pd.DataFrame:
         at, path, states = self.candidates, self._path("chosen", 0, self.bought), self._states(self.bought)
         before, rows = next(states), []
         for i, (run, after) in enumerate(zip(self.bought, states, strict=True)):
@@ -174,7 +179,7 @@ class Anchors:
         """The number of purchases after which further ones are not worth their price, see `picks`; None if all are."""
         return self._worthwhile if self._worthwhile < len(self.bought) else None
 
-    @cached_property
+    @property
     def curve(self) -> pd.DataFrame:
         """Predicted width against money spent: chosen runs, runs of the smallest size, and random runs.
 
@@ -182,6 +187,10 @@ class Anchors:
         random design), spent, variance (of the targets, as a share of the present one) and the predicted width. 'smallest size' is
         the design of Goffinet et al. 2025: runs of the smallest size only, spread over their settings.
         """
+        return copied(self._curve)
+
+    @cached_property
+    def _curve(self) -> pd.DataFrame:
         fixed = list(self.bought[: int(self.candidates.fixed.sum())])
         designs = [("chosen", 0, list(self.bought)), ("smallest size", 0, self._smallest(fixed))]
         designs += [("random", i, picks) for i, picks in enumerate(self.random_designs(RANDOM))]
@@ -246,8 +255,10 @@ class Anchors:
 
     def _afforded(self, order: NDArray[np.int64], start: list[int]) -> list[int]:
         at, picks, left = self.candidates, list(start), self.market.budget * ROUNDING - self.market.bill(start)
-        allowed = self.market.replicates - np.bincount(start, minlength=at.size)
+        allowed, least = self.market.replicates - np.bincount(start, minlength=at.size), float(at.cost.min())
         for run in np.tile(order, self.market.replicates).tolist():
+            if left < least:
+                break  # nothing is cheaper, and there may be a thousand replicates to look at
             price = float(at.cost[run] + at.unpaid(picks)[at.checkpoint[run]])
             if allowed[run] > 0 and price <= left:
                 allowed[run] -= 1

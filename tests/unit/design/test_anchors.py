@@ -13,6 +13,7 @@ import pytest
 from bayeslaw.core.intervals import quantiles
 from bayeslaw.data.table import read_runs
 from bayeslaw.design.anchors import Anchors, anchors
+from bayeslaw.design.candidates import Candidates
 from bayeslaw.design.preposterior import Design
 from bayeslaw.design.search import Market, choose
 from bayeslaw.forecasting.stack import Stack
@@ -59,6 +60,22 @@ def test_candidates_that_cost_more_than_the_budget_are_counted(fit: Fit) -> None
 def test_a_budget_that_equals_a_price_but_for_rounding_buys_the_run(fit: Fit) -> None:
     candidates = pool(2).assign(cost=np.repeat([3 * 0.1, 5.0], 3))
     assert anchors(fit, candidates, TARGETS, budget=0.3, cost="cost").picks["run"].tolist() == ["c0"]
+
+
+def test_random_designs_end_where_the_rest_of_the_budget_buys_nothing(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, looked = anchors(fit, pool(4), TARGETS, budget=10.0, cost="cost", replicates=1000), list[int]()
+    unpaid = Candidates.unpaid
+    monkeypatch.setattr(Candidates, "unpaid", lambda self, picks: looked.append(len(picks)) or unpaid(self, picks))
+    assert all(made.market.bill(picks) <= 10 * (1 + 1e-9) for picks in made.random_designs(3))
+    assert len(looked) < 300  # of 12,000
+
+
+def test_tables_of_a_choice_are_the_callers_own(fit: Fit) -> None:
+    made = anchors(fit, pool(4), TARGETS, budget=10.0, cost="cost")
+    for name in ("picks", "curve"):
+        table = getattr(made, name)
+        table["spent"] = -1.0
+        assert (getattr(made, name)["spent"] >= 0).all()
 
 
 # --- gains and budgets ---------------------------------------------------------------------------------------------------
