@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest
+from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
 from bayeslaw.core.flops import Stages, per_token
-from bayeslaw.core.text import counted, exact, listed
-from bayeslaw.data.cells import spelt_numbers
+from bayeslaw.core.text import counted, exact, listed, number
+from bayeslaw.data.cells import empty, numbers_in
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
@@ -167,16 +167,16 @@ def read_candidates(
     order = np.argsort(run, kind="stable")
     frame, run = runs.frame.iloc[order], run[order]
     first = np.unique(run, return_index=True)[1]
-    if faults := list(_faults(frame, run, first, run_names, law)):
+    if faults := list(_faults(frame, run, first, run_names, law, runs.name)):
         raise TableError(faults, runs.name)
     if stages is not None and (cost != FLOPS or cost in frame):
         problem = f"Stages count FLOPs, but the prices of {runs.name} are in its column {cost!r}: give stages or prices, not both."
         raise BayeslawError(problem, code="stages-and-prices")
-    nested, heads = Nesting.of(frame, law), frame.iloc[first]
+    nested = Nesting.of(frame, law)
     prices = _costs(frame, run, first, cost, per_token(stages), runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
-    price, assumed = _checkpoints(heads, checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
+    price, assumed = _checkpoints(frame, first, checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
     notes += _on_the_way(frame, run, [observed for _, observed in fitted])
     if cost == FLOPS and cost not in frame:
@@ -186,7 +186,8 @@ def read_candidates(
         ]
     return Candidates(
         runs=replace(runs, frame=frame), run=run, names=run_names, cost=prices, checkpoint=checkpoint, price=price,
-        trunk=_trunks(heads, checkpoint, runs.name), checkpoints=names, fixed=_fixed(frame, run, first, runs.name), columns=columns,
+        trunk=_trunks(frame, run, checkpoint, runs.name), checkpoints=names, fixed=_fixed(frame, run, first, runs.name),
+        columns=columns,
         unit="FLOPs" if cost == FLOPS else cost, notes=(*notes, *assumed),
     )  # fmt: skip
 
@@ -217,7 +218,7 @@ def _on_the_way(frame: pd.DataFrame, run: NDArray[np.int64], fitted: Sequence[Ob
 
 
 def _faults(
-    frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64], names: tuple[str, ...], law: Law
+    frame: pd.DataFrame, run: NDArray[np.int64], first: NDArray[np.int64], names: tuple[str, ...], law: Law, table: str
 ) -> Iterable[Fault]:
     """Faults of runs: rows at D = 0, two settings in one run, a setting logged twice, an evaluation after the run's end."""
     for row in frame.index[base_rows(frame, law)]:
@@ -243,19 +244,30 @@ def _faults(
         suggestion = "keep one row; a replicate is a run with an id of its own"
         yield Fault(int(numbers[i]), "run", names[run[i]], problem, suggestion, "logged-twice")
     if "D_end" in frame and "D" in frame:
-        ends, tokens = _column(frame, "D_end", "the tokens at the end of runs"), frame["D"].to_numpy(dtype=np.float64)
+        ends, tokens = _column(frame, "D_end", "the tokens at the end of runs", table), frame["D"].to_numpy(dtype=np.float64)
         for i in np.flatnonzero(ends < tokens):
             problem = f"run {names[run[i]]!r} ends at {ends[i]:g} tokens, before its evaluation at {tokens[i]:g}"
             suggestion = "let it run longer or log it earlier"
             yield Fault(int(numbers[i]), "D_end", f"{ends[i]:g}", problem, suggestion, "ends-too-early")
 
 
-def _column(frame: pd.DataFrame, column: str, what: str) -> NDArray[np.float64]:
+def _column(frame: pd.DataFrame, column: str, what: str, name: str) -> NDArray[np.float64]:
+    """Return the numbers of a column, nan where a cell is empty; a text may write one as 20B."""
     if column not in [*frame]:
         raise BayeslawError(f"There is no column {column!r} for {what}.{nearest(column, map(str, frame))}", code="missing-column")
-    if (numbers := spelt_numbers(frame[column])) is None:
-        raise BayeslawError(f"Column {column!r}, for {what}, holds no numbers.", code="not-numbers")
-    return numbers.to_numpy(dtype=np.float64)
+    cells, values = frame[column], numbers_in(frame[column])
+    faults = []
+    for row in cells.index[values.isna() & ~empty(cells)]:
+        try:
+            values[row] = number(str(cells[row]))
+        except ValueError:
+            shown = shortened(repr(cells[row]))
+            faults.append(
+                Fault(int(row), column, shown, f"{column} {shown} is no number", f"give {what} as numbers", "not-numbers")
+            )
+    if faults:
+        raise TableError(faults, name)
+    return values.to_numpy(dtype=np.float64)
 
 
 def _costs(
@@ -266,12 +278,14 @@ def _costs(
         if not {"N", "D"} <= set(frame):
             problem = f"{name} has no columns N and D to count FLOPs (6 N D) by; name a column of costs (--cost, cost=)."
             raise BayeslawError(problem, code="missing-column")
-        tokens = np.fmax(frame["D"], frame["D_end"]) if "D_end" in frame else frame["D"]
+        tokens = frame["D"].to_numpy(dtype=np.float64)
+        if "D_end" in frame:
+            tokens = np.fmax(tokens, _column(frame, "D_end", "the tokens at the end of runs", name))
         values = np.maximum.reduceat((flops * frame["N"] * tokens).to_numpy(dtype=np.float64), first)
     elif cost == FLOPS:  # in a log they grow from row to row
-        values = np.fmax.reduceat(_column(frame, cost, "costs"), first)
+        values = np.fmax.reduceat(_column(frame, cost, "costs", name), first)
     else:  # any other price is that of the whole run, the same in all its rows
-        column = _column(frame, cost, "costs")
+        column = _column(frame, cost, "costs", name)
         values = column[first]
         price = values[run]
         if (differs := np.flatnonzero((column != price) & ~(np.isnan(column) & np.isnan(price)))).size:
@@ -288,17 +302,18 @@ def _costs(
 
 
 def _checkpoints(
-    frame: pd.DataFrame, checkpoint: NDArray[np.int64], names: tuple[str, ...], fitted: Sequence[Observations], cost: str,
-    checkpoint_cost: str | None, name: str,
+    frame: pd.DataFrame, first: NDArray[np.int64], checkpoint: NDArray[np.int64], names: tuple[str, ...],
+    fitted: Sequence[Observations], cost: str, checkpoint_cost: str | None, name: str,
 ) -> tuple[NDArray[np.float64], list[str]]:  # fmt: skip
-    """Price of training each checkpoint, and notes on assumptions; `frame` has one row per run."""
+    """Price of training each checkpoint, and notes on assumptions; `checkpoint` has the code of each run's."""
     count = int(checkpoint.max()) + 1
     if checkpoint_cost not in (None, FLOPS, "0"):
-        _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS)  # which is refused if it is missing, also where nothing is trained
+        _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS, name)  # refused if it is missing, also where nothing is trained
     if not names or checkpoint_cost == "0":
         return np.zeros(count), (["all checkpoints are assumed to exist"] if names else [])
-    heads, named = frame.iloc[np.unique(checkpoint, return_index=True)[1]], "checkpoint" in frame
-    exists = np.array([_known(heads.iloc[c], names[c], fitted, named) for c in range(count)])
+    heads, named = frame.iloc[first], "checkpoint" in frame
+    of_checkpoints = heads.iloc[np.unique(checkpoint, return_index=True)[1]]
+    exists = np.array([_known(of_checkpoints.iloc[c], names[c], fitted, named) for c in range(count)])
     if checkpoint_cost is None:
         checkpoint_cost = "checkpoint_cost" if "checkpoint_cost" in frame else FLOPS if cost == FLOPS else None
     if exists.all():
@@ -313,9 +328,10 @@ def _checkpoints(
     if checkpoint_cost == FLOPS:
         each = (6 * frame["N"] ** 2 * frame["ptpp"]).to_numpy(dtype=np.float64)
     else:
-        each = _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS)
+        each = _column(frame, checkpoint_cost, PRICE_OF_CHECKPOINTS, name)
+    each = np.fmax.reduceat(each, first)  # a run may state the price in one of its rows
     price = np.zeros(count)
-    for row, code, value in zip(frame.index, checkpoint, each, strict=True):
+    for row, code, value in zip(heads.index, checkpoint, each, strict=True):
         if exists[code]:
             continue
         if not (np.isfinite(value) and value >= 0):
@@ -329,16 +345,17 @@ def _checkpoints(
     return price, [note] if trained else []
 
 
-def _trunks(frame: pd.DataFrame, checkpoint: NDArray[np.int64], name: str) -> NDArray[np.int64]:
-    """Return the code of each checkpoint's trunk: its own unless the column `trunk` names one; `frame` has one row per run."""
+def _trunks(frame: pd.DataFrame, run: NDArray[np.int64], checkpoint: NDArray[np.int64], name: str) -> NDArray[np.int64]:
+    """Return the code of each checkpoint's trunk: its own unless the column `trunk` names one, in one row of each run at least."""
     codes = np.arange(int(checkpoint.max()) + 1)
     if "trunk" not in frame:
         return codes
     trunks = dict[int, str]()
-    for row, code, cell in zip(frame.index, checkpoint.tolist(), frame["trunk"], strict=True):
+    cells = frame["trunk"].fillna(frame["trunk"].groupby(run).transform("first"))
+    for row, code, cell in zip(frame.index, checkpoint[run].tolist(), cells, strict=True):
         trunk = f"checkpoint {code}" if pd.isna(cell) else f"trunk {cell}"
         if trunks.setdefault(code, trunk) != trunk:
-            problem = "a checkpoint belongs to one trunk, and an earlier run of this one names another"
+            problem = "a checkpoint belongs to one trunk, and an earlier row of this one names another"
             raise TableError([Fault(int(row), "trunk", str(cell), problem, "name one trunk in all its rows", "two-trunks")], name)
     return pd.factorize(pd.Series([trunks[code] for code in range(codes.size)]))[0].astype(np.int64)
 

@@ -39,7 +39,7 @@ FAULTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], 
     "cost-missing": (lambda t: t.assign(cost=t["cost"].where(t["run"] != "c1")), {}, "bad-cost", ("cost nan",)),
     "no-checkpoint-cost-column": (lambda t: t, {"checkpoint_cost": "price"}, "missing-column", ("'price'",)),
     "no-cost-column": (lambda t: t.drop(columns="cost"), {}, "missing-column", ("'cost'",)),
-    "cost-words": (lambda t: t.assign(cost="cheap"), {}, "not-numbers", ("'cost'",)),
+    "cost-words": (lambda t: t.assign(cost="cheap"), {}, "not-numbers", ("column cost",)),
     "two-prices": (lambda t: t.assign(cost=t["cost"].where(t.index != 1, 99)), {}, "two-prices", (99,)),
     "flops-of-no-law": (lambda t: t.drop(columns="cost"), {"cost": "flops"}, "missing-column", ("N and D",)),
     "twice": (lambda t: pd.concat([t, t.head(1)]), {}, "logged-twice", ("'c0'",)),
@@ -142,6 +142,24 @@ def test_the_longest_checkpoint_of_a_trunk_is_paid_alone(tokens: Fit) -> None:
         anchors(tokens, replace(read_runs(runs.assign(trunk=["a", "b", "c"])), name="pool.csv"), AT, budget=1e22)
 
 
+def test_the_price_and_the_trunk_of_a_checkpoint_may_stand_in_any_row_of_a_run(tokens: Fit) -> None:
+    table = pd.DataFrame(
+        {"run": ["a", "a", "b"], "N": [1e8, 1e8, 1e9], "D": [1e9, 1e10, 2e10], "ptpp": 20, "checkpoint": ["k", "k", "m"]}
+    )
+    read = read_candidates(
+        [(tokens.law, tokens.observed)],
+        table.assign(checkpoint_cost=[np.nan, 5e18, 1e18], trunk=[None, "t", "t"], D_end=["2e10", "20B", None]),
+    )
+    assert read.price.tolist() == [5e18, 1e18]
+    assert read.trunk.tolist() == [0, 0]
+    assert read.cost.tolist() == pytest.approx([6 * 1e8 * 2e10, 6 * 1e9 * 2e10])
+    two = table.assign(checkpoint_cost=1e18, trunk=["t", "u", "t"])
+    with fails("two-trunks", "row 2"):
+        read_candidates([(tokens.law, tokens.observed)], two)
+    with fails("not-numbers", "'two'", "row 3"):
+        read_candidates([(tokens.law, tokens.observed)], table.assign(price=["1", "1", "two"]), cost="price", checkpoint_cost="0")
+
+
 def test_a_budget_for_no_whole_run_of_several_tokens_says_how_to_ask_for_shorter_ones(tokens: Fit) -> None:
     runs = RUNS.iloc[:4].assign(ptpp=20.0)
     with fails("budget-too-small", "the cheapest run, a, costs 1.2e+18.", "2 D", "2e+09", "--candidates"):
@@ -199,7 +217,7 @@ def test_flops_are_counted_to_the_end_of_a_run_and_checkpoints_once(tokens: Fit)
     ("change", "code", "named"),
     [
         (lambda t: t.assign(D_end=2e9), "ends-too-early", ("'b'", "2e+09", "3e+09")),
-        (lambda t: t.assign(D_end="later"), "not-numbers", ("'D_end'",)),
+        (lambda t: t.assign(D_end="later"), "not-numbers", ("column D_end",)),
         (lambda t: t.assign(run="a"), "two-settings", ("'a'", "1e+09", "1e+08", "row 1")),
         (lambda t: t.assign(ptpp=[20, 100, 100, 100, 100]), "two-settings", ("'a'", "ptpp 100")),
         (lambda t: t.assign(N=-1.0), "faulty-table", ("N -1",)),
