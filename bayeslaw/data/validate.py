@@ -372,6 +372,23 @@ def _question(units: Sequence[str], *, steps: bool = False) -> str:
     return f": {', or '.join(asked)}?" if asked else ""
 
 
+def unit_faults(frame: pd.DataFrame, names: Iterable[str]) -> list[Fault]:
+    """Return faults of columns N and D that are so small that they are in another unit, where no law has them as covariates.
+
+    Parameters
+    ----------
+    frame, names : DataFrame, names of columns
+    """
+    faults = []
+    for name in names:
+        largest = float(frame[name].max())
+        if 0 < largest < LEAST_USUAL:
+            asked = _question(_units(largest, *(PARAMETERS if name == "N" else TOKENS)))
+            way = f"give the number of {'parameters' if name == 'N' else 'tokens'}{UNIT_OF_ALL.format(name=name)}"
+            faults.append(Fault(None, name, "", f"{name} is at most {largest:g} in all rows{asked}", way, "unit-of-size"))
+    return faults
+
+
 def _units(largest: float, least: float, most: float) -> list[str]:
     """Return the units in which the largest number of a column would be neither too small nor too large."""
     return [unit for unit, factor in UNITS.items() if least <= largest * factor <= most]

@@ -17,7 +17,7 @@ from bayeslaw.data.cells import empty, numbers_in
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
-from bayeslaw.data.validate import base_rows, check, check_error
+from bayeslaw.data.validate import base_rows, check, check_error, unit_faults
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.grid import Setting, grid
 from bayeslaw.forecasting.stack import Posterior
@@ -173,6 +173,10 @@ def read_candidates(
         problem = f"Stages count FLOPs, but the prices of {runs.name} are in its column {cost!r}: give stages or prices, not both."
         raise BayeslawError(problem, code="stages-and-prices")
     nested = Nesting.of(frame, law)
+    if cost == FLOPS and cost not in frame:
+        known_to_laws = {name for law, _ in fitted for name in law.covariates}
+        if faults := unit_faults(frame, [name for name in ("N", "D") if name in frame and name not in known_to_laws]):
+            raise TableError(faults, runs.name)
     prices = _costs(frame, run, first, cost, per_token(stages), runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())

@@ -160,6 +160,14 @@ def test_the_price_and_the_trunk_of_a_checkpoint_may_stand_in_any_row_of_a_run(t
         read_candidates([(tokens.law, tokens.observed)], table.assign(price=["1", "1", "two"]), cost="price", checkpoint_cost="0")
 
 
+def test_sizes_in_another_unit_are_asked_for_where_the_law_does_not_know_them(fit: Fit) -> None:
+    table = pool(3).drop(columns="cost").assign(N=410.0, D=8.2)
+    with fails("unit-of-size", "N is at most 410 in all rows: is it in millions", "--column N=COLUMN:M", "D is at most 8.2"):
+        anchors(fit, table, TARGETS, budget=1e30)
+    sound = anchors(fit, table.assign(N=4.1e8, D=8.2e9), TARGETS, budget=1e30)
+    assert sound.candidates.cost.tolist() == pytest.approx([6 * 4.1e8 * 8.2e9] * 3)
+
+
 def test_a_budget_for_no_whole_run_of_several_tokens_says_how_to_ask_for_shorter_ones(tokens: Fit) -> None:
     runs = RUNS.iloc[:4].assign(ptpp=20.0)
     with fails("budget-too-small", "the cheapest run, a, costs 1.2e+18.", "2 D", "2e+09", "--candidates"):
