@@ -170,7 +170,10 @@ def _weighted(fit: Fit, design: Design, draws: NDArray[np.int64], target: Array)
 
 
 def _weights(weights: Sequence[float] | None, count: int) -> Array:
-    weight = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=np.float64)
+    try:
+        weight = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):  # texts, or lists of unequal lengths
+        weight = np.empty(0)
     if weight.shape != (count,) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
         raise BayeslawError(f"weights must be {count} numbers, one for each target, 0 or more and not all 0.", code="bad-weights")
     return weight

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from bayeslaw.core.arrays import Array, Index, evenly
-from bayeslaw.core.errors import BayeslawError, FitError
+from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import short_lines
 from bayeslaw.data.notes import domain_note
@@ -219,7 +219,7 @@ def compare_with_predictions(fit: Posterior, new: Runs, *, seed: int = 0, force:
     require_fits(fit)
     for member in fits_of(fit).values():
         require_draws(member, "A comparison with predictions")
-    new = _compared(fit, read_runs(new))
+    new = _compared(fit, _with_outcomes(fit, read_runs(new)))
     frame = new.frame[new.frame["compared"]]
     predicted = forecast(fit, replace(new, frame=frame), seed=seed, force=force)
     forced = predicted.forced
@@ -301,6 +301,21 @@ class _Noise:
         """Covariance (k, k) of the effects of new checkpoints at rows."""
         new = self.member.checkpoint[rows]
         return np.asarray(((new[:, None] == new) & (new >= 0)) * self.checkpoint)
+
+
+def _with_outcomes(fit: Posterior, new: Runs) -> Runs:
+    """Return new runs; those without measured outcomes are refused."""
+    name = next(iter(fits_of(fit).values())).law.outcome.name
+    if name not in new.frame:
+        faults = [Fault(None, name, "", f"column {name} is missing", "give that of the new runs", "missing-column")]
+    else:
+        lacking = new.frame.index[new.frame[name].isna()]
+        faults = [
+            Fault(int(row), name, "", f"{name} is missing", "fill it in or remove the row", "missing-value") for row in lacking
+        ]
+    if faults:
+        raise TableError(faults, new.name)
+    return new
 
 
 def _described(fit: Posterior, new: Runs) -> Runs:

@@ -215,9 +215,9 @@ def test_unusable_fits_and_options_are_refused() -> None:
         nested(fit, DESIGN, TARGETS, outer=1)
     with fails("too-many-simulations", 1000, 1001):
         nested(fit, DESIGN, TARGETS, outer=1001)
-    for weights in ([1.0], [0.0, 0, 0], [1.0, 1, np.nan], [1.0, 1, -1]):
+    for weights in ([1.0], [0.0, 0, 0], [1.0, 1, np.nan], [1.0, 1, -1], "equal"):
         with fails("bad-weights", 3):
-            nested(fit, DESIGN, TARGETS, weights=weights)
+            nested(fit, DESIGN, TARGETS, weights=weights)  # type: ignore[arg-type]
     with fails("faulty-table", "x 11"):
         nested(fit, DESIGN.assign(x=11.0), TARGETS)
     for name, value in (("b", np.nan), ("sigma_run", np.inf)):

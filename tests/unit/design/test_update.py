@@ -273,6 +273,14 @@ def test_an_update_refuses_faulty_input_before_it_fits(refitted: dict[str, Any])
     assert (forced.predictions["checks"] == "FAILED (forced)").all()
 
 
+def test_new_runs_without_losses_are_not_compared() -> None:
+    fit, new = line_fit(), pd.DataFrame({"x": [0.0, 0.5], "run": ["n", "m"], "loss": [2.7, np.nan]})
+    with fails("missing-column", "loss"):
+        compare_with_predictions(fit, read_runs(new.drop(columns="loss")))
+    with fails("missing-value", "loss is missing", "row 2"):
+        compare_with_predictions(fit, read_runs(new))
+
+
 @pytest.mark.slow
 def test_base_checkpoints_are_left_out() -> None:
     fit = typical_fit("chinchilla")
