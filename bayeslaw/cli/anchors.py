@@ -10,7 +10,7 @@ from typer import Argument, Option
 import bayeslaw
 from bayeslaw.cli import options
 from bayeslaw.cli.answer import Answer
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, whole_number
 
 if TYPE_CHECKING:
     from bayeslaw.data.table import Runs
@@ -63,6 +63,9 @@ def anchors(
         raise BayeslawError(
             "--explain only shows one candidate: leave out --output, --plot and --nested.", code="explain-writes-nothing"
         )
+    options.check_once(paths)  # else each run would count as if it logged two losses
+    if nested is not None:
+        nested = whole_number("--nested", nested, 2)
     options.check_outputs("A list of picks", output, plot, [*paths, targets, candidates])
     loaded = [bayeslaw.load_fit(path) for path in paths]
     if (candidates is None) == (not grid):

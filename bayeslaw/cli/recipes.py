@@ -55,7 +55,11 @@ def forecast(
     recipe, notes = recipe_of([posterior], begin, UNUSED if adapt is None else adapt, column, set_)
     if adapt is None:
         last = len(bayeslaw.data.parse_schedule(str(begin.pretrain)))
-        table = recipe.pretraining(_chosen_steps(steps, last), number_of_nodes(posterior.measured))
+        chosen = _chosen_steps(steps, last)
+        if chosen.min() < 1:
+            problem = f"--steps {steps}: no law describes a pre-training before its first step, so give steps from 1 to {last:,}."
+            raise BayeslawError(problem, code="out-of-range")
+        table = recipe.pretraining(chosen, number_of_nodes(posterior.measured))
     else:
         table = recipe.rows(_chosen_steps(steps, len(recipe.schedule)))
     answer.note(notes)

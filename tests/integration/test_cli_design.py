@@ -40,6 +40,8 @@ def test_anchors_writes_picks_and_a_picture(command: Command, folder: Path) -> N
         rejected(command(*words, "1e21", "--explain", run, "-o", "explained.csv"), "explain-writes-nothing")
         rejected(command(*words, "1e21", "--explain", run, "--nested", "20"), "explain-writes-nothing", "--nested")
         rejected(command(*words, "1e21", "--plot", "picks.gif"), "wrong-ending", "picks.gif")
+        rejected(command(*words, "1e21", "--nested", "1"), "not-a-whole-number", "--nested")
+        rejected(command("anchors", "fit.nc", *words[1:], "1e21"), "given-twice", "fit.nc")
 
 
 def later(**columns: Any) -> pd.DataFrame:

@@ -44,6 +44,8 @@ def test_forecasts_along_a_schedule(command: Command, folder: Path) -> None:
     alone = command("dynamics", "forecast", "S.nc", *PRETRAIN, "--steps", "4000,8000", "--plot", "alone.png")
     assert alone.status == 0, alone
     assert (folder / "alone.png").stat().st_size > 10_000
+    before = command("dynamics", "forecast", "S.nc", *PRETRAIN, "--steps", "0,4000")
+    rejected(before, "out-of-range", "--steps 0,4000", "from 1 to 8,000")
     short = command("dynamics", "forecast", "S.nc", "--pretrain", "constant:steps=3,peak=1e-3", "--steps", 3, "--plot", "short.png")
     assert short.status == 0, short.err  # a picture of few steps has them all
 

@@ -126,7 +126,7 @@ def test_an_adaptation_goes_on_from_its_pre_training(command: Command, folder: P
         (("missing.jsonl", "--schedule", SCHEDULE, "--once"), "no-such-file", "missing.jsonl"),
         (("now.jsonl", "--schedule", "constant:steps=50,peak=2e-4", "--once"), "nothing-ahead", "step 50"),
         (("now.jsonl", "--schedule", SCHEDULE, "--once", "--target", "-1"), "bad-target", -1),
-        (("now.jsonl", "--schedule", SCHEDULE, "--once", "--run", "nwo"), "unknown-run", "'nwo'"),
+        (("now.jsonl", "--schedule", SCHEDULE, "--once", "--run", "nwo"), "unknown-run", "now.jsonl has no run 'nwo'"),
         (("now.jsonl", "--schedule", SCHEDULE, "--once", "--domain", "web"), "unknown-domain", "'web'"),
         (("now.jsonl", "--schedule", SCHEDULE, "--every", "0"), "out-of-range", 0),
         (("now.jsonl", "--schedule", SCHEDULE, "--ci", "90"), "not-a-probability", 90),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -87,7 +88,7 @@ class GrowingLog:
             self.problem, imported = f"{self.path} can't be read yet: {why}", None
         self._stamp, self._whole = stamp, quiet
         self.problem = self.problem if imported is None else ""
-        return imported
+        return imported and replace(imported, runs=replace(imported.runs, name=self.path.name))
 
     def _look(self) -> Stamp:
         """What tells whether the log has changed: its files with their sizes and times; empty where there are none."""
