@@ -50,6 +50,7 @@ def check_target(path: Path, what: str, *endings: str) -> None:
         raise BayeslawError(f"{what} is written to a file ending in {' or '.join(endings)}, not {path.name}.", code="wrong-ending")
     if not path.parent.is_dir():
         raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="no-folder")
+    _refuse_protected(path)
     try:
         with TemporaryFile(dir=path.parent):
             pass
@@ -57,14 +58,25 @@ def check_target(path: Path, what: str, *endings: str) -> None:
         raise BayeslawError(f"{path} can't be written: {error.strerror}.", code="not-writable") from None
 
 
+def _refuse_protected(path: Path) -> None:
+    """Refuse a file that may not be written: to rename another file to its name takes the right to write to the folder alone."""
+    if path.is_file() and not os.access(path, os.W_OK):
+        raise BayeslawError(f"{path} can't be written: it is read-only. Write to another file, or allow it.", code="not-writable")
+
+
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` write to a temporary name beside `path`, then rename: an older file stays whole until then."""
-    if not path.parent.is_dir():
-        raise BayeslawError(f"There is no folder {path.parent} to write {path.name} into.", code="no-folder")
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    """Let `write` write to a temporary name beside `path`, then rename: an older file stays whole until then.
+
+    A link stays one: the file that it leads to is written. A read-only file is refused.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise BayeslawError(f"There is no folder {target.parent} to write {target.name} into.", code="no-folder")
+    _refuse_protected(target)
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix}")
     try:
         write(temporary)
-        temporary.replace(path)
+        temporary.replace(target)
     except (OSError, ValueError) as error:
         raise BayeslawError(f"{path} can't be written: {error}.", code="not-writable") from None
     finally:

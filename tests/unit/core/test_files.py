@@ -11,7 +11,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import kind_of
-from bayeslaw.core.files import own_path
+from bayeslaw.core.files import check_target, own_path, write_text
 from tests.errors import fails
 from tests.fixed import LINE, line_fit
 
@@ -45,3 +45,22 @@ def test_types_have_their_article(given: object, kind: str) -> None:
     assert kind_of(given) == kind
     with fails("not-a-path", f"not by {kind_of(3)}."):
         bayeslaw.load_fit(3)  # type: ignore[arg-type]
+
+
+def test_read_only_files_are_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "kept.csv"
+    kept.write_text("old")
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # as of a user who may write to the folder alone
+    for write in (lambda: check_target(kept, "A table"), lambda: write_text(kept, "new")):
+        with fails("not-writable", "kept.csv", "read-only"):
+            write()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (folder := tmp_path / "results").mkdir()
+    link = tmp_path / "latest.csv"
+    link.symlink_to(folder / "first.csv")
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert (folder / "first.csv").read_text() == "new"
