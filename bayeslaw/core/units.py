@@ -164,6 +164,14 @@ def convert_table(
         raise BayeslawError(f"Losses are converted in a DataFrame, not in the type {type(frame).__name__}.", code="not-a-table")
     if "loss" not in frame:
         raise BayeslawError(f"{name} has no column loss to convert.", code="no-loss")
+    index = frame.index
+    if index.name != "row":  # rows are counted from 1 in errors, as `read_runs` counts them
+        frame = frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
+    for column in (c for c in ("loss", "loss_se", "base_loss") if c in frame):
+        try:
+            frame = frame.assign(**{column: frame[column].to_numpy(dtype=np.float64)})
+        except (TypeError, ValueError):
+            raise BayeslawError(f"{name}: column {column!r} has cells that are no numbers.", code="not-numbers") from None
     frm, to = unit_of(frame, name), unit(to)
     given = {"bytes_per_token": bytes_per_token, "characters_per_token": characters_per_token}
     needed = {RATIOS[what] for what in (per(frm), per(to)) if what in RATIOS and per(frm) != per(to)}
@@ -174,7 +182,7 @@ def convert_table(
             raise BayeslawError(message, code="wrong-reference")
         needed |= {"bytes_per_token"}
     ratios = {column: _column(frame, column, value, name) for column, value in given.items() if column in needed}
-    loss = frame["loss"].to_numpy(dtype=np.float64)
+    loss = frame["loss"].to_numpy()
     steps: list[tuple[str, str, Mapping[str, Array | None]]] = [(frm, to, ratios)]
     if reference is not None:  # first to nats per byte by each row's own ratio, then per token of the reference
         of_reference: dict[str, Array | None] = {"bytes_per_token": np.full(len(frame), float(reference))}
@@ -189,14 +197,14 @@ def convert_table(
             of_reference |= {"characters_per_token": characters * reference / own}
         ratios = ratios | of_reference
     slope = np.ones(len(frame))
-    base = frame["base_loss"].to_numpy(dtype=np.float64) if "base_loss" in frame else None
+    base = frame["base_loss"].to_numpy() if "base_loss" in frame else None
     for before, after, by in steps:
         new = convert(loss, after, frm=before, **by)
         slope = slope * _slope(loss, new, before, after, by)
         loss, base = new, None if base is None else convert(base, after, frm=before, **by)
     table = frame.assign(loss=loss, unit=to, **{column: values for column, values in ratios.items() if values is not None})
-    table = table if base is None else table.assign(base_loss=base)
-    return table.assign(loss_se=frame["loss_se"].to_numpy(dtype=np.float64) * slope) if "loss_se" in frame else table
+    table = (table if base is None else table.assign(base_loss=base)).set_axis(index)
+    return table.assign(loss_se=frame["loss_se"].to_numpy() * slope) if "loss_se" in frame else table
 
 
 def _slope(loss: Array, new: Array, before: str, after: str, by: Mapping[str, Array | None]) -> Array:

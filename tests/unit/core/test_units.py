@@ -136,3 +136,18 @@ def test_characters_per_token_follow_a_reference_or_are_refused() -> None:
     back = convert_table(there, "nats/character")
     assert back["loss"][0] == pytest.approx(np.log(2) * 4.4 / 4.0)
     assert convert_table(frame.drop(columns="characters_per_token"), "nats/token", reference=3.8)["loss"][0] == np.log(2) * 3.8
+
+
+def test_rows_of_a_table_from_memory_are_counted_from_1_whatever_its_index() -> None:
+    table = pd.DataFrame({"loss": [1.0, 2.0, 3.0], "unit": ["nats", "bits", "nats"]})
+    for index in ([0, 1, 2], list("abc"), [7, 7, 7]):
+        with faults(("mixed-units", 2, "unit")):
+            convert_table(table.set_axis(index), "bits/token")
+    ratios = pd.DataFrame({"loss": [1.0, 2.0], "bytes_per_token": [4.0, -1.0]}, index=[0, 0])
+    with faults(("not-positive", 2, "bytes_per_token")):
+        convert_table(ratios, "bits/byte")
+    sound = convert_table(ratios.assign(bytes_per_token=4.0), "bits/byte")
+    assert sound.index.tolist() == [0, 0]
+    for column in ("loss", "loss_se"):
+        with fails("not-numbers", repr(column)):
+            convert_table(pd.DataFrame({"loss": [1.0, 2.0]}).assign(**{column: ["1.0", "x"]}), "bits/token")
