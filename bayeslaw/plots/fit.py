@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from scipy.stats import binom, gaussian_kde, rankdata
 
-from bayeslaw.core.arrays import Array, holds_numbers
+from bayeslaw.core.arrays import Array, holds_numbers, numbers
 from bayeslaw.core.errors import BayeslawError, kind_of, nearest, whole_number
 from bayeslaw.core.html import header
 from bayeslaw.core.intervals import check_probability, quantiles
@@ -330,7 +330,13 @@ def _scored(transforms: Mapping[str, ArrayLike]) -> dict[str, Array]:
         problem = f"Transforms are a mapping of each fit's name to an array, not {kind_of(transforms)}"
         way = "bayeslaw.evaluation.scores.transforms(losses, forecast.predictive) computes them"
         raise BayeslawError(f"{problem}; {way}.", code="wrong-object")
-    arrays = {name: np.asarray(pit, dtype=np.float64) for name, pit in transforms.items()}
+    arrays = {name: numbers(f"The transforms of {name}", pit, "[0.3, 0.8]") for name, pit in transforms.items()}
+    for name, pit in arrays.items():
+        if not ((pit >= 0) & (pit <= 1)).all() or pit.ndim > 1:
+            problem = (
+                f"The transforms of {name} are no array of probabilities: give one from 0 to 1 for each loss, and none is missing."
+            )
+            raise BayeslawError(problem, code="not-a-probability")
     if not arrays or any(pit.size == 0 for pit in arrays.values()):
         raise BayeslawError("There are no scored losses: give transforms of at least one loss for each fit.", code="no-losses")
     return arrays
@@ -359,8 +365,8 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
         expect(comparison, Comparison, "bayeslaw.compare(runs, laws)")
     weights = comparison if isinstance(comparison, pd.DataFrame) else comparison.weights
     score = next((name for name in ("crps_rel", "crps") if name in weights), "")
-    if isinstance(comparison, pd.DataFrame) and not {"elpd_diff", "dse"} <= {*comparison}:
-        problem = "A table of weights has columns elpd_diff and dse; of laws judged beyond cuts give the comparison itself."
+    if isinstance(comparison, pd.DataFrame) and not {"elpd_diff", "dse", "weight"} <= {*comparison}:
+        problem = "A table of weights has columns elpd_diff, dse and weight; of laws judged beyond cuts give the comparison itself."
         raise BayeslawError(problem, code="missing-columns")
     table = weights.dropna(subset=[score or "elpd_diff"])
     if table.empty:

@@ -19,6 +19,7 @@ from bayeslaw.plots.style import (
     MEDIUM,
     MOST_LINES,
     SMALL,
+    axes_of,
     draw_band,
     legend_text,
     new_panels,
@@ -88,11 +89,11 @@ def plot_schedules(
     >>> panels[0].get_ylabel()
     'learning rate'
     """
-    _check_given(schedules, predicted, measured)
+    _check_given(schedules, predicted, measured, weights)
     least = len(LABELS) if predicted is not None or measured is not None else 1
     if axes is None:
         axes = new_panels(max(least, len(LABELS) - 1))
-    panels = list(axes) if isinstance(axes, (Sequence, np.ndarray)) else [axes]
+    panels = list(map(axes_of, np.ravel(axes) if isinstance(axes, (Sequence, np.ndarray)) else [axes]))
     if not least <= len(panels) <= len(LABELS):
         raise BayeslawError(f"A picture of these schedules has {least} to 4 axes, not {len(panels)}.", code="wrong-number-of-axes")
     for i, (name, phases) in enumerate(list(schedules.items())[:MOST_LINES]):
@@ -121,13 +122,15 @@ def plot_schedules(
     return panels
 
 
-def _check_given(schedules: object, predicted: pd.DataFrame | None, measured: pd.DataFrame | None) -> None:
+def _check_given(schedules: object, predicted: pd.DataFrame | None, measured: pd.DataFrame | None, weights: object) -> None:
     """Refuse schedules without names or as texts, and tables that don't say which losses are of which schedule."""
     if not isinstance(schedules, Mapping) or any(isinstance(given, str) for given in schedules.values()):
         problem = "Give schedules by their names: {'cosine': bayeslaw.data.parse_schedule('cosine:steps=1000,peak=2e-4')}."
         raise BayeslawError(problem, code="wrong-object")
     if not schedules:
         raise BayeslawError("Give at least one schedule to draw.", code="nothing-to-draw")
+    if weights is not None and not (isinstance(weights, Mapping) and {*schedules} <= {*weights}):
+        raise BayeslawError("Weights are a mapping with each schedule's name to those of its phases.", code="wrong-object")
     tables = (("predicted", predicted, ("run", "step")), ("measured", measured, ("run", "step", "loss")))
     for which, table, needed in tables:
         if table is not None and (missing := [c for c in needed if c not in table]):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayeslaw.core.arrays import evenly
+from bayeslaw.core.arrays import evenly, numbers
 from bayeslaw.core.errors import BayeslawError, kind_of
 from bayeslaw.core.intervals import check_probability, interval_names, quantiles
 from bayeslaw.dynamics.monitor import Watch
@@ -178,7 +178,7 @@ def plot_surface(
         raise BayeslawError(message, code="no-adaptation-area")
     end = float(path["S2_cpt"].iloc[-1])
     ax = axes_of(ax)
-    for i, share in enumerate(slices):
+    for i, share in enumerate(numbers("slices", slices, "[0, 0.5, 1]").tolist()):
         at = path.assign(S2_cpt=share * end)
         if "S2_pt" in at:
             at = at.assign(S2=at["S2_pt"] + at["S2_cpt"])
@@ -191,13 +191,13 @@ def plot_surface(
     return finish(ax, x, f"loss ({posterior.unit})", title)
 
 
-def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
+def plot_optimum(balances: Balance | Sequence[Balance], name: str, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:
     """Draw the best value of a choice over the weight of the source, and its distribution over draws (Wang et al. 2025, fig. 8).
 
     Parameters
     ----------
-    balances : sequence of Balance
-        Best recipes for several weights.
+    balances : Balance or sequence of Balance
+        Best recipes for one weight or several.
     name : str
         The choice: peak, steps, potential or r; an error ('unknown-choice') if the recipes were not chosen by it.
     ax, ci_prob : as in `plot_forecast`
@@ -213,6 +213,7 @@ def plot_optimum(balances: Sequence[Balance], name: str, ax: Axes | None = None,
     'highest learning rate of the adaptation'
     """
     check_probability(ci_prob)
+    balances = [balances] if isinstance(balances, Balance) else balances
     for balance in balances:
         expect(balance, Balance, "bayeslaw.dynamics.balance(source, target, recipe, ranges)")
     if not balances or name not in balances[0].choice:

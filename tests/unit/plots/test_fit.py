@@ -248,3 +248,14 @@ def test_bars_of_coverage_count_fewer_runs_where_a_few_have_most_of_the_rows(ax:
     assert isinstance(bars, LineCollection)
     low, high = share_interval([0.9, 0.5], 3)  # 65^2 / 1,205 runs
     np.testing.assert_allclose([s[:, 0] for s in bars.get_segments()], 100 * np.transpose([low, high]))
+
+
+def test_missing_transforms_and_tables_without_weights_are_refused(ax: Axes) -> None:
+    for draw in (plot_coverage, plot_transforms):
+        for wrong in ([np.nan, 0.5], [3.0, 0.5], np.full((2, 3), 0.5)):
+            with fails("not-a-probability", "a fit"):
+                draw({"a fit": wrong}, ax)
+        with fails("not-numbers", "a fit"):
+            draw({"a fit": ["x"]}, ax)
+    with fails("missing-columns", "weight"):
+        plot_comparison(pd.DataFrame({"elpd_diff": [0.0], "dse": [0.0]}, index=["a law"]), ax)

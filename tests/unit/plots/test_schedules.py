@@ -76,3 +76,10 @@ def test_areas_of_curves_that_count_tokens_are_those_of_their_table() -> None:
             line = next(line for line in ax.lines if line.get_label() == name)
             assert np.asarray(line.get_ydata())[-1] == pytest.approx(total), (name, area)
     assert axes[1].get_ylabel() == "forward area S1\n(rate × weighted steps)"
+
+
+def test_weights_of_other_schedules_and_what_is_no_axes_are_refused() -> None:
+    with fails("wrong-object", "each schedule's name"):
+        plot_schedules({"a": constant(100, 1e-3)}, weights={"b": [1.0]})
+    with fails("not-axes", "an int"):
+        plot_schedules({"a": constant(100, 1e-3)}, [1, 2, 3])  # type: ignore[list-item]

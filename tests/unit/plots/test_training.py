@@ -10,11 +10,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from bayeslaw.dynamics.optimise import balance
 from bayeslaw.dynamics.recipe import Recipe
 from bayeslaw.dynamics.turning_points import TurningPoint, turning_point
 from bayeslaw.plots.style import BAR
 from bayeslaw.plots.training import plot_course, plot_optimum, plot_surface, plot_transfer, plot_turning_point
 from tests.dynamics import SOURCE, dynamics_fit
+from tests.dynamics import fits as both
 from tests.errors import fails
 from tests.fixed import line_fit, typical_fit
 from tests.legends import labels
@@ -141,3 +143,13 @@ def test_choices_that_were_not_made_are_refused(ax: Axes) -> None:
         plot_optimum([], "peak", ax)
     with fails("no-adaptation-area", "S1_cpt"):
         plot_surface(RECIPE, typical_fit("annealing"), ax)
+    with fails("not-numbers", "slices"):
+        plot_surface(RECIPE, dynamics_fit(SOURCE, size=1200), ax, slices="all")  # type: ignore[arg-type]
+
+
+def test_one_balance_and_one_slice_are_drawn(ax: Axes) -> None:
+    source, target = both(size=1200)
+    best = balance(source, target, RECIPE, {"peak": (1e-4, 2e-4)}, weight=0.5)
+    assert len([line for line in plot_optimum(best, "peak", ax).lines if line.get_marker() in ("o", "s")]) == 2
+    ax.clear()
+    assert len(plot_surface(RECIPE, source, ax, slices=0.5).lines) == 2  # type: ignore[arg-type]
