@@ -88,7 +88,7 @@ class RunForecasts:
         for name, share in (("stop_reached", stop_reached), ("stop_hopeless", stop_hopeless)):
             if share is not None and not (isinstance(share, Real) and 0 <= share <= 1):
                 raise BayeslawError(f"{name} is a probability from 0 to 1, such as .99, not {share!r}.", code="not-a-probability")
-        self.follower = Follower(fit, run, schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
+        self.follower = Follower(fit, str(run), schedule, target=target, discrepancy=discrepancy, refit=refit, seed=seed)
         self.memory, self.power = memory_of([fit], memory), power_of([fit])
         require_batch([fit], 0.0)  # before the training: areas of its losses count steps
         self.start, self.settings, self.ci_prob = start, as_mapping(settings, "{'N': 1e9}"), ci_prob
@@ -105,6 +105,13 @@ class RunForecasts:
 
         Nothing is raised: a training does not end because it can't be forecast.
         """
+        try:
+            at, loss = float(step), float(loss)
+        except (TypeError, ValueError):
+            problem = f"its step {step!r} or its loss {loss!r} is no number"
+            warnings.warn(f"No forecast of the running run: {problem}", RuntimeWarning, stacklevel=2)
+            return {}
+        step = int(at) if at.is_integer() else step
         self._rows = {at: row for at, row in self._rows.items() if at <= step}  # a run that was resumed logs its steps again
         row, schedule = self._rows.setdefault(step, {}), self.follower.schedule
         if math.isfinite(loss) and loss <= 0:

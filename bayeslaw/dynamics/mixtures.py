@@ -55,9 +55,10 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
         raise BayeslawError(f"Losses of domains are Runs or a DataFrame, not the type {type(runs).__name__}.", code="not-a-table")
     if not isinstance(runs, Runs):  # not read as tables of runs are, since other domains may have losses in other units
         runs = Runs(runs.set_axis(pd.RangeIndex(1, len(runs) + 1, name="row"), axis=0), "the table")
+    of, source, target = map(str, (of, source, target))  # domains may be numbers
     frame, names, domains = runs.frame, runs.name, (of, source, target)
     _check_domains(frame, names, domains)
-    of_row = frame["domain"].astype(str)  # which may be numbers
+    of_row = frame["domain"].astype(str)
     unit = {"unit": unit_of(frame[of_row.isin(domains)], names)} if "unit" in frame else {}
     by_domain = {domain: _losses(frame[of_row == domain], names, domain) for domain in domains}
     covariates = [by_domain[domain]["loss"].rename(name) for domain, name in zip((source, target), COVARIATES, strict=True)]

@@ -226,7 +226,7 @@ class Objective:
     @property
     def text(self) -> str:
         """The objective in words."""
-        statistic = "mean" if self.tail is None else f"CVaR of the worst {self.tail:.0%} of draws"
+        statistic = "mean" if self.tail is None else f"CVaR of the worst {100 * self.tail:.4g}% of draws"
         return f"{statistic} of {self.weight:g} dL_source + {1 - self.weight:g} dL_target"
 
 

@@ -39,6 +39,14 @@ def test_every_loss_has_a_forecast() -> None:
     assert present(forecasts.watched).step == 400
 
 
+def test_what_is_no_number_ends_no_training_and_a_run_may_be_numbered() -> None:
+    forecasts = RunForecasts(without()[0], WHOLE, run=3)  # type: ignore[arg-type]
+    for step, loss in (("x", 3.8), (500, "high"), (500, None)):
+        with pytest.warns(RuntimeWarning, match="is no number"):
+            assert forecasts.add(step, loss) == {}  # type: ignore[arg-type]
+    assert set(forecasts.add(500.0, "4.2")) == NAMES  # type: ignore[arg-type]
+
+
 def test_a_training_is_stopped_only_if_asked() -> None:
     fit, _ = without()
     hopeless, reached = (

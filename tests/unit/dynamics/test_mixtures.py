@@ -133,3 +133,8 @@ def test_fits_that_can_not_be_combined_are_refused() -> None:
         combination_draws(weighed(), source, dynamics_fit(TARGET), rows)
     with fails("failed-checks", kind=FitError):
         combination_draws(weighed(passed=False), source, target, rows)
+
+
+def test_domains_may_be_numbers() -> None:
+    losses = pd.DataFrame({"run": "a", "step": [100] * 3, "domain": [1, 2, 3], "loss": [3.0, 2.0, 2.7]})
+    assert combine(losses, 3, 1, 2).frame[["loss", "L_source", "L_target"]].to_numpy().tolist() == [[2.7, 3.0, 2.0]]  # type: ignore[arg-type]

@@ -214,3 +214,7 @@ def test_the_curve_from_scratch_goes_on_with_the_weight_of_the_adaptations_steps
     hidden = recipe.from_scratch([0, 500])
     assert hidden["step"].tolist() == [0, 500]
     assert hidden["S1_cpt"].tolist() == pytest.approx([0.2, 0.2 + 0.5 * 0.1])
+
+
+def test_a_small_tail_is_not_called_none() -> None:
+    assert Objective(0.5, 0.004).text.startswith("CVaR of the worst 0.4% of draws")
