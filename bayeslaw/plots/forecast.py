@@ -150,7 +150,7 @@ def plot_forecast(
     """
     expect(forecast, Forecast, "fit.forecast(settings)")
     curves = _Curves.of(forecast, x or _usual_axis(forecast), ci_prob)
-    losses, away = (None, "") if measured is None else _measured_rows(curves, measured)
+    losses, without = (None, []) if measured is None else _measured_rows(curves, measured)
     curves = curves if losses is None else curves.through(losses, ci_prob)
     x, outcome, ax = curves.x, forecast.outcome, axes_of(ax)
     check_axes(ax, shown := (x, outcome.labelled(forecast.unit)))
@@ -168,7 +168,7 @@ def plot_forecast(
         together = ", and those of a curve change together" if len(curves.table) > 1 else ""
         notes.append(f"fitted {outcome.plural} are of any N and D{together}")
     if losses is not None:
-        notes = list(dict.fromkeys([*notes, *filter(None, [away]), *_draw_measured(ax, curves, losses, ci_prob)]))
+        notes = list(dict.fromkeys([*notes, *without, *_draw_measured(ax, curves, losses, ci_prob)]))
     _draw_chance(ax, curves)
     keep_within(ax, outcome)
     if any(_elsewhere(curve, curves.along) for curve in curves.drawn):
@@ -269,8 +269,8 @@ def _summary(forecast: Forecast, by_compute: bool, ci_prob: float) -> pd.DataFra
     return _with_compute(table) if by_compute else table
 
 
-def _measured_rows(curves: _Curves, measured: Table) -> tuple[pd.DataFrame, str]:
-    """Return measured outcomes with the columns that their place among the curves takes, and a note of those that have none."""
+def _measured_rows(curves: _Curves, measured: Table) -> tuple[pd.DataFrame, list[str]]:
+    """Return measured outcomes with the columns that their place among the curves takes, and notes of those that have none."""
     forecast, runs = curves.forecast, read_runs(measured)
     for fit in (member.fit for member in forecast.members):
         if fit.law.outcome.is_loss:
@@ -284,12 +284,19 @@ def _measured_rows(curves: _Curves, measured: Table) -> tuple[pd.DataFrame, str]
         problem = f"The measured {forecast.outcome.plural} have no column {', '.join(missing)}: add it to the table."
         raise BayeslawError(problem, code="missing-columns")
     rows = rows.assign(**text_columns(forecast, rows))
+    lacking = rows[[curves.x, forecast.outcome.name]].isna().any(axis=1)
+    notes = []
+    if lacking.any():
+        what = f"{forecast.outcome.name} or no {curves.x}"
+        notes.append(f"{int(lacking.sum())} of {len(rows)} rows of the measured {forecast.outcome.plural} have no {what}")
+        rows = rows[~lacking]
     if "N" not in curves.along or curves.x == "N":
-        return rows, ""
+        return rows, notes
     on_curve = _on_curve(rows, curves.drawn)
     away = int((~on_curve).sum())
-    note = f"{away} of {len(rows)} measured {forecast.outcome.plural} are of another N at their compute and not drawn"
-    return rows[on_curve], note if away else ""
+    if away:
+        notes.append(f"{away} of {len(rows)} measured {forecast.outcome.plural} are of another N at their compute and not drawn")
+    return rows[on_curve], notes
 
 
 def _title(forecast: Forecast, ci_prob: float) -> str:

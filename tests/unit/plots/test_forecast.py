@@ -77,6 +77,19 @@ def test_known_errors_of_losses_are_bars(fitted: Fit, ax: Axes) -> None:
     assert "thin bars" not in note(ax)
 
 
+def test_rows_without_a_measured_loss_are_not_outside_the_interval(fitted: Fit, ax: Axes) -> None:
+    at = forecast(fitted, grid(fitted.law, {"N": 1e9, "D": "1e9:1e11:3"}))
+    middle = float(at.summary()["latent_median"].iloc[0])
+    new = pd.DataFrame({"N": 1e9, "D": [1e9, 1e10, np.nan], "loss": [middle, np.nan, middle]})
+    plot_forecast(at, ax, measured=new)
+    assert "measured, inside the 90% interval: 1" in labels(ax)
+    assert not any(label.startswith("measured, outside") for label in labels(ax))
+    assert "2 of 3 rows of the measured losses have no loss or no D" in note(ax)
+    ax.clear()
+    plot_forecast(at, ax, measured=new.assign(loss=np.nan))
+    assert not any("measured" in label for label in labels(ax))
+
+
 def lines(ax: Axes) -> list[Line2D]:
     return [line for line in ax.get_lines() if np.size(line.get_xdata())]
 
