@@ -78,7 +78,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         temporary.replace(target)
     except (OSError, ValueError) as error:
-        raise BayeslawError(f"{path} can't be written: {error}.", code="not-writable") from None
+        why = getattr(error, "strerror", None) or error
+        raise BayeslawError(f"{path} can't be written: {why}.", code="not-writable") from None
     finally:
         with suppress(OSError):  # where the folder can't be written the error above says so
             temporary.unlink(missing_ok=True)
@@ -111,4 +112,5 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BayeslawError(f"The folder {path} can't be made: {error}.", code="no-folder") from None
+        why = "a file has that name" if path.is_file() else error.strerror or str(error)
+        raise BayeslawError(f"The folder {path} can't be made: {why}.", code="no-folder") from None

@@ -71,9 +71,11 @@ class GrowingLog:
         """
         stamp = self._look()
         if not stamp:
-            self._stamp, self.problem = None, f"{self.path} is not there yet"
+            empty = self.path.is_dir()
+            self._stamp, self.problem = None, f"{self.path} {'has no files' if empty else 'is not there'} yet"
             if settled:
-                raise BayeslawError(f"There is no file or folder {self.path}.", code="no-such-file")
+                problem = f"The folder {self.path} has no files." if empty else f"There is no file or folder {self.path}."
+                raise BayeslawError(problem, code="no-such-file")
             return None
         quiet = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
         if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._waits):

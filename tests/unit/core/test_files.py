@@ -11,7 +11,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import kind_of
-from bayeslaw.core.files import check_target, own_path, write_text
+from bayeslaw.core.files import check_target, make_folder, own_path, write_text
 from tests.errors import fails
 from tests.fixed import LINE, line_fit
 
@@ -64,3 +64,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     write_text(link, "new")
     assert link.is_symlink()
     assert (folder / "first.csv").read_text() == "new"
+
+
+def test_a_folder_in_whose_place_a_file_stands_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with fails("no-folder", "a file has that name"):
+        make_folder(tmp_path / "taken")

@@ -159,3 +159,11 @@ def test_a_record_that_is_not_whole_is_waited_for_however_old_it_is(begun: str, 
     append(path, 'ss": 3.3}\n' if path.suffix == ".jsonl" else ' "eval_loss": 3.2}]}')
     imported = present(log.read())
     assert cells(imported, "loss")[0] == [3.3]
+
+
+def test_a_folder_without_files_is_there(tmp_path: Path) -> None:
+    log = GrowingLog(tmp_path)
+    assert log.read() is None
+    assert log.problem == f"{tmp_path} has no files yet"
+    with fails("no-such-file", "has no files."):
+        log.read(settled=True)
