@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeslaw.core.arrays import Array, holds_numbers, numbers
+from bayeslaw.core.arrays import Array, holds_numbers, numbers, one_number
 from bayeslaw.core.errors import BayeslawError, shown
 
 PASS = 2.0  # FLOPs per parameter and token of one pass: forward, backward through activations, gradients of weights
@@ -36,6 +36,8 @@ class Stage:
     backward: float = 1.0
 
     def __post_init__(self) -> None:
+        for name, given in (("tokens", self.tokens), ("trainable share", self.trainable), ("backward share", self.backward)):
+            one_number(f"A stage's {name}", given, "0.4", finite=False)
         if not (math.isfinite(self.tokens) and self.tokens > 0):
             raise BayeslawError(f"A stage has a positive number or share of tokens, not {self.tokens:g}.", code="not-positive")
         for name, share in (("trainable", self.trainable), ("backward", self.backward)):
@@ -97,6 +99,7 @@ def life_flops(N: ArrayLike, D: ArrayLike, served: ArrayLike = 0.0) -> Array:
     >>> print(f"{bayeslaw.core.life_flops(7e9, 1.24e12, served=2e12):.4g}")
     8.008e+22
     """
+    numbers("served", served, "2e12")
     n, d, tokens = _positive("N", N), _positive("D", D), np.asarray(served, dtype=np.float64)
     if not (tokens >= 0).all():
         raise BayeslawError(f"Served tokens must be 0 or more, not {tokens.min():g}.", code="negative-amount")
@@ -117,7 +120,8 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> A
     >>> float(bayeslaw.core.device_hours(3.6e18, peak=1e15, utilisation=0.5))
     2.0
     """
-    numbers("flops", flops, "3.6e18")
+    if (numbers("flops", flops, "3.6e18") < 0).any():
+        raise BayeslawError(f"FLOPs must be 0 or more, not {np.min(flops):g}.", code="negative-amount")
     numbers("utilisation", utilisation, "0.5")
     peaks, share = _positive("A device's peak", peak, " FLOP/s"), np.asarray(utilisation, dtype=np.float64)
     if not ((share > 0) & (share <= 1)).all():

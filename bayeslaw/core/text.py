@@ -309,11 +309,14 @@ def once(notes: Iterable[str]) -> list[str]:
 
 
 def with_intervals(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the two ends of each interval in one column, to save width: run_eti90 [2.41, 2.53]."""
+    """Return the table with the two ends of each interval in one column, to save width: run_eti90 [2.41, 2.53].
+
+    Ends stay apart where the table has a column of the name that theirs would have.
+    """
     columns, names = {}, {*map(str, table)}
     for column, values in table.items():
         name, _, end = str(column).rpartition("_")
-        if not {f"{name}_lb", f"{name}_ub"} <= names:
+        if name in names or not {f"{name}_lb", f"{name}_ub"} <= names:
             columns[str(column)] = values
         elif end == "lb":
             both = [f"[{significant(a)}, {significant(b)}]" for a, b in zip(values, table[f"{name}_ub"], strict=True)]

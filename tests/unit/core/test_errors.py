@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayeslaw.core.errors import whole_number
+from bayeslaw.core.errors import row_ranges, whole_number
 from tests.errors import fails
 
 
@@ -20,3 +20,7 @@ def test_a_whole_number_may_be_that_of_an_array_without_dimensions(given: object
 def test_other_values_are_refused_and_shown(given: object) -> None:
     with fails("not-a-whole-number", "tune", "at least 50"):
         whole_number("tune", given, 50)
+
+
+def test_a_row_is_listed_once() -> None:
+    assert row_ranges([3, 1, 2, 2, 9]) == "rows 1–3, 9"

@@ -71,3 +71,13 @@ def test_other_faults_of_stages_are_refused() -> None:
         per_token([])
     with fails("not-positive", "N"):
         stage_flops(0, 1e9)
+
+
+def test_amounts_that_are_no_numbers_or_negative_are_refused() -> None:
+    for made in (lambda: Stage("1"), lambda: Stage(1.0, None)):  # type: ignore[arg-type]
+        with fails("not-a-number", "stage"):
+            made()
+    with fails("not-numbers", "served"):
+        life_flops(1e9, 1e9, "many")  # type: ignore[arg-type]
+    with fails("negative-amount", -1):
+        device_hours([1.0, -1.0], 1e15, 0.5)

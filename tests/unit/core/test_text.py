@@ -39,3 +39,8 @@ def test_settings_are_written_with_short_numbers() -> None:
     settings = {"N": 1_234_567_890, "r": 0.25, "domain": "web"}
     assert settings_text(settings) == "N = 1.23457e+09, r = 0.25, domain = web"
     assert settings_text(settings, 3) == "N = 1.23e+09, r = 0.25, domain = web"
+
+
+def test_ends_of_an_interval_stay_apart_beside_a_column_of_its_name() -> None:
+    table = pd.DataFrame({"x_lb": [1.0], "x_ub": [2.0], "x": [3.0], "y_lb": [4.0], "y_ub": [5.0]})
+    assert list(with_intervals(table)) == ["x_lb", "x_ub", "x", "y"]
