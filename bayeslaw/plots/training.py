@@ -12,19 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 from bayeslaw.core.arrays import evenly, numbers
 from bayeslaw.core.errors import BayeslawError, kind_of
 from bayeslaw.core.intervals import check_probability, interval_names, quantiles
+from bayeslaw.core.text import counted
 from bayeslaw.dynamics.monitor import Watch
 from bayeslaw.dynamics.optimise import Balance
 from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.plots.several import Drawing, check_axes, free_places, name_all
+from bayeslaw.plots.several import Drawing, check_axes, drawings_on, free_places, name_all, titles_on
 from bayeslaw.plots.style import COLOURS, DASHES, ERRORS, MARKERS, axes_of, draw_band, draw_errors, expect, failure, finish
 from bayeslaw.schedules.areas import Point
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 RECIPE = "bayeslaw.dynamics.Recipe(start, schedule)"
 POINTS = 160
@@ -38,24 +40,27 @@ LABELS = {
 }
 
 
-def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob: float) -> None:
-    """Draw a median with its equal-tailed interval in the i-th colour and dashes; draws (n, S)."""
+def _band(ax: Axes, x: ArrayLike, draws: ArrayLike, i: int, label: str, ci_prob: float) -> Line2D:
+    """Draw a median with its equal-tailed interval in the i-th colour and dashes; draws (n, S). Return the median's line."""
     middle, low, high = quantiles(draws, ci_prob, axis=-1)
-    ax.plot(np.asarray(x), middle, color=COLOURS[i], lw=1.8, ls=DASHES[i], marker="o" if np.size(x) == 1 else "", ms=4, label=label)
+    (line,) = ax.plot(
+        np.asarray(x), middle, color=COLOURS[i], lw=1.8, ls=DASHES[i], marker="o" if np.size(x) == 1 else "", ms=4, label=label
+    )
     draw_band(ax, x, low, high, color=COLOURS[i], alpha=0.2)
+    return line
 
 
-def _draw_logged(ax: Axes, logged: pd.DataFrame) -> list[str]:
-    """Draw measured losses as points, with their known errors, and return notes; a table without steps or losses is refused."""
+def _draw_logged(ax: Axes, logged: pd.DataFrame, colour: str = "black") -> tuple[Line2D, list[str]]:
+    """Draw measured losses as points with known errors; return the points and notes. A table without steps or losses is refused."""
     if not isinstance(logged, pd.DataFrame):
         raise BayeslawError(
             f"Logged losses are a DataFrame with columns step and loss, not {kind_of(logged)}.", code="wrong-object"
         )
     if missing := [c for c in ("step", "loss") if c not in logged]:
         raise BayeslawError(f"The logged losses have no column {missing[0]}: give step and loss.", code="missing-columns")
-    ax.plot(logged["step"], logged["loss"], **LOGGED)
-    known = "loss_se" in logged and draw_errors(ax, logged["step"], logged["loss"], logged["loss_se"], LOGGED["color"])
-    return [ERRORS.format("loss_se")] if known else []
+    (points,) = ax.plot(logged["step"], logged["loss"], **LOGGED | {"color": colour})
+    known = "loss_se" in logged and draw_errors(ax, logged["step"], logged["loss"], logged["loss_se"], colour)
+    return points, [ERRORS.format("loss_se")] if known else []
 
 
 def _steps(recipe: Recipe) -> NDArray[np.int64]:
@@ -140,7 +145,7 @@ def plot_transfer(
     of_run = forecast(posterior, recipe.rows(steps), force=True)
     low, high = quantiles(of_run.predictive, ci_prob, axis=0)[1:]
     ax.fill_between(steps, low, high, color=COLOURS[0], alpha=0.12, lw=0, label=f"adaptation, of a run ({of_run.spread})")
-    notes = [] if logged is None else _draw_logged(ax, logged)
+    notes = [] if logged is None else _draw_logged(ax, logged)[1]
     title = (
         f"{posterior.name}: median and {ci_prob * 100:g}% equal-tailed bands, of curves (latent) unless named otherwise"
         f"{failure(not posterior.passed)}"
@@ -277,13 +282,17 @@ def plot_turning_point(turning_point: TurningPoint, ax: Axes | None = None, *, c
     return finish(ax, "length of the adaptation (steps)", f"{loss} ({turning_point.unit})", title)
 
 
-def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9) -> Axes:
+def plot_watch(
+    watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | None = None, ci_prob: float = 0.9, label: str = ""
+) -> Axes:
     """Draw the logged losses of a running run and the forecast of its remaining steps, with a band and a few paths.
 
     Parameters
     ----------
     watch : Watch
     ax, logged, ci_prob : as in `plot_transfer`
+    label : str
+        What the legend calls the run, by default its name, where several are drawn on the same axes.
 
     Examples
     --------
@@ -296,17 +305,31 @@ def plot_watch(watch: Watch, ax: Axes | None = None, *, logged: pd.DataFrame | N
     """
     expect(watch, Watch, "bayeslaw.dynamics.watch(…)")
     check_probability(ci_prob)
-    ax = axes_of(ax)
-    notes = [] if logged is None else _draw_logged(ax, logged)
-    _band(ax, watch.steps, watch.loss.T, 0, f"forecast: median, {ci_prob * 100:g}% equal-tailed interval", ci_prob)
-    for i, path in enumerate(watch.loss[:: max(len(watch.loss) // 5, 1)]):
-        ax.plot(watch.steps, path, color=COLOURS[0], lw=0.5, alpha=0.6, label=None if i else "single draws")
+    ax, shown = axes_of(ax), ("step", f"loss ({watch.unit})")
+    check_axes(ax, shown)
+    alone, place, entries = not drawings_on(ax), free_places(ax, 1)[0], list[tuple[Any, str]]()
+    colour, notes = COLOURS[place], list[str]()
+    if logged is not None:
+        points, notes = _draw_logged(ax, logged, "black" if alone else colour)
+        entries.append((points, "logged"))
+    line = _band(ax, watch.steps, watch.loss.T, place, "", ci_prob)
+    paths = ax.plot(watch.steps, watch.loss[:: max(len(watch.loss) // 5, 1)].T, color=colour, lw=0.5, alpha=0.6)
+    entries.append((paths[0], "single draws"))
     if watch.target is not None:
-        label = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
-        ax.axhline(watch.target, color=COLOURS[1], ls="dashed", label=label)
-    ax.axvline(watch.step, color="0.6", lw=0.8, label=f"last logged step, {watch.step:,}")
-    notes += [] if logged is None else _without_the_beginning(ax, watch, logged)
-    return finish(ax, "step", f"loss ({watch.unit})", watch.run + failure(watch.failed), notes)
+        words = f"target, reached by the end with probability {watch.reached[-1]:.0%}"
+        entries.append((ax.axhline(watch.target, color=COLOURS[1] if alone else colour, ls="dashed"), words))
+    entries.append((ax.axvline(watch.step, color="0.6", lw=0.8), f"last logged step, {watch.step:,}"))
+    if alone and logged is not None:
+        notes += _without_the_beginning(ax, watch, logged)
+    elif not ax.get_autoscaley_on():  # the beginning of another run was left out
+        (low, high), own = ax.get_ylim(), np.quantile(watch.loss, [0.005, 0.995], axis=0)
+        ax.set_ylim(min(low, float(own.min())), max(high, float(own.max())))
+        above = 0 if logged is None else int((logged["loss"] > ax.get_ylim()[1]).sum())
+        notes += [f"{counted(above, 'loss')} above the picture"] if above else []
+    curves = ((line, f"forecast: median, {ci_prob * 100:g}% equal-tailed interval"),)
+    drawing = Drawing(label, watch.run, "", curves, tuple(entries), tuple(notes), watch.run + failure(watch.failed), shown)
+    _, of_all = name_all(ax, drawing)
+    return finish(ax, *shown, titles_on(ax), of_all)
 
 
 def _without_the_beginning(ax: Axes, watch: Watch, logged: pd.DataFrame) -> list[str]:

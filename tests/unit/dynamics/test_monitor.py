@@ -28,7 +28,7 @@ from tests.dynamics import curves as adaptations
 from tests.dynamics import spread_draws
 from tests.errors import fails
 from tests.fixed import fixed_fit, stand_in_fit, typical_fit
-from tests.legends import note
+from tests.legends import labels, note
 
 TRUTH = {"L0": 3.0, "A": 0.5, "alpha": 0.5, "C": 0.28}
 WHOLE = constant(4000, 2e-4, warmup=100)
@@ -72,6 +72,21 @@ def test_logged_losses_in_a_picture_have_their_known_errors_and_must_be_a_table_
         plot_watch(watched(), Figure().subplots(), logged=logged[["step"]])
     with fails("wrong-object", "Curves"):
         plot_watch(watched(), Figure().subplots(), logged=setting()[1])  # type: ignore[arg-type]
+
+
+def test_two_runs_on_one_axes_can_be_told_apart() -> None:
+    logged = setting()[1].logged("now")
+    ax = plot_watch(watched(target=3.6), Figure().subplots(), logged=logged)
+    assert labels(ax)[:2] == ["logged", "forecast: median, 90% equal-tailed interval"]
+    plot_watch(replace(watched(), run="other", step=1000), ax, logged=logged, label="again")
+    assert {"again, forecast: median, 90% equal-tailed interval", "again: last logged step, 1,000"} <= {*labels(ax)}
+    assert labels(ax).count("logged") == 1
+    assert ax.get_title() == "now\nother"
+    high = replace(watched(), loss=2 * watched().loss)
+    plot_watch(high, ax, logged=logged.assign(loss=100.0), label="far")
+    assert ax.get_ylim()[1] >= high.loss.mean(axis=0).max()
+    assert "far: 19 losses above the picture" in note(ax)
+    assert len({str(line.get_color()) for line in ax.lines if "forecast" in str(line.get_label())}) == 3
 
 
 def law_at(step: int) -> float:
