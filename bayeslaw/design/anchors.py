@@ -104,7 +104,10 @@ class Anchors:
     def _widths(self, covariance: Array) -> Array:
         """Predicted widths of the targets' intervals (q,)."""
         ensemble = self.market.ensemble
-        return self.targets.widths * np.sqrt(ensemble.variances(covariance) / ensemble.variances(np.eye(ensemble.rank)))
+        now = ensemble.variances(np.eye(ensemble.rank))
+        # A target whose draws are all the same has no width, now and later.
+        left = np.divide(ensemble.variances(covariance), now, out=np.ones_like(now), where=now > 0)
+        return np.asarray(self.targets.widths * np.sqrt(left))
 
     def width(self, bought: Sequence[int]) -> float:
         """Weighted mean of the targets' interval widths as predicted once some runs are bought."""
@@ -463,7 +466,7 @@ def _in_rounds(market: Market, rounds: int) -> tuple[list[int], list[int]]:
         price = f"the cheapest run, {at.names[cheapest]}, costs {at.total_price[cheapest]:.4g}{with_checkpoint}."
         problem = f"The budget of {market.budget:.4g} buys nothing: {price}{_shorter(at.of(cheapest))}"
         raise BayeslawError(problem, code="budget-too-small")
-    picks = choose(market, fixed)
+    picks = choose(market, fixed) if market.value(np.eye(market.ensemble.rank)) > 0 else []
     if not picks:
         raise BayeslawError("No run tells anything about these targets: do their draws vary?", code="nothing-to-learn")
     spent = np.array([market.bill(picks[: i + 1]) for i in range(len(picks))])

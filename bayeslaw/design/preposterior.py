@@ -14,8 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, whole_number
+from bayeslaw.core.errors import BayeslawError, kind_of, whole_number
 from bayeslaw.core.streams import Stream
+from bayeslaw.core.text import counted
 from bayeslaw.data.observations import Observations, planned
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.design.anchors import Anchors
@@ -206,12 +207,20 @@ def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed
     >>> bayeslaw.design.validate(fit, choice, targets, outer=50)["run"].tolist()
     ['a']
     """
+    if not isinstance(choice, Anchors):
+        raise BayeslawError(f"A choice of runs is what bayeslaw.anchors returns, not {kind_of(choice)}.", code="not-a-choice")
     if choice.targets.kind not in ("latent", "extrapolated"):
         problem = (
             "The predicted reduction of a choice can't be checked where its targets are no losses, or have a stated discrepancy."
         )
         problem += " Leave out the check (--nested, nested=) or the discrepancy."
         raise BayeslawError(problem, code="other-targets")
+    targets = _read(targets, "targets")
+    if len(targets) != choice.targets.weights.size:
+        problem = (
+            f"The runs were chosen for {counted(choice.targets.weights.size, 'target')}, and {targets.name} has {len(targets)}"
+        )
+        raise BayeslawError(f"{problem}: give the targets of the choice.", code="other-targets")
     fit = (fit.extrapolation or fit) if choice.targets.kind == "extrapolated" else fit
     shares = (1 - choice.picks["gain"].cumsum()).to_list()
     designs = {str(i + 1): choice.rows(choice.bought[: i + 1]) for i in range(len(choice.bought))}

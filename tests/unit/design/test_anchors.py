@@ -78,6 +78,15 @@ def test_tables_of_a_choice_are_the_callers_own(fit: Fit) -> None:
         assert (getattr(made, name)["spent"] >= 0).all()
 
 
+def test_targets_that_do_not_vary_have_no_width_and_buy_nothing(fit: Fit) -> None:
+    same, margin = np.ones(2000), fit.draws["a"]
+    choice = anchors(fit, pool(4), {"same": same, "margin": margin}, budget=20.0, cost="cost")
+    alone = anchors(fit, pool(4), {"margin": margin}, budget=20.0, cost="cost")
+    assert choice.width(choice.bought) == pytest.approx(alone.width(choice.bought) / 2)  # a mean over both
+    with fails("nothing-to-learn"):
+        anchors(fit, pool(4).assign(fixed=True), {"same": same}, budget=200.0, cost="cost")
+
+
 # --- gains and budgets ---------------------------------------------------------------------------------------------------
 
 

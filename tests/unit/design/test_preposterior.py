@@ -250,3 +250,12 @@ def test_predicted_variances_of_a_choice_agree_with_the_look_ahead() -> None:
     assert weighed["nested_mcse"].iloc[0] == pytest.approx(one["expected_variance_mcse"].item() / one["prior_variance"].item())
     with fails("other-targets"):
         validate(fit, anchors(fit, pool(12), {"margin": fit.draws["a"]}, budget=4.0, cost="cost"), read_runs(targets))
+
+
+def test_a_choice_is_checked_at_its_own_targets() -> None:
+    fit = line_fit()
+    choice = anchors(fit, DESIGN.assign(run="new", cost=1.0), TARGETS, budget=1.0, cost="cost")
+    with fails("other-targets", "3 targets", "has 1"):
+        validate(fit, choice, read_runs(TARGETS.head(1)))
+    with fails("not-a-choice", "a DataFrame"):
+        validate(fit, TARGETS, read_runs(TARGETS))  # type: ignore[arg-type]
