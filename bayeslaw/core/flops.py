@@ -120,8 +120,8 @@ def device_hours(flops: ArrayLike, peak: ArrayLike, utilisation: ArrayLike) -> A
     >>> float(bayeslaw.core.device_hours(3.6e18, peak=1e15, utilisation=0.5))
     2.0
     """
-    if (numbers("flops", flops, "3.6e18") < 0).any():
-        raise BayeslawError(f"FLOPs must be 0 or more, not {np.min(flops):g}.", code="negative-amount")
+    if ((given := numbers("flops", flops, "3.6e18")) < 0).any():
+        raise BayeslawError(f"FLOPs must be 0 or more, not {given.min():g}.", code="negative-amount")
     numbers("utilisation", utilisation, "0.5")
     peaks, share = _positive("A device's peak", peak, " FLOP/s"), np.asarray(utilisation, dtype=np.float64)
     if not ((share > 0) & (share <= 1)).all():

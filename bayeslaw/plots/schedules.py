@@ -93,7 +93,7 @@ def plot_schedules(
     least = len(LABELS) if predicted is not None or measured is not None else 1
     if axes is None:
         axes = new_panels(max(least, len(LABELS) - 1))
-    panels = list(map(axes_of, np.ravel(axes) if isinstance(axes, (Sequence, np.ndarray)) else [axes]))
+    panels = [axes_of(ax) for ax in (axes if isinstance(axes, (Sequence, np.ndarray)) else [axes])]
     if not least <= len(panels) <= len(LABELS):
         raise BayeslawError(f"A picture of these schedules has {least} to 4 axes, not {len(panels)}.", code="wrong-number-of-axes")
     for i, (name, phases) in enumerate(list(schedules.items())[:MOST_LINES]):
