@@ -418,10 +418,15 @@ def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
 
 
 def show_dollars(of: Figure | Axes) -> None:
-    """Let names with dollar signs be drawn as they are: matplotlib would read them as formulas, and fail where they are none."""
+    """Let names with dollar signs be drawn as they are: matplotlib would read them as formulas, and fail where they are none.
+
+    Of axes those in title, labels, ticks and legend: other texts may be the caller's own, and formulas.
+    """
+    from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-    for text in of.findobj(Text):
+    parts = [of] if isinstance(of, Figure) else [of.title, of.xaxis, of.yaxis, *filter(None, [of.get_legend()])]
+    for text in (text for part in parts for text in part.findobj(Text)):
         if isinstance(text, Text) and "$" in text.get_text() and r"\mathdefault" not in text.get_text():  # numbers on an axis
             text.set_parse_math(False)
 

@@ -99,7 +99,9 @@ def test_a_legend_says_how_many_lines_are_not_drawn() -> None:
 @pytest.mark.parametrize("name", [r"$\foo$", "cost $5 or $10", "_mine"])
 def test_names_stand_in_legends_on_axes_of_the_callers_as_they_are(name: str) -> None:
     figure = Figure()
-    ax = plot_coverage({name: np.linspace(0.01, 0.99, 20)}, figure.subplots())
+    own = (ax := figure.subplots()).text(50, 50, r"$\alpha$")
+    plot_coverage({name: np.linspace(0.01, 0.99, 20)}, ax)
+    assert own.get_parse_math()
     (text,) = (text for text in present(ax.get_legend()).get_texts() if name in text.get_text())
     assert not ("$" in name and text.get_parse_math())
     figure.draw_without_rendering()
