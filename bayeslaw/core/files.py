@@ -77,6 +77,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         temporary.replace(target)
+    except BayeslawError:  # of what was to be written
+        raise
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise BayeslawError(f"{path} can't be written: {why}.", code="not-writable") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -525,4 +526,14 @@ def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], GridSp
     figure.set_size_inches(size)  # `make_space` adds what titles and legends need
     show_dollars(figure)
     make_space(figure, grid)
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=DPI))
+
+    def write(temporary: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="constrained_layout not applied")
+            try:
+                figure.savefig(temporary, dpi=DPI)
+            except UserWarning:
+                problem = f"The texts of this picture leave no space for its axes at a width of {size[0]:g} in: make it wider"
+                raise BayeslawError(f"{problem} (--width, width=).", code="width-of-a-picture") from None
+
+    write_whole(path, write)

@@ -76,6 +76,12 @@ def test_a_drawing_that_fails_leaves_the_older_picture(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_picture_whose_texts_leave_no_space_is_refused(tmp_path: Path) -> None:
+    with fails("width-of-a-picture", "2.1 in", "width="):
+        save_figure(tmp_path / "narrow.png", lambda ax: ax.set_yticks([0.0], ["a long name of a parameter " * 2]), width=2.1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_figure_in_the_place_of_a_function_is_written_by_its_own_method(tmp_path: Path) -> None:
     with fails("not-a-function", "bayeslaw.plots.plot_parameters", "not a Figure", "savefig"):
         save_figure(tmp_path / "f.pdf", Figure())  # type: ignore[arg-type]
