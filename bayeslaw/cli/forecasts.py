@@ -328,12 +328,18 @@ def compare(
     )  # fmt: skip
     answer = Answer()
     answer.read(table)
-    answer.save_picture(
-        plot,
-        lambda ax: bayeslaw.plots.plot_comparison(comparison, ax),
-        *(lambda ax, of=of: bayeslaw.plots.plot_scores(comparison, ax, of=of) for of in ("crps", "cover_eti90")),
-        height=1.0 + 0.35 * (len(comparison.weights) + 1),
-    )
+    if output is not None:
+        options.save_draws(comparison.stack, output)
+        answer.last.append(f"{comparison.stack.name} written to {output}")
+    try:
+        answer.save_picture(
+            plot,
+            lambda ax: bayeslaw.plots.plot_comparison(comparison, ax),
+            *(lambda ax, of=of: bayeslaw.plots.plot_scores(comparison, ax, of=of) for of in ("crps", "cover_eti90")),
+            height=1.0 + 0.35 * (len(comparison.weights) + 1),
+        )
+    except BayeslawError as error:  # many fits took their time, and are answered for all the same
+        answer.error = error
     if csv:
         answer.csv = comparison.scores.to_csv(index=False)
         answer.note(comparison.notes)
@@ -341,9 +347,6 @@ def compare(
         _add_comparison(answer, comparison, all_=all_)
         if holdout is None and by is None and at is None:
             answer.say("Leaving out single runs judges laws between the runs: to choose one for forecasts beyond them, give --at.")
-    if output is not None:
-        options.save_draws(comparison.stack, output)
-        answer.say(f"{comparison.stack.name} written to {output}")
     return answer
 
 

@@ -26,7 +26,7 @@ from bayeslaw.plots.style import DPI
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
 from tests.commands import Command, refused, rejected, unchanged
-from tests.fixed import line_fit, without_sampling
+from tests.fixed import line_fit, loaded_fit, without_sampling
 from tests.values import present
 
 TABLES = ("--candidates", "held.csv", "--targets", "held.csv")
@@ -270,3 +270,21 @@ def test_score_shows_runs_and_five_scores_and_the_rest_when_asked(command: Comma
     assert len(re.findall(r"^row \d+ .* (?:yes|no) ", single, flags=re.MULTILINE)) == 12
     assert "\nand 8 more runs with errors of at most " in single
     assert len(re.findall(r"^row \d+ ", command("score", "fit.nc", "single.csv", "--all").out, flags=re.MULTILINE)) == 20
+
+
+def test_a_comparison_whose_picture_fails_is_shown_and_its_stack_written(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = loaded_fit("fit.nc")
+    scores = fit.score("runs.csv", in_sample=True).assign(held_out="runs", noise="auto")
+    runs = pd.DataFrame({"chinchilla": [1.0, 2.0]}, index=pd.Index(["a", "b"], name="run"))
+    stack = bayeslaw.Stack({"chinchilla": fit}, {"chinchilla": 1.0})
+    weights = stack.table.assign(elpd_diff=np.nan, dse=np.nan)
+    comparison = bayeslaw.evaluation.Comparison(scores, weights, runs, (), stack)
+    monkeypatch.setattr("bayeslaw.compare", lambda *args, **options: comparison)
+    done = command("compare", "runs.csv", "--law", "chinchilla", "--plot", "p.png", "-o", "stack.nc", "-q")
+    assert done.codes == {"nothing-to-draw"}
+    assert "log predictive density" in done.out
+    assert done.out.endswith("written to stack.nc\n")
+    assert (folder / "stack.nc").is_file()
+    assert not (folder / "p.png").exists()
