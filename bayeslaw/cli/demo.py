@@ -10,12 +10,14 @@ import pandas as pd
 import typer
 
 from bayeslaw.cli.answer import Answer
+from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import make_folder, write_own, write_text
 from bayeslaw.core.text import once, plain
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.forecasting.grid import grid
+from bayeslaw.forecasting.stack import load_fit
 from bayeslaw.inference.fit import fit
 from bayeslaw.inference.point import point_fit
 from bayeslaw.laws.card import load_law
@@ -31,7 +33,7 @@ SEEN, UNSEEN = "ptpp <= 31", "ptpp > 31"
 ONE_SEED = "seed == 0 and (D == 0 or (r > 0 and r < 1))"
 # Every published form is infinite at D = 0 and describes the settled part of a run: they are fitted to that part, which is the
 # better for them, and all laws are scored on it. A law that is finite at D = 0 is fitted to whole runs.
-SETTLED = 2.0
+SETTLED, SETTLED_NAME = 2.0, "tinycpt"
 STARTS = 20
 
 
@@ -66,8 +68,9 @@ def run(output: Path, *, progress: bool = True) -> Answer:
         The folder, and whether to show progress on standard error.
     """
     make_folder(output)
+    _refuse_others(output)
     whole = read_runs(table_path(), f"domain == 'target' and {ONE_SEED}")
-    settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], "tinycpt")
+    settled = Runs(whole.frame[whole.frame["D"] >= SETTLED * whole.frame["N"]], SETTLED_NAME)
     unseen, answer = settled.where(UNSEEN), Answer()
     short, long = (_listed(f"{v:g}" for v in sorted(r.frame["ptpp"].unique())) for r in (settled.where(SEEN), unseen))
     answer.say(
@@ -106,6 +109,23 @@ def run(output: Path, *, progress: bool = True) -> Answer:
         _conclusion(posteriors, short, long),
     )
     return answer
+
+
+def _refuse_others(output: Path) -> None:
+    """Refuse a folder with files of the demonstration's names that it has not written: they may be the user's own."""
+    there = [path for name in (*(f"{law}.nc" for law in LAWS), "scores.csv", "forecast.png") if (path := output / name).exists()]
+    if there and not _is_own(output / f"{LAWS[0]}.nc"):
+        message = f"{there[0]} exists, and is not the demonstration's: choose another folder (-o, output=) or move it."
+        raise BayeslawError(message, code="would-overwrite")
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file is a fit that the demonstration has made."""
+    try:
+        sources = [source for fitted, _ in load_fit(path).selections for source in fitted.sources]
+    except BayeslawError:
+        return False
+    return all(source.name in (table_path().name, SETTLED_NAME) and SEEN in source.where for source in sources)
 
 
 def _shown(posteriors: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:

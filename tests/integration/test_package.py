@@ -20,8 +20,8 @@ from bayeslaw.cli import demo
 from bayeslaw.inference.fit import fit
 from bayeslaw.inference.point import point_fit
 from tests import oracles
-from tests.commands import Command, rejected
-from tests.fixed import loaded_fit
+from tests.commands import Command, rejected, unchanged
+from tests.fixed import loaded_fit, typical_fit
 
 PACKAGES = ("", ".core", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots")
 
@@ -128,6 +128,18 @@ def test_the_demonstration(command: Command, tmp_path: Path) -> None:
     assert (output / "forecast.png").read_bytes().startswith(b"\x89PNG")
     assert loaded_fit(output / "d-cpt.nc").law.name == "d-cpt"
     assert command("show", output / "ptpp-floor.nc").status == 0
+    assert demo._is_own(output / "ptpp-floor.nc")  # so that it may be made again
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_demonstration_replaces_no_other_fits_and_scores(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("my,own\n1,2\n", encoding="utf-8")
+    typical_fit("ptpp-floor").save(tmp_path / "ptpp-floor.nc")
+    with unchanged(tmp_path):
+        rejected(command("demo", "-o", tmp_path, "-q"), "would-overwrite", "ptpp-floor.nc")
+    (tmp_path / "ptpp-floor.nc").unlink()
+    with unchanged(tmp_path):
+        rejected(command("demo", "-o", tmp_path, "-q"), "would-overwrite", "scores.csv")
 
 
 @pytest.mark.usefixtures("quick")
