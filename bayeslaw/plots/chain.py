@@ -22,6 +22,7 @@ from bayeslaw.plots.style import (
     MARGIN,
     MARKERS,
     MOST_LINES,
+    axes_of,
     count_measured,
     expect,
     failure,
@@ -75,7 +76,7 @@ def plot_chain(
     ['loss (nats/token)', 'accuracy (share of questions)']
     """
     expect(chain, Chain, "bayeslaw.chain(first, second, settings)")
-    axes = list(new_panels(2) if axes is None else axes)
+    axes = new_panels(2) if axes is None else [axes_of(ax) for ax in (axes if isinstance(axes, (Sequence, np.ndarray)) else [axes])]
     if len(axes) != 2:
         raise BayeslawError(
             f"A picture of a chain has 2 axes, not {len(axes)}: Figure().subplots(2, 1).", code="wrong-number-of-axes"
@@ -156,6 +157,8 @@ def _measured(measured: pd.DataFrame | None, outcome: Outcome, count: int) -> Ar
     if len(measured) != count:
         problem = f"The measured outcomes have {len(measured)} rows and the settings {count}: give them in the same order."
         raise BayeslawError(problem, code="other-rows")
+    if not holds_numbers(measured[outcome.name]):
+        raise BayeslawError(f"The measured outcomes have a column {outcome.name} that holds no numbers.", code="not-numbers")
     return measured[outcome.name].to_numpy(dtype=np.float64)
 
 

@@ -377,6 +377,13 @@ def test_the_picture_has_both_panels_and_the_chance_line() -> None:
     assert any(label.startswith("measured, outside") for label in labels)
     with fails("wrong-number-of-axes", 3):
         bayeslaw.plots.plot_chain(chain, Figure().subplots(3, 1))
+    with fails("wrong-number-of-axes", "not 1"):
+        bayeslaw.plots.plot_chain(chain, Figure().subplots())  # type: ignore[arg-type]
+    with fails("not-axes", "an int"):
+        bayeslaw.plots.plot_chain(chain, [1, 2])  # type: ignore[list-item]
+    with fails("not-numbers", "accuracy"):
+        texts = pd.DataFrame({"accuracy": ["high"] * len(chain.settings)})
+        bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), measured=texts)
     for column in ("C", "task", "items"):  # the first fit has none of them
         with pytest.raises(BayeslawError, match="no column of the settings"):
             bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), x=column)
