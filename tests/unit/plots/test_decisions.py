@@ -37,8 +37,7 @@ def test_a_forced_choice_of_runs_is_marked() -> None:
     fit = drawn({"a": 0.1, "b": 0.2, "c": 0.05}, sigma_point=0.02, sigma_run=0.01)
     choice = anchors(fit, pool(6), TARGETS, budget=10.0, cost="cost")
     assert plot_anchors(choice, Figure().subplots()).get_title() == "predicted gain from the next runs"
-    forced = replace(choice)
-    forced.__dict__["picks"] = choice.picks.assign(checks="FAILED (forced)")
+    forced = replace(choice, targets=replace(choice.targets, forced=True))
     assert plot_anchors(forced, Figure().subplots()).get_title().endswith("\nCHECKS FAILED")
 
 
