@@ -355,7 +355,8 @@ def _trunks(frame: pd.DataFrame, run: NDArray[np.int64], checkpoint: NDArray[np.
     if "trunk" not in frame:
         return codes
     trunks = dict[int, str]()
-    cells = frame["trunk"].fillna(frame["trunk"].groupby(run).transform("first"))
+    cells = frame["trunk"].where(~empty(frame["trunk"]))
+    cells = cells.fillna(cells.groupby(run).transform("first"))
     for row, code, cell in zip(frame.index, checkpoint[run].tolist(), cells, strict=True):
         trunk = f"checkpoint {code}" if pd.isna(cell) else f"trunk {cell}"
         if trunks.setdefault(code, trunk) != trunk:

@@ -74,10 +74,10 @@ def test_other_faults_of_stages_are_refused() -> None:
 
 
 def test_amounts_that_are_no_numbers_or_negative_are_refused() -> None:
-    for made in (lambda: Stage("1"), lambda: Stage(1.0, None)):  # type: ignore[arg-type]
+    for amounts in (("1", 1.0), (1.0, None)):
         with fails("not-a-number", "stage"):
-            made()
+            Stage(*amounts)
     with fails("not-numbers", "served"):
-        life_flops(1e9, 1e9, "many")  # type: ignore[arg-type]
+        life_flops(1e9, 1e9, "many")
     with fails("negative-amount", -1):
         device_hours([1.0, -1.0], 1e15, 0.5)
