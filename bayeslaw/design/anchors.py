@@ -323,7 +323,7 @@ def anchors(
     *,
     budget: float,
     cost: str = FLOPS,
-    checkpoint_cost: str | None = None,
+    checkpoint_cost: str | float | None = None,
     stages: Stages | None = None,
     rounds: int = 1,
     replicates: int = 1,

@@ -116,7 +116,7 @@ def read_candidates(
     fitted: Sequence[tuple[Law, Observations]],
     source: Table,
     cost: str = FLOPS,
-    checkpoint_cost: str | None = None,
+    checkpoint_cost: str | float | None = None,
     stages: Stages | None = None,
 ) -> Candidates:
     """Read and check a table of candidate runs.
@@ -132,8 +132,8 @@ def read_candidates(
         column of costs; `checkpoint_cost`.
     cost : str
         Column with each run's price; 'flops' is 6 N D at the run's end if the table has no such column.
-    checkpoint_cost : str, optional
-        Column with the price of training each checkpoint; or 'flops', 6 N^2 ptpp; or '0' if all exist. Checkpoints with runs in the
+    checkpoint_cost : str or 0, optional
+        Column with the price of training each checkpoint; or 'flops', 6 N^2 ptpp; or 0 if all exist. Checkpoints with runs in the
         fit exist. The default is the column `checkpoint_cost` if there is one, else 'flops' if costs are FLOPs. Checkpoints of
         one size are trained separately, as cosine schedules need it, unless the column `trunk` says that one run at a constant rate
         passes through them: then the longest is paid alone.
@@ -180,7 +180,8 @@ def read_candidates(
     prices = _costs(frame, run, first, cost, per_token(stages), runs.name)
     known = {*frame.columns} & {"checkpoint"} or ("ptpp" in law.covariates and "N" in frame)
     checkpoint, names = (nested.checkpoint[first], nested.checkpoint_names) if known else (np.arange(first.size), ())
-    price, assumed = _checkpoints(frame, first, checkpoint, names, [o for _, o in fitted], cost, checkpoint_cost, runs.name)
+    of_checkpoints = f"{checkpoint_cost:g}" if isinstance(checkpoint_cost, (int, float)) else checkpoint_cost
+    price, assumed = _checkpoints(frame, first, checkpoint, names, [o for _, o in fitted], cost, of_checkpoints, runs.name)
     columns = tuple(dict.fromkeys(name for law, _ in fitted for name in (*law.measured, *law.levels)))
     notes += _on_the_way(frame, run, [observed for _, observed in fitted])
     if cost == FLOPS and cost not in frame:

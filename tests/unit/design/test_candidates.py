@@ -153,6 +153,8 @@ def test_the_price_and_the_trunk_of_a_checkpoint_may_stand_in_any_row_of_a_run(t
     assert read.price.tolist() == [5e18, 1e18]
     assert read.trunk.tolist() == [0, 0]
     assert read.cost.tolist() == pytest.approx([6 * 1e8 * 2e10, 6 * 1e9 * 2e10])
+    exist = read_candidates([(tokens.law, tokens.observed)], table, checkpoint_cost=0)
+    assert exist.price.tolist() == [0, 0]
     alone = read_candidates([(tokens.law, tokens.observed)], table.assign(checkpoint_cost=1e18, trunk=""))
     assert alone.trunk.tolist() == [0, 1]  # an empty text names none
     two = table.assign(checkpoint_cost=1e18, trunk=["t", "u", "t"])
