@@ -158,8 +158,11 @@ def plot_pair(fit: Fit, first: str, second: str, ax: Axes | None = None) -> Axes
             scale("log")
         label(_symbol(fit, name, wrapped=True), fontsize=SMALL)
     _few_ticks(ax)
-    rank = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
-    ax.set_title(f"rank correlation {rank:+.3f}{failure(not fit.passed)}", fontsize=SMALL)
+    if same := [name for name, values in ((first, x), (second, y)) if np.ptp(values) == 0]:
+        title = f"no rank correlation: {' and '.join(dict.fromkeys(same))} the same in all draws"
+    else:
+        title = f"rank correlation {np.corrcoef(rankdata(x), rankdata(y))[0, 1]:+.3f}"
+    ax.set_title(f"{title}{failure(not fit.passed)}", fontsize=SMALL)
     return ax
 
 

@@ -39,7 +39,8 @@ def rows(
     frame = _without_untrained(frame, notes)
     _check(frame)
     if not frame["loss"].notna().any():
-        raise BayeslawError("No row with a loss is left.", code="no-loss")
+        problem = "No row with a loss is left: all losses are missing, or were left out as not finite or of other domains"
+        raise BayeslawError(f"{problem}. Log one, or name its column (--loss, losses=).", code="no-loss")
     return _arranged(frame), notes
 
 

@@ -259,3 +259,7 @@ def test_missing_transforms_and_tables_without_weights_are_refused(ax: Axes) -> 
             draw({"a fit": ["x"]}, ax)
     with fails("missing-columns", "weight"):
         plot_comparison(pd.DataFrame({"elpd_diff": [0.0], "dse": [0.0]}, index=["a law"]), ax)
+
+
+def test_a_parameter_that_does_not_vary_has_no_rank_correlation(ax: Axes) -> None:
+    assert plot_pair(line_fit(), "a", "sigma_point", ax).get_title() == "no rank correlation: sigma_point the same in all draws"
