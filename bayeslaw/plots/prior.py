@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.core.errors import BayeslawError, kind_of, nearest, whole_number
+from bayeslaw.core.errors import BayeslawError, TableError, kind_of, nearest, whole_number
 from bayeslaw.core.intervals import tails
 from bayeslaw.core.text import counted
-from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import complete
+from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_levels
@@ -81,11 +81,19 @@ def plot_prior(
     if not isinstance(at, (Runs, pd.DataFrame)):
         message = f"Settings are Runs or a DataFrame, not {kind_of(at)}: bayeslaw.grid(law, values) makes one."
         raise BayeslawError(message, code="wrong-object")
-    frame = at.frame if isinstance(at, Runs) else at
-    if frame.empty:
+    if (at.frame if isinstance(at, Runs) else at).empty:
         raise BayeslawError("There are no settings at which to draw the priors.", code="nothing-to-draw")
-    law = load_law(law)
+    runs, law = read_runs(at), load_law(law)
+    frame = runs.frame
     law = with_levels(law, levels_of(law, frame))
+    if faults := check(runs, law, purpose="forecast"):
+        raise TableError(faults, runs.name)
+    base = base_rows(frame, law)
+    frame, notes = frame[~base], [f"{counted(int(base.sum()), 'base checkpoint')} (D = 0) left out"] if base.any() else []
+    if frame.empty:
+        raise BayeslawError(
+            f"All settings are base checkpoints (D = 0), which {law.name} does not describe.", code="nothing-to-draw"
+        )
     outcomes = prior_outcomes(law, frame, draws, seed)
     axes = [name for name in law.axes if not law.axes[name].context] or [*law.measured]
     if x and x not in axes:
@@ -125,4 +133,4 @@ def plot_prior(
     if logarithmic:
         ax.set_xscale("log")
     label = law.outcome.labelled(law.outcome.unit).replace("_", " ")
-    return finish(ax, f"{along} ({law.covariates[along].unit})", label, f"what the priors of {law.name} allow")
+    return finish(ax, f"{along} ({law.covariates[along].unit})", label, f"what the priors of {law.name} allow", notes)

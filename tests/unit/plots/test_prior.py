@@ -14,7 +14,7 @@ from bayeslaw.plots.prior import plot_prior, prior_outcomes
 from bayeslaw.plots.style import BAR
 from tests import oracles
 from tests.errors import fails
-from tests.legends import labels
+from tests.legends import labels, note
 
 CHINCHILLA = load_law("chinchilla")
 GRID = bayeslaw.grid(CHINCHILLA, {"N": 1e9, "D": "1e9:1e12:20"})
@@ -77,3 +77,20 @@ def test_settings_as_values_and_none_are_refused(ax: Axes) -> None:
         plot_prior("chinchilla", {"N": 1e9, "D": "1e9:1e10:3"}, ax)  # type: ignore[arg-type]
     with fails("nothing-to-draw"):
         plot_prior("chinchilla", GRID.iloc[:0], ax)
+
+
+@pytest.mark.parametrize(("tokens", "code"), [("x", "not-a-number"), (-1.0, "out-of-support"), (np.nan, "missing-value")])
+def test_settings_that_the_law_does_not_describe_are_refused(tokens: object, code: str, ax: Axes) -> None:
+    law = load_law("chinchilla")
+    at = bayeslaw.grid(law, {"N": 1e9, "D": "1e9:1e12:3"})
+    with fails(code, "D"):
+        plot_prior(law, at.assign(D=[tokens, *at["D"][1:]]), ax)
+
+
+def test_base_checkpoints_are_left_out_and_counted(ax: Axes) -> None:
+    law = load_law("chinchilla")
+    at = bayeslaw.grid(law, {"N": 1e9, "D": "1e9:1e12:3"})
+    plot_prior(law, at.assign(D=[0.0, *at["D"][1:]]), ax, draws=20)
+    assert note(ax) == "1 base checkpoint (D = 0) left out"
+    with fails("nothing-to-draw", "D = 0"):
+        plot_prior(law, at.assign(D=0.0), ax)
