@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -80,7 +82,7 @@ def test_settings_as_values_and_none_are_refused(ax: Axes) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "code"), [("x", "not-a-number"), (-1.0, "out-of-support"), (np.nan, "missing-value")])
-def test_settings_that_the_law_does_not_describe_are_refused(tokens: object, code: str, ax: Axes) -> None:
+def test_settings_that_the_law_does_not_describe_are_refused(tokens: Any, code: str, ax: Axes) -> None:
     law = load_law("chinchilla")
     at = bayeslaw.grid(law, {"N": 1e9, "D": "1e9:1e12:3"})
     with fails(code, "D"):
