@@ -64,7 +64,7 @@ def test_a_budget_that_equals_a_price_but_for_rounding_buys_the_run(fit: Fit) ->
 
 
 def test_random_designs_end_where_the_rest_of_the_budget_buys_nothing(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, looked = anchors(fit, pool(4), TARGETS, budget=10.0, cost="cost", replicates=1000), list[int]()
+    choice, looked = anchors(fit, pool(4), TARGETS, budget=10.0, cost="cost", replicates=1000), list[int]()
     unpaid = Candidates.unpaid
 
     def counted(self: Candidates, picks: Sequence[int]) -> Array:
@@ -72,16 +72,16 @@ def test_random_designs_end_where_the_rest_of_the_budget_buys_nothing(fit: Fit, 
         return unpaid(self, picks)
 
     monkeypatch.setattr(Candidates, "unpaid", counted)
-    assert all(made.market.bill(picks) <= 10 * (1 + 1e-9) for picks in made.random_designs(3))
+    assert all(choice.market.bill(picks) <= 10 * (1 + 1e-9) for picks in choice.random_designs(3))
     assert len(looked) < 300  # of 12,000
 
 
 def test_tables_of_a_choice_are_the_callers_own(fit: Fit) -> None:
-    made = anchors(fit, pool(4), TARGETS, budget=10.0, cost="cost")
+    choice = anchors(fit, pool(4), TARGETS, budget=10.0, cost="cost")
     for name in ("picks", "curve"):
-        table = getattr(made, name)
+        table = getattr(choice, name)
         table["spent"] = -1.0
-        assert (getattr(made, name)["spent"] >= 0).all()
+        assert (getattr(choice, name)["spent"] >= 0).all()
 
 
 def test_targets_that_do_not_vary_have_no_width_and_buy_nothing(fit: Fit) -> None:
@@ -608,8 +608,8 @@ def test_a_law_that_misses_its_own_runs_is_noted(fit: Fit) -> None:
 @pytest.mark.slow
 def test_replicates_take_no_other_candidates_name(fit: Fit) -> None:
     candidates = pool(2).replace({"run": {"c1": "c0#2"}})
-    made = anchors(fit, candidates, TARGETS, budget=1e9, cost="cost", replicates=2)
-    assert made.rows().groupby("run")["x"].size().to_dict() == {"c0": 3, "c0#2": 3, "c0#3": 3, "c0#2#2": 3}
+    choice = anchors(fit, candidates, TARGETS, budget=1e9, cost="cost", replicates=2)
+    assert choice.rows().groupby("run")["x"].size().to_dict() == {"c0": 3, "c0#2": 3, "c0#3": 3, "c0#2#2": 3}
 
 
 def test_replicates_have_ids_of_their_own(fit: Fit) -> None:
