@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -19,6 +19,21 @@ from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
 from bayeslaw.data.cells import numbers_in, spelt_numbers, without_numbers
 from bayeslaw.data.columns import TEXT, columns_there, of_unknown_meaning, our_name, resolve
+from bayeslaw.data.magnitudes import (
+    LEAST_PER_PARAMETER,
+    LEAST_TRAINING,
+    LEAST_USUAL,
+    OF_EXAMPLES,
+    OF_STEPS,
+    PARAMETERS,
+    TOKENS_PER_PARAMETER,
+    UNIT_OF_ALL,
+    UNIT_OF_SETTING,
+    ask_unit,
+    may_be_steps,
+    units_of_tokens,
+    units_within,
+)
 from bayeslaw.data.starter import advice, losses_elsewhere, option
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.tokenizers import tokenizer_faults
@@ -30,17 +45,7 @@ from bayeslaw.laws.pooling import levels_in, levels_of, with_by, with_levels
 Purpose = Literal["fit", "score", "forecast"]
 EXAMPLES = {"example", "examples", "sample", "samples", "pair", "pairs", "item", "items"}  # words of a column that counts them
 LEAST_TOKENS = 1e3  # no run is shorter than so many
-LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
 LEAST_ADAPTED, LEAST_ADAPTING = 1e-4, 1e5  # tokens per parameter, and tokens, of the longest adaptation of a table
-LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
-# Of the largest model of a table and its longest training: fewer and more than anyone would train, nearly.
-PARAMETERS, TOKENS, TOKENS_PER_PARAMETER = (1e6, 2e12), (LEAST_TRAINING, 1e14), (0.5, 1e5)
-UNITS = {"millions": 1e6, "billions": 1e9}
-LEAST_STEPS = 100  # from which on whole numbers may be steps
-UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
-OF_STEPS = "; of steps its factor is the tokens of a step: --column D=COLUMN:524288 (columns={'D': 'COLUMN:524288'})"
-OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_examples (columns={{'{name}': 'n_examples'}})"
-UNIT_OF_SETTING = ", or its unit with it: --set {name}=7B (in Python {{'{name}': '7B'}})"
 VARY = "let parameters vary by it (--by E=domain, by={'E': 'domain'})"
 LEAST_ROWS = 3  # of a fit
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
@@ -304,8 +309,8 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
     if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
-        steps = purpose != "forecast" and _may_be_steps(values)
-        problem = f"{name} is at most {values.max():g} in all rows{_question(_units_of_tokens(frame, values), steps=steps)}"
+        steps = purpose != "forecast" and may_be_steps(values)
+        problem = f"{name} is at most {values.max():g} in all rows{ask_unit(units_of_tokens(frame, values), steps=steps)}"
         way = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL + OF_EXAMPLES).format(name="D") + OF_STEPS * steps
         return [Fault(None, name, "", problem, f"give the number of tokens{way}", "tokens-too-few")]
     if values.between(low, high).all():  # most columns are sound, and what words faults takes milliseconds
@@ -332,8 +337,8 @@ def _outside(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose, unscal
     all_percent = purpose != "forecast" and not values.between(0, 1, "neither").any()
     percent = _or_read(unscaled, "%", name) if all_percent else ""
     question, suggestion = {
-        "N": (_question(_units(values[below].max(), *PARAMETERS)), "give the number of parameters" + unit_of_all),
-        "D": (_question(_units_of_tokens(frame, values[below])), "give the number of tokens" + unit_of_all),
+        "N": (ask_unit(units_within(values[below].max(), *PARAMETERS)), "give the number of parameters" + unit_of_all),
+        "D": (ask_unit(units_of_tokens(frame, values[below])), "give the number of tokens" + unit_of_all),
         "r": (": is it a percentage?", f"divide by 100{percent}"),
     }.get(name, ("", f"unit: {covariate.unit}"))
     asked = above if name == "r" else below & (values > 0)
@@ -366,48 +371,6 @@ def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
     return faults
 
 
-def _question(units: Sequence[str], *, steps: bool = False) -> str:
-    """Ask for the unit of numbers that are too small, of those that they may be in; with `steps`, whether they count steps."""
-    asked = [*([f"is it in {' or in '.join(units)}"] if units else []), *(["does it count steps"] if steps else [])]
-    return f": {', or '.join(asked)}?" if asked else ""
-
-
-def unit_faults(frame: pd.DataFrame, names: Iterable[str]) -> list[Fault]:
-    """Return faults of columns N and D that are so small that they are in another unit, where no law has them as covariates.
-
-    Parameters
-    ----------
-    frame, names : DataFrame, names of columns
-    """
-    faults = []
-    for name in names:
-        largest = float(frame[name].max())
-        if 0 < largest < LEAST_USUAL:
-            asked = _question(_units(largest, *(PARAMETERS if name == "N" else TOKENS)))
-            way = f"give the number of {'parameters' if name == 'N' else 'tokens'}{UNIT_OF_ALL.format(name=name)}"
-            faults.append(Fault(None, name, "", f"{name} is at most {largest:g} in all rows{asked}", way, "unit-of-size"))
-    return faults
-
-
-def _units(largest: float, least: float, most: float) -> list[str]:
-    """Return the units in which the largest number of a column would be neither too small nor too large."""
-    return [unit for unit, factor in UNITS.items() if least <= largest * factor <= most]
-
-
-def _units_of_tokens(frame: pd.DataFrame, tokens: pd.Series) -> list[str]:
-    """Return the units that tokens may be in; where the sizes of the models are known, these tell which."""
-    units = _units(tokens.max(), *TOKENS)
-    if "N" not in frame or not holds_numbers(frame["N"]) or not frame["N"].min() > LEAST_USUAL:
-        return units
-    fitting = _units((tokens / frame["N"]).max(), *TOKENS_PER_PARAMETER)
-    return [unit for unit in units if unit in fitting] or units
-
-
-def _may_be_steps(tokens: pd.Series) -> bool:
-    """Whether tokens may be the steps of an optimiser: whole numbers, and not all small."""
-    return bool((tokens == tokens.round()).all() and tokens.max() >= LEAST_STEPS)
-
-
 def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault]:
     """Find training tokens that are so few, and so few for the size of every model, that they must be in another unit."""
     if not from_scratch(law) and purpose == "forecast":
@@ -418,8 +381,8 @@ def _check_tokens(frame: pd.DataFrame, law: Law, purpose: Purpose) -> list[Fault
     most = most_per_parameter(frame, law)
     if not 0 < most < least or frame["D"].max() > few:
         return []
-    steps = purpose == "fit" and _may_be_steps(frame["D"])
-    question = _question(_units(most, *TOKENS_PER_PARAMETER), steps=steps)
+    steps = purpose == "fit" and may_be_steps(frame["D"])
+    question = ask_unit(units_within(most, *TOKENS_PER_PARAMETER), steps=steps)
     problem = f"D is at most {most:.2g} tokens per parameter in all rows{question}"
     way = (UNIT_OF_ALL if purpose == "fit" else UNIT_OF_SETTING).format(name="D") + OF_STEPS * steps
     return [Fault(None, "D", "", problem, f"give the number of tokens{way}", "tokens-too-few")]

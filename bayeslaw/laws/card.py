@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,28 +14,15 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, CardError, kind_of, nearest, shortened
 from bayeslaw.core.files import TABLE_ENDINGS, own_path
 from bayeslaw.core.toml import parse_toml
-from bayeslaw.laws.formula import FUNCTIONS, Expression, column_of, default_symbol, names_behind, symbol_fault
+from bayeslaw.laws.faults import Faults, all_faults
+from bayeslaw.laws.formula import Expression, column_of, default_symbol, names_behind, symbol_fault
 from bayeslaw.laws.law import SPREAD, Covariate, Law, LocatedError, Parameter, faults_of_on
 from bayeslaw.laws.mixture import Mixture, read_mixture, with_shares
+from bayeslaw.laws.names import OF_RESULTS, RESERVED, check_names, same_members, unknown_names
 from bayeslaw.laws.outcome import BOUNDS, KINDS, LOSS, Outcome
 from bayeslaw.laws.prior import Prior
 from bayeslaw.laws.references import Reference, read_references
 
-RESERVED = frozenset(
-    {
-        "run", "run_code", "run_effect", "step", "domain", "chain", "draw", "row", "group",
-        "checkpoint", "sigma_point", "sigma_run", "sigma_checkpoint", "run_excess", "drift", "dof", "discrepancy", *FUNCTIONS,
-    }
-)  # fmt: skip
-"""Names that a card can't use: those of functions, of parameters of the noise, and of columns of tables and stored draws."""
-OF_RESULTS = frozenset(
-    {
-        "as", "checks", "compared", "continues", "crps", "cut", "error", "error_percent", "error_sd", "flops", "group", "headline",
-        "inside", "inside_eti90", "law", "loo_pit", "loss_se", "median", "model", "near", "p_adjusted", "p_curve", "p_level",
-        "pareto_k", "pit", "predicted", "predicted_median", "reach", "rows", "sds", "seed", "spread", "unit", "weight",
-    }
-)  # fmt: skip
-"""Columns of tables of results, which have the outcome in a column of its name: no outcome can be called so."""
 MOST_NODES = 100
 # The keys of a card, of a covariate and of a parameter, in the order in which a card is written; `laws.schema` describes each.
 TOP = (
@@ -169,7 +155,7 @@ def parse_card(text: str, origin: str = "card") -> Law:
         raise CardError(f"{origin}: a number in it is too large.", code="huge-number") from None
     except RecursionError:
         raise CardError(f"{origin}: its [let] or its tables are nested too deeply.", code="nested-too-deeply") from None
-    raise _all_faults(faults.found, text, origin)
+    raise all_faults(faults.found, text, origin)
 
 
 def require_card(law: Law) -> None:
@@ -180,49 +166,6 @@ def require_card(law: Law) -> None:
             what = {"measured": "covariates", "let": "[let]", "corner_error": "`corner_error`"}.get(part, part)
             problem = f"The {what} of {law.name} {'are' if what[-1] == 's' else 'is'} not as in its card, which files of fits have"
             raise CardError(f"{problem}: change the card, and load it by its path.", code="not-its-card")
-
-
-class Faults:
-    """Faults of a card, collected so that a person sees all of them at once; a part with a fault is left out."""
-
-    def __init__(self) -> None:
-        self.found: list[LocatedError] = []
-
-    def of[Part](self, part: Callable[..., Part], *given: Any, **options: Any) -> Part | None:
-        """Return a part of the card, or None where it has a fault."""
-        try:
-            return part(*given, **options)
-        except LocatedError as error:
-            self.found.append(error)
-            return None
-
-    def each[Part](self, part: Callable[[str, Any], Part], table: Mapping[str, Any]) -> dict[str, Part]:
-        """Return the parts of a table by name, without those that have a fault."""
-        parts = {name: self.of(part, name, value) for name, value in table.items()}
-        return {name: item for name, item in parts.items() if item is not None}
-
-
-def _all_faults(faults: Sequence[LocatedError], text: str, origin: str) -> CardError:
-    """Return the error that names every fault with its line; it has the code of the first."""
-    lines = [_line(text, fault.section, fault.key) for fault in faults]
-    if len(faults) == 1:
-        where = f"{origin}, line {lines[0]}" if lines[0] else origin
-        return CardError(f"{where}: {faults[0]}", code=faults[0].code, faults=faults)
-    shown = [f"  line {line}: {fault}" if line else f"  {fault}" for line, fault in zip(lines, faults, strict=True)]
-    return CardError("\n".join([f"{origin} has {len(faults)} faults:", *shown]), code=faults[0].code, faults=faults)
-
-
-def _line(text: str, section: str, key: str) -> int | None:
-    """Return the line (from 1) of a key in a section of a TOML text, else that of the section, or None where neither is written."""
-    current, first = "", None
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
-            current = header.group(1).replace('"', "").strip()
-            if current in (section, f"{section}.{key}"):
-                first = first or number
-        elif current == section and re.match(rf'\s*"?{re.escape(key)}"?\s*=', line) and key:
-            return number
-    return first
 
 
 def _text(card: Mapping[str, Any], key: str, section: str = "", default: str | None = None) -> str:
@@ -275,7 +218,7 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     given = faults.each(_covariate, of_covariates)
     by_key = faults.each(lambda k, v: _parameters(k, v, mixture), card["parameters"])
     parameters = {name: parameter for of_key in by_key.values() for name, parameter in of_key.items()}
-    faults.found += _same_members(by_key)
+    faults.found += same_members(by_key)
     let = faults.each(lambda k, v: mixture.expression(v, "let", k), card.get("let", {}))
     outcome, key = faults.of(_outcome, card), "formula" if "outcome" in card else "loss"
     formula = faults.of(lambda: mixture.expression(_lines(card, key), "", key)) if outcome is not None else None
@@ -285,10 +228,10 @@ def _build(card: Mapping[str, Any], text: str, faults: Faults) -> Law | None:
     if outcome is None or formula is None or not all((*whole, len(series) == len(nodes))):
         known = {**card.get("let", {}), **of_covariates, **mixture.covariates, **card["parameters"], **parameters}
         if all(map(str.isidentifier, known)) and not (card["parameters"].keys() - by_key.keys()) & {*mixture.over}:
-            faults.found += _unknown_names({} if formula is None else {key: formula}, let, known)
+            faults.found += unknown_names({} if formula is None else {key: formula}, let, known)
         return None
     before, given = len(faults.found), given | mixture.covariates
-    _check_names({key: formula}, let, given, parameters, outcome, faults, mixture.shares)
+    check_names({key: formula}, let, given, parameters, outcome, faults, mixture.shares)
     faults.of(_check_totals, {key: formula}, let, series)
     covariates = faults.of(_with_nodes, given, series, {*let, *parameters}) or given
     ordered = faults.of(_ordered, let)
@@ -423,18 +366,6 @@ def _parameters(name: str, table: Any, mixture: Mixture) -> dict[str, Parameter]
     return {key: replace(p, prior=replace(p.prior, on=of[key])) for key, p in members.items()}
 
 
-def _same_members(by_key: Mapping[str, Mapping[str, Parameter]]) -> list[LocatedError]:
-    """Return faults of parameters over shares whose value for a share has the name of another parameter."""
-    first, faults = dict[str, str](), list[LocatedError]()
-    for key, name in ((key, name) for key, members in by_key.items() for name in members):
-        if (other := first.setdefault(name, key)) != key:
-            message = (
-                f"{name!r} is both of the parameter {other} and of {key}, of which one is over the shares: rename one of them."
-            )
-            faults.append(LocatedError(message, f"parameters.{key}", code="name-used-twice"))
-    return faults
-
-
 def _covariate(name: str, table: Any) -> Covariate:
     def fault(message: str, code: str) -> LocatedError:
         return LocatedError(message, "covariates", name, code=code)
@@ -536,32 +467,6 @@ def _not_an_outcome(name: str) -> str:
     return "" if name.isidentifier() and not name.startswith("_") else "use letters, digits and _"
 
 
-def _check_shares(covariates: Mapping[str, Covariate]) -> None:
-    """Check that what a covariate is a share of is another one in whose logarithm distances are counted."""
-    for name, share in covariates.items():
-        of = share.share_of
-        if of and (of == name or of not in covariates or covariates[of].share_of):
-            message = f"{name} is a share of {of!r}, which is no other covariate of the card.{nearest(of, covariates)}"
-            raise LocatedError(message, "covariates", name, code="unknown-name")
-        if of and not (share.logarithmic and covariates[of].logarithmic):
-            message = f"{name} and {of} are multiplied to the size of a run: distances in both must be in e-folds (`log = true`)."
-            raise LocatedError(message, "covariates", name, code="share-without-logarithm")
-
-
-def _check_facts(outcome: Outcome, covariates: Mapping[str, Covariate], used: frozenset[str]) -> None:
-    """Check that the outcome's number of items and chance are covariates, the first of them not in the formula."""
-    for key, name in (("items", outcome.items), ("chance", outcome.chance), ("run_shifts", outcome.run_shifts)):
-        if isinstance(name, str) and name and name not in covariates:
-            message = f"`{key}` names {name!r}, which is no covariate of the card.{nearest(name, covariates)}"
-            raise LocatedError(message, "outcome", key, code="unknown-name")
-    if outcome.run_shifts and outcome.run_shifts not in used:
-        message = f"`run_shifts` names {outcome.run_shifts!r}, which the formula does not use."
-        raise LocatedError(message, "outcome", "run_shifts", code="unused-name")
-    if outcome.items and (outcome.items in used or not covariates[outcome.items].context):
-        message = f"{outcome.items!r} says how exactly the outcome is measured, not what it is: make it `context = true`."
-        raise LocatedError(message, "covariates", outcome.items, code="items-in-formula")
-
-
 def _check_totals(formula: Mapping[str, Expression], let: Mapping[str, Expression], series: Mapping[str, int]) -> None:
     """Check that series stand within total(...) only, that each total has one, and that all have equally many nodes."""
     for section, key, expression in [*(("", k, e) for k, e in formula.items()), *(("let", k, e) for k, e in let.items())]:
@@ -609,82 +514,6 @@ def _parameter(name: str, table: Any) -> Parameter:
         raise LocatedError(message, section, "pooled", code="on-and-not-pooled")
     of_unit = _text(table, "unit", section, "")
     return Parameter(name, _text(table, "meaning", section), of_unit, latex, prior, by, float(spread), pooled)
-
-
-def _check_names(
-    formula: Mapping[str, Expression],
-    let: Mapping[str, Expression],
-    covariates: Mapping[str, Covariate],
-    parameters: Mapping[str, Parameter],
-    outcome: Outcome,
-    faults: Faults,
-    shares: Sequence[str],
-) -> None:
-    """Check that every name is allowed, is given once, is known where it is used, and is used.
-
-    Parameters
-    ----------
-    formula : mapping
-        The formula by its key in the card.
-    let, covariates, parameters, outcome
-        Of the card.
-    faults
-        To which those of names are added.
-    shares
-        Of the card's mixture: the reference's need not be used.
-    """
-    add = faults.found.append
-    reserved = RESERVED | {outcome.name, outcome.error, outcome.observed}
-    groups: Sequence[tuple[str, Mapping[str, Any]]] = (("let", let), ("covariates", covariates), ("parameters", parameters))
-    seen: dict[str, str] = {}
-    for section, name in [(section, name) for section, group in groups for name in group]:
-        if (read := unicodedata.normalize("NFKC", name)) != name and read.isidentifier():
-            message = f"{name!r} ({_points(name)}) is read as {read!r} ({_points(read)}) in formulas: write that, or another name."
-            add(LocatedError(message, section, name, code="invalid-name"))
-        elif not name.isidentifier() or name.startswith("_") or name in reserved:
-            message = f"{name!r} can't be a name: use letters, digits and _, and none of {', '.join(sorted(reserved))}."
-            add(LocatedError(message, section, name, code="invalid-name"))
-        if name in seen:
-            message = f"{name!r} stands both under [{seen[name]}] and under [{section}]."
-            add(LocatedError(message, section, name, code="name-used-twice"))
-        seen[name] = section
-    for name in (n for n, p in parameters.items() if p.prior.on):
-        if (level := f"{name}_level") in seen:
-            message = f"{level!r} is what the value of {name}'s `on` is called: use another name."
-            add(LocatedError(message, seen[level], level, code="name-used-twice"))
-    invalid = any(fault.code == "invalid-name" for fault in faults.found)  # and then a formula can't name it
-    faults.found += [] if invalid else _unknown_names(formula, let, seen)
-    if invalid or any(fault.code == "unknown-name" for fault in faults.found):
-        return  # a misspelt name would be called unused too
-    used = frozenset[str]().union(*(e.names for e in (*formula.values(), *let.values())))
-    faults.of(_check_facts, outcome, covariates, used)
-    faults.of(_check_shares, covariates)
-    for name, section in seen.items():
-        context = section == "covariates" and covariates[name].context
-        if name not in used and not context and name not in shares:
-            add(LocatedError(f"{name!r} is not used by the formula.", section, name, code="unused-name"))
-        if name in used and context:
-            message = f"{name!r} is context, and the formula uses it: leave `context` out."
-            add(LocatedError(message, section, name, code="context-in-formula"))
-
-
-def _points(name: str) -> str:
-    """The code points of a name, which tell letters apart that look alike."""
-    return " ".join(f"U+{ord(letter):04X}" for letter in name)
-
-
-def _unknown_names(formula: Mapping[str, Expression], let: Mapping[str, Expression], known: Collection[str]) -> list[LocatedError]:
-    """Return faults of names in the formula and in [let] that are neither covariates, nor parameters, nor expressions."""
-    names = {*known}
-    return [
-        LocatedError(
-            f"unknown name {name!r} in {key!r}; known are {', '.join(known) or 'none'}.{nearest(name, known)}",
-            section, key, code="unknown-name",
-        )
-        for section, expressions in (("", formula), ("let", let))
-        for key, expression in expressions.items()
-        for name in sorted(expression.names - names)
-    ]  # fmt: skip
 
 
 def _ordered(let: Mapping[str, Expression]) -> dict[str, Expression]:

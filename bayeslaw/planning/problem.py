@@ -14,7 +14,8 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError, FitError, as_mapping, nearest
 from bayeslaw.core.text import compact
-from bayeslaw.data.validate import LEAST_USUAL, from_scratch
+from bayeslaw.data.magnitudes import LEAST_USUAL
+from bayeslaw.data.validate import from_scratch
 from bayeslaw.forecasting.stack import Posterior, Stack, laws_of, paired, require_losses
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.law import Law

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import CardError
-from bayeslaw.laws.card import RESERVED, law_names, load_law, parse_card
+from bayeslaw.laws.card import law_names, load_law, parse_card
+from bayeslaw.laws.names import RESERVED
 from bayeslaw.noise.noise import PRIORS
 from tests.cards import POSITIVE, card
 from tests.errors import fails

@@ -1,0 +1,63 @@
+"""Numbers of parameters and tokens that are too small: the units that they may be in, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.errors import Fault
+
+LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
+LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all may be in millions or billions
+# Of the largest model of a table and its longest training: fewer and more than anyone would train, nearly.
+PARAMETERS, TOKENS, TOKENS_PER_PARAMETER = (1e6, 2e12), (LEAST_TRAINING, 1e14), (0.5, 1e5)
+UNITS = {"millions": 1e6, "billions": 1e9}
+LEAST_STEPS = 100  # from which on whole numbers may be steps
+UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
+OF_STEPS = "; of steps its factor is the tokens of a step: --column D=COLUMN:524288 (columns={'D': 'COLUMN:524288'})"
+OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_examples (columns={{'{name}': 'n_examples'}})"
+UNIT_OF_SETTING = ", or its unit with it: --set {name}=7B (in Python {{'{name}': '7B'}})"
+
+
+def ask_unit(units: Sequence[str], *, steps: bool = False) -> str:
+    """Ask for the unit of numbers that are too small, of those that they may be in; with `steps`, whether they count steps."""
+    asked = [*([f"is it in {' or in '.join(units)}"] if units else []), *(["does it count steps"] if steps else [])]
+    return f": {', or '.join(asked)}?" if asked else ""
+
+
+def unit_faults(frame: pd.DataFrame, names: Iterable[str]) -> list[Fault]:
+    """Return faults of columns N and D that are so small that they are in another unit, where no law has them as covariates.
+
+    Parameters
+    ----------
+    frame, names : DataFrame, names of columns
+    """
+    faults = []
+    for name in names:
+        largest = float(frame[name].max())
+        if 0 < largest < LEAST_USUAL:
+            asked = ask_unit(units_within(largest, *(PARAMETERS if name == "N" else TOKENS)))
+            way = f"give the number of {'parameters' if name == 'N' else 'tokens'}{UNIT_OF_ALL.format(name=name)}"
+            faults.append(Fault(None, name, "", f"{name} is at most {largest:g} in all rows{asked}", way, "unit-of-size"))
+    return faults
+
+
+def units_within(largest: float, least: float, most: float) -> list[str]:
+    """Return the units in which the largest number of a column would be neither too small nor too large."""
+    return [unit for unit, factor in UNITS.items() if least <= largest * factor <= most]
+
+
+def units_of_tokens(frame: pd.DataFrame, tokens: pd.Series) -> list[str]:
+    """Return the units that tokens may be in; where the sizes of the models are known, these tell which."""
+    units = units_within(tokens.max(), *TOKENS)
+    if "N" not in frame or not holds_numbers(frame["N"]) or not frame["N"].min() > LEAST_USUAL:
+        return units
+    fitting = units_within((tokens / frame["N"]).max(), *TOKENS_PER_PARAMETER)
+    return [unit for unit in units if unit in fitting] or units
+
+
+def may_be_steps(tokens: pd.Series) -> bool:
+    """Whether tokens may be the steps of an optimiser: whole numbers, and not all small."""
+    return bool((tokens == tokens.round()).all() and tokens.max() >= LEAST_STEPS)
