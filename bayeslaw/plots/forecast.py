@@ -109,7 +109,8 @@ def plot_forecast(
     median and interval of `extrapolated` outside the runs; where a discrepancy was stated, its interval. The ground is hatched
     where the covariate leaves the range of the runs. A line is dashed where its settings lie outside the runs in another covariate.
 
-    Known errors of losses (column `loss_se`) are thin bars of one standard error on either side.
+    Known errors of losses (column `loss_se`) are thin bars of one standard error on either side. The intervals that judge measured
+    losses here are without them; those of `score` have them.
 
     Small points are the fitted losses at the setting of a curve, in all covariates but the one on the axis. Where there are none,
     those at the nearest setting of the runs are grey. Measured losses are hollow, with a cross where the interval does not hold
