@@ -295,6 +295,7 @@ def compare(
         str | None,
         Option(help="Compare for these settings, a table or N=VALUES,D=VALUES, by forecasts beyond cuts in their direction."),
     ] = None,
+    cuts: Annotated[int | None, Option(help="Number of cuts for --at, by default 5; fewer where there are fewer values.")] = None,
     column: options.Columns = None,
     where: options.Where = None,
     duplicates: options.Duplicates = "refuse",
@@ -323,7 +324,7 @@ def compare(
     settings = bayeslaw.read_runs(given, columns=of_settings) if isinstance(given, Path) else given
     comparison = bayeslaw.compare(
         table, laws, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=settings,
-        bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
+        cuts=cuts, bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
         options={"draws": draws, "tune": tune, "chains": chains},
     )  # fmt: skip
     answer = Answer()

@@ -16,7 +16,6 @@ from bayeslaw.core.text import counted, significant
 from bayeslaw.data.observations import run_codes
 from bayeslaw.evaluation.backtest import UNFITTED, Beyond, cuts_along, forecasts_beyond, pooled_law, rows_up_to
 from bayeslaw.evaluation.choice import (
-    CUTS,
     PRIOR,
     HeldOut,
     TargetDirection,
@@ -40,7 +39,7 @@ BEYOND = (
 )
 
 
-def compare_beyond(work: Work, targets: TargetDirection) -> Comparison:
+def compare_beyond(work: Work, targets: TargetDirection, count: int) -> Comparison:
     """Compare by forecasts beyond cuts in the direction of the targets; the stack is of fits to all rows.
 
     Parameters
@@ -48,9 +47,11 @@ def compare_beyond(work: Work, targets: TargetDirection) -> Comparison:
     work : Work
     targets : TargetDirection
         Where the targets lie.
+    count : int
+        How many cuts; there are fewer where there are fewer different values.
     """
     by, along = targets.by, targets.along(work.table)
-    candidates, cuts = _cuts(work, by, along)
+    candidates, cuts = _cuts(work, by, along, count)
     parts = [rows_up_to(work.table, cut, by, along) for cut in cuts]
     asked = {"seed": work.seed, "as_": "known" if targets.known else "new-run"}
     then = partial(forecasts_beyond, table=work.common, along=along, by=by, asked=asked, force=work.force, kept=quantiles_of)
@@ -77,13 +78,13 @@ def _beyond_name(by: str, cut: float) -> str:
     return f"{by} > {cut:.3g}"
 
 
-def _cuts(work: Work, by: str, along: pd.Series) -> tuple[list[Candidate], list[float]]:
+def _cuts(work: Work, by: str, along: pd.Series, count: int) -> tuple[list[Candidate], list[float]]:
     """Return the laws that can be fitted below cuts, and the cuts below which all of them can; the others are noted."""
     possible, refused = dict[str, list[float]](), dict[str, BayeslawError]()
     for law in {c.law.name: c.law for c in work.candidates}.values():
         try:
             pooled = pooled_law(law, work.common, work.options)
-            possible[law.name] = cuts_along(work.common, [pooled], by, along.loc[work.common.frame.index], CUTS)
+            possible[law.name] = cuts_along(work.common, [pooled], by, along.loc[work.common.frame.index], count)
         except BayeslawError as error:
             refused[law.name] = error
     if not possible:

@@ -23,9 +23,9 @@ from bayeslaw.data.columns import did_you_mean
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows, without_repeats
-from bayeslaw.evaluation.backtest import check_options, pooled_law
+from bayeslaw.evaluation.backtest import MOST_CUTS, check_options, pooled_law
 from bayeslaw.evaluation.beyond import compare_beyond
-from bayeslaw.evaluation.choice import TargetDirection, direction_of_targets, targets_of
+from bayeslaw.evaluation.choice import CUTS, TargetDirection, direction_of_targets, targets_of
 from bayeslaw.evaluation.comparison import SCORED_TWICE, Candidate, Comparison, Work, comparison_of, mark
 from bayeslaw.evaluation.loo import Loo, held_out_density, leave_one_run_out, split_run
 from bayeslaw.evaluation.scores import draw_scores, point_scores, score
@@ -71,6 +71,7 @@ def compare(
     by: str | None = None,
     loo: bool = False,
     at: Settings | None = None,
+    cuts: int | None = None,
     bootstrap: int = 0,
     starts: int = 100,
     seed: int = 0,
@@ -102,6 +103,8 @@ def compare(
         Settings to choose for, a table or values as for `bayeslaw.grid`. Laws are judged by forecasts of rows beyond several cuts
         in the direction in which these leave the runs; rows about as far beyond their cut count most. The stack is of fits to all
         rows. Where all settings lie inside the runs, one run is left out after the other.
+    cuts : int, optional
+        How many cuts, with `at`; by default 5. There are fewer where there are fewer different values.
     bootstrap : int
         Resamples of whole runs for the intervals of the point fits, with `holdout` and `by`; 0 for none.
     starts : int
@@ -144,6 +147,10 @@ def compare(
     require_one_outcome(cards)
     if (holdout is not None) + (by is not None) + loo + (at is not None) > 1:
         raise BayeslawError("Give only one of holdout, by, loo and at.", code="several-holdouts")
+    if cuts is not None and at is None:
+        problem = "Cuts lie in the direction of settings: give these (--at, at=), or no number of cuts (--cuts, cuts=)."
+        raise BayeslawError(problem, code="cuts-without-settings")
+    cuts = CUTS if cuts is None else whole_number("cuts", cuts, 1, MOST_CUTS)
     if bootstrap and holdout is None and by is None:
         raise BayeslawError(
             "A bootstrap is of point fits, which are scored where rows are held out: give such rows (--holdout or --by, holdout= "
@@ -169,7 +176,7 @@ def compare(
             progress=progress, notes=notes,
         )  # fmt: skip
         if beyond is not None:
-            return compare_beyond(work, beyond)
+            return compare_beyond(work, beyond, cuts)
         return _held_out(work, folds, by, starts, bootstrap) if folds else _left_out_singly(work)
 
 

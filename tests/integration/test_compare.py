@@ -348,6 +348,8 @@ def test_a_failed_score_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"noise": []}, "no-noise", "noise"),
         ({"noise": ["gauss"]}, "unknown-noise", "gauss"),
         ({"by": "ptpp", "loo": True}, "several-holdouts", "holdout"),
+        ({"cuts": 2}, "cuts-without-settings", "at="),
+        ({"at": {"N": 1e11, "D": 1e12}, "cuts": 0}, "not-a-whole-number", "cuts"),
         ({"holdout": "ptpp > 0"}, "nothing-to-fit", "ptpp > 0"),
         ({"by": "Ptpp"}, "unknown-column", "Did you mean 'ptpp'?"),
         ({"by": "one"}, "one-value", "(1.0)"),
