@@ -140,7 +140,7 @@ def _way(column: str, value: str, known: bool) -> str:
         return "write numbers without %, and shares between 0 and 1: 0.1 for 10%"
     if not known:
         return "correct the cell or, if the column has nothing to do with the losses, leave that out"
-    return AMOUNT if column in AMOUNTS else "correct the cell or remove the row"
+    return AMOUNT if "M" in AMOUNTS.get(column, "") else "correct the cell or remove the row"
 
 
 def without_numbers(cells: pd.Series, law: str) -> list[Fault]:

@@ -76,10 +76,10 @@ TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "un
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
 # Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
 AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
-AMOUNTS = ("N", "D", "U", "pretrain_tokens")  # columns whose cells may be written as 410M or 1.4B
+# Columns whose cells may be written with a unit, such as 410M or 1.4B, or 25%, and the letters of these units.
+AMOUNTS = {"N": "kMBT", "D": "kMBT", "U": "kMBT", "pretrain_tokens": "kMBT", "r": "%"}
 LOSSES = ("loss", "base_loss")  # columns whose units are those of losses
 MOST_NAMES = 20  # of columns that an error lists
-_AMOUNT = re.compile(r"([\d.,]+)\s*([kMBT])", re.IGNORECASE)
 _SETTING = re.compile(r"^(config|hparams|hyperparameters|params)[./]")
 
 
@@ -221,8 +221,10 @@ def of_unknown_meaning(column: str) -> bool:
 
 def amount(ours: str, cell: object) -> tuple[object, float]:
     """Return the digits and the factor of a cell such as '410M' in one of `AMOUNTS`; any other cell as it is, and nan."""
-    written = _AMOUNT.fullmatch(cell.strip()) if ours in AMOUNTS and isinstance(cell, str) else None
-    return (cell, math.nan) if written is None else (written[1], number(f"1{written[2]}"))
+    if ours not in AMOUNTS or not isinstance(cell, str):
+        return cell, math.nan
+    written = re.fullmatch(rf"([\d.,]+)\s*([{AMOUNTS[ours]}])", cell.strip(), re.IGNORECASE)
+    return (cell, math.nan) if written is None else (written[1], factor(written[2]))
 
 
 def key(column: str) -> str:

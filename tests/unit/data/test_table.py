@@ -223,13 +223,17 @@ def write(tmp_path: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
-def test_shares_written_with_a_percent_sign_are_to_be_written_as_shares() -> None:
-    table = pd.DataFrame({"N": 1e8, "D": [1e9, 2e9], "r": ["0%", "10%"], "loss": [3.1, 3.0]})
-    found = [fault for fault in check(read_runs(table, strict=False), load_law("d-cpt")) if fault.column == "r"]
-    assert [(fault.code, fault.row, "0.1 for 10%" in fault.suggestion) for fault in found] == [
-        ("not-a-number", 1, True),
-        ("not-a-number", 2, True),
-    ]
+@pytest.mark.parametrize("name", ["r", "replay_pct"])
+def test_a_percent_sign_is_the_unit_of_a_replay_share_whatever_that_of_its_column_is(name: str) -> None:
+    read = read_runs(pd.DataFrame({"N": 1e8, "D": [1e9, 2e9, 3e9], name: ["0%", "10 %", "2.5%"], "loss": [3.1, 3.0, 2.9]}))
+    assert read.frame["r"].tolist() == [0, 0.1, 0.025]
+    assert read.where(f"{name} > {0.05 if name == 'r' else 5}").frame["r"].tolist() == [0.1]
+
+
+def test_a_percent_sign_in_a_column_of_other_numbers_is_refused() -> None:
+    table = pd.DataFrame({"N": 1e8, "D": [1e9, 2e9], "ptpp": ["20%", "30"], "loss": [3.1, 3.0]})
+    (fault,) = read_runs(table, strict=False).unread
+    assert (fault.code, fault.row, fault.column) == ("not-a-number", 1, "ptpp")
 
 
 def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path) -> None:

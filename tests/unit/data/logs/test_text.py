@@ -372,6 +372,13 @@ def test_amounts_in_cells_have_the_marks_of_the_mapping(tmp_path: Path) -> None:
             import_runs(written(tmp_path, f'run,step,val_loss,params\na,1,3.1,"{cell}"\n'))
 
 
+def test_a_share_with_a_percent_sign_has_its_unit(tmp_path: Path) -> None:
+    text = "Lauf;Replay;Token;val_loss\na;12,5 %;1000000;3,1\nb;0 %;1000000;3,0\n"
+    columns = {"run": "Lauf", "r": {"column": "Replay", "unit": "%"}, "D": "Token"}
+    given = {"delimiter": ";", "decimal": ",", "columns": columns}
+    assert cells(import_runs(written(tmp_path, text), map=given), "r") == [[0.125], [0]]
+
+
 def test_a_chart_over_tokens(tmp_path: Path) -> None:
     head = "tokens_seen,big - _step,big - eval/loss,big - eval/loss__MIN,big - eval/loss__MAX\n"
     path = written(tmp_path, head + "1000,10,3.5,3.5,3.5\n2000,20,3.25,3.25,3.25\n")
