@@ -23,6 +23,7 @@ NAMED = ("checkpoint", *MODEL)
 SPREAD = 0.02
 # Base loss over a loss of the source above which it is asked about: perplexities of losses above 2.2 nats are higher.
 MOST_FALL = 4.0
+ROUNDED = 0.01  # largest relative difference of N and ptpp between rows that may be of one checkpoint, written with other digits
 
 
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
@@ -91,6 +92,25 @@ def in_words(model: Mapping[str, Any]) -> str:
     """A model in words: N = 1e+08, ptpp = 20."""
     known = {column: model[column] for column in NAMED if column in model and pd.notna(model[column])}
     return settings_text(known, 4)
+
+
+def near_checkpoint(frame: pd.DataFrame, model: Mapping[str, Any]) -> str:
+    """Return N and ptpp of the row at D = 0 that are nearly a model's, in words; '' if there is none or checkpoints are named.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        All rows of the table.
+    model : mapping
+        N and ptpp of a run whose base loss is not known.
+    """
+    names = ["N", "ptpp"]
+    if "checkpoint" in frame or not all(name in frame and holds_numbers(frame[name]) for name in ["D", *names]):
+        return ""
+    bases = frame.loc[frame["D"] == 0, names]
+    off = (bases / [model[name] for name in names] - 1).abs().max(axis=1)
+    near = off[(off > 0) & (off < ROUNDED)]
+    return settings_text(bases.loc[near.idxmin()].to_dict(), 10) if near.size else ""
 
 
 def _checkpoints(frame: pd.DataFrame) -> pd.Series:

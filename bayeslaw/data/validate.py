@@ -16,7 +16,7 @@ from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, by_row, row_ranges, shortened
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, in_nats, unit_of
-from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words
+from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words, near_checkpoint
 from bayeslaw.data.cells import numbers_in, spelt_numbers, without_numbers
 from bayeslaw.data.columns import TEXT, columns_there, of_unknown_meaning, our_name, resolve
 from bayeslaw.data.magnitudes import (
@@ -109,7 +109,7 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit", by: M
         unknown = covariate.name == "r" and "D" in law.covariates and "D" not in frame
         adapted = frame.dropna(subset=["r"]) if unknown else rows
         if not (percentages and covariate.name in law.shares):
-            of_covariate = _check_covariate(adapted, covariate, purpose, _unscaled(runs, covariate.name))
+            of_covariate = _check_covariate(adapted, covariate, purpose, _unscaled(runs, covariate.name), frame)
             faults += [fault for fault in of_covariate if fault.code != "tokens-too-few" or not counts_examples(runs)]
         if purpose == "fit" and not only_base:
             faults += _check_variation(rows, covariate, law)
@@ -305,7 +305,10 @@ def _check_variation(frame: pd.DataFrame, covariate: Covariate, law: Law) -> Ite
         yield Fault(None, name, shown, problem, f"log runs at another value, or fit {other}", "too-few-values")
 
 
-def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose, unscaled: str) -> list[Fault]:
+def _check_covariate(
+    frame: pd.DataFrame, covariate: Covariate, purpose: Purpose, unscaled: str, every: pd.DataFrame
+) -> list[Fault]:
+    """Find values of a covariate that are missing or outside its support; `every` has the rows of base checkpoints too."""
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
     if name == "D" and low <= 1 and "tokens" in covariate.unit and 0 < values.max() < LEAST_TOKENS:
@@ -316,7 +319,7 @@ def _check_covariate(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose
     if values.between(low, high).all():  # most columns are sound, and what words faults takes milliseconds
         return []
     if name == BASE_LOSS:
-        faults = _without_base_loss(frame)
+        faults = _without_base_loss(frame, every)
     else:
         missing, way = f"{name} is missing", "fill it in or remove the row"
         faults = list(cell_faults(frame, name, values.isna(), missing, way, "missing-value"))
@@ -357,7 +360,7 @@ def _outside(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose, unscal
     yield above, "", suggestion
 
 
-def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
+def _without_base_loss(frame: pd.DataFrame, every: pd.DataFrame) -> list[Fault]:
     """Find rows of checkpoints whose loss before adaptation is not known, and name the checkpoints."""
     missing = frame[frame[BASE_LOSS].isna()]
     names = [name for name in NAMED if name in frame]
@@ -365,9 +368,13 @@ def _without_base_loss(frame: pd.DataFrame) -> list[Fault]:
     suggestion = f"{MEASURE}; without it, {others}fit a law that does not need it"
     faults = list[Fault]()
     for model, rows in missing.groupby(names, dropna=False, sort=False) if names else [((), missing)]:
-        which = in_words(dict(zip(names, model, strict=True)))
+        which = in_words(own := dict(zip(names, model, strict=True)))
         problem = f"{BASE_LOSS}{' of ' * bool(which)}{which} is missing"
-        faults += [Fault(int(row), BASE_LOSS, "", problem, suggestion, "missing-value") for row in rows.index]
+        way = suggestion
+        if near := near_checkpoint(every, own):
+            same = "give both the same N and ptpp, or name it in a column checkpoint"
+            way = f"the row at D = 0 has {near}: if that is its checkpoint, {same}"
+        faults += [Fault(int(row), BASE_LOSS, "", problem, way, "missing-value") for row in rows.index]
     return faults
 
 

@@ -98,6 +98,18 @@ def test_a_fit_says_which_rows_have_no_base_loss_and_what_to_do() -> None:
         Observations.of(law, bayeslaw.read_runs(ROWS[ROWS["D"] > 0]))
 
 
+def test_a_base_row_whose_ptpp_was_computed_is_named_beside_runs_whose_ptpp_was_typed() -> None:
+    """80.9 million tokens over 4,047,312 parameters are 19.9885 per parameter, and no 20: so the rows are of two checkpoints."""
+    runs = pd.DataFrame({"N": 4047312.0, "D": [0.0, 1e8, 2e8], "r": [np.nan, 0.1, 0.1], "loss": [3.0, 2.9, 2.8], "ptpp": 20.0})
+    law = bayeslaw.load_law("from-base-source")
+    rounded = bayeslaw.data.check(runs.assign(ptpp=[80.9e6 / 4047312, 20, 20]), law)
+    texts = [fault.suggestion for fault in rounded if fault.column == "base_loss" and fault.row]
+    assert len(texts) == 2
+    assert texts[0].startswith("the row at D = 0 has N = 4047312, ptpp = 19.98857513: if that is its checkpoint")
+    other = [fault.suggestion for fault in bayeslaw.data.check(runs.assign(ptpp=[30, 20, 20]), law) if fault.row]
+    assert all(text.startswith("give it as a column") for text in other)
+
+
 def test_base_rows_are_kept_beside_a_law_that_starts_at_their_losses() -> None:
     observed = Observations.of(bayeslaw.load_law("from-base-source"), bayeslaw.read_runs(ROWS[ROWS["checkpoint"] != "c"]))
     assert observed.covariates["base_loss"].tolist() == [3.0, 3.0, 2.5]
