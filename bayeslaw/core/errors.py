@@ -191,7 +191,7 @@ def kind_of(value: object) -> str:
 
 
 def row_ranges(rows: Iterable[int]) -> str:
-    """Return numbers of rows as text, with neighbours in one range: 'rows 1–40, 52, 60–63'; of many, the first six."""
+    """Return numbers of rows as text, each once, neighbours in one range: 'rows 1–40, 52, 60–63'; of many, the first six."""
     parts: list[list[int]] = []
     for row in sorted(set(map(int, rows))):
         if parts and row == parts[-1][-1] + 1:

@@ -99,8 +99,10 @@ def _finite(frame: pd.DataFrame, drop: bool, curves: bool, notes: list[str]) -> 
         diverged, failed = diverged + int((wrong > end).sum()), failed + int((wrong < end).sum())
         for i in wrong:
             cause, code = ("the run diverged", "diverged") if i > end else ("a finite loss follows", "failed-evaluation")
-            where = f" at step {frame['step'].loc[at[i]]:g}" if "step" in frame else ""
-            problem = f"run {shortened(repr(str(frame['run'].loc[at[i]])))} logs a loss{where} that is not finite: {cause}"
+            entry = frame.loc[at[i]]
+            of = f" of {entry['domain']}" if pd.notna(entry.get("domain")) else ""
+            where = f" at step {entry['step']:g}" if pd.notna(entry.get("step")) else ""
+            problem = f"run {shortened(repr(str(entry['run'])))} logs a loss{of}{where} that is not finite: {cause}"
             faults.append(fault(frame, int(at[i]), "loss", "nan", problem, "--nan drop (nan='drop') leaves it out", code))
     if not drop:
         refuse(frame, faults)
@@ -260,7 +262,7 @@ def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str, str
         values = frame[column]
         match column:
             case "step":
-                wrong = (values < 0) | (values % 1 != 0)
+                wrong = values.notna() & ((values < 0) | (values % 1 != 0))
                 yield column, wrong, "is not a whole number from 0", "give the number of the training step", "not-a-whole-number"
             case "N" | "U" | "P" | "ptpp" | "pretrain_tokens" | "batch":
                 wrong = (values <= 0) | np.isinf(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -44,12 +44,16 @@ class Entries:
 
 
 def merged(entries: Entries, resumed: str | None) -> Entries:
-    """Return one row for each run, step and domain; entries without a step are refused.
+    """Return one row for each run, step and domain; runs that log tokens and no steps are ordered by their tokens beside others.
 
-    Of values that a run logged twice for a step, the later log's counts if `resumed` is 'last', from the step at which the run was
-    resumed, the earlier log's if it is 'first', and neither if it is None: such runs are refused.
+    Other entries without a step are refused. Of values that a run logged twice for a step, the later log's counts if `resumed` is
+    'last', from the step at which the run was resumed, the earlier log's if it is 'first', and neither if it is None: such runs are
+    refused.
     """
     frame, axis, notes = entries.frame, entries.axis, list(entries.notes)
+    if (stepless := _by_tokens(frame)).any():
+        others = merged(replace(entries, frame=frame[~stepless]), resumed)
+        return _beside(others, merged(Entries(frame[stepless].drop(columns="step")), resumed))
     of_run = frame.dropna(subset="batch").groupby("run", sort=False)["batch"].unique().items() if "batch" in frame else ()
     batches = {str(run): (float(sizes[0]), float(sizes[1])) for run, sizes in of_run if len(sizes) > 1}
     frame = _with_values_of_runs(frame, notes)
@@ -74,6 +78,20 @@ def merged(entries: Entries, resumed: str | None) -> Entries:
         frame = _without_repeats(_resumed(frame, keys, resumed, notes), notes)
         frame = _finite_before_others(frame, keys, notes)
     return Entries(_one_row_each(frame, keys, resumed, notes), tuple(notes), batches)
+
+
+def _by_tokens(frame: pd.DataFrame) -> pd.Series:
+    """Mark the entries of runs that log tokens and no step, in a table in which others log steps."""
+    if not {"step", "D"} <= set(frame):
+        return pd.Series(False, index=frame.index)
+    logged = frame[["step", "D"]].notna().groupby(frame["run"]).transform("any")
+    return ~logged["step"] & logged["D"] if logged["step"].any() else logged["step"]
+
+
+def _beside(first: Entries, second: Entries) -> Entries:
+    """Return the entries of two lots of runs in one table."""
+    notes = tuple(dict.fromkeys((*first.notes, *second.notes)))
+    return Entries(pd.concat([first.frame, second.frame], ignore_index=True), notes, {**first.batches, **second.batches})
 
 
 def lost_runs(frame: pd.DataFrame, kept: pd.DataFrame) -> str:
@@ -127,7 +145,7 @@ def refuse(frame: pd.DataFrame, faults: Iterable[Fault]) -> None:
     """Raise the faults of entries, if there are any."""
     if every := list(faults):
         names = frame["_name"].unique()
-        raise TableError(every, str(names[0]) if len(names) == 1 else f"{len(names)} logs")
+        raise TableError(every, str(names[0]) if len(names) == 1 else f"the import of {len(names)} logs")
 
 
 def _with_values_of_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -148,6 +148,25 @@ def test_a_history_with_a_failed_evaluation(tmp_path: Path) -> None:
     assert cells(kept, "step", "loss", "lr") == [[100, 3.4, 3e-4], [200, None, 2e-4], [300, 3.2, 1e-4]]
 
 
+def test_a_run_that_logs_tokens_and_no_steps_stands_beside_runs_with_steps(tmp_path: Path) -> None:
+    """As a spreadsheet, or base checkpoints at D = 0, beside the tables of a trainer."""
+    stepped = written(tmp_path, "run,step,D,val_loss\na,2,2e9,2.9\na,1,1e9,3.0\n", "stepped.csv")
+    sheet = written(tmp_path, "run,D,val_loss\nb,2e9,2.8\nb,1e9,2.85\nbase,0,3.3\n", "sheet.csv")
+    imported = import_runs([sheet, stepped])
+    rows = [["a", 1, 1e9, 3.0], ["a", 2, 2e9, 2.9], ["b", None, 1e9, 2.85], ["b", None, 2e9, 2.8], ["base", None, 0, 3.3]]
+    assert cells(imported, "run", "step", "D", "loss") == rows
+    neither = written(tmp_path, "run,step,D,val_loss\nc,1,1e9,3.1\nc,,,3.2\n", "neither.csv")
+    with faults(("missing-step", 2, "step")):
+        import_runs([stepped, neither])
+
+
+def test_losses_of_two_domains_that_are_not_finite_are_told_apart(tmp_path: Path) -> None:
+    path = written(tmp_path, "run,step,eval/web_loss,eval/code_loss\na,1,NaN,NaN\na,2,3.0,2.0\n")
+    with faults(("failed-evaluation", 1, "loss"), ("failed-evaluation", 1, "loss")) as listed:
+        import_runs(path)
+    assert ["loss of web" in listed[0].problem, "loss of code" in listed[1].problem] == [True, True]
+
+
 def test_steps_of_logger_and_trainer_are_not_mixed(tmp_path: Path) -> None:
     one = written(tmp_path, '"Step","a - eval/loss"\n1,3.0\n', "one.csv")
     two = written(tmp_path, '"train/global_step","a - train/learning_rate"\n100,1e-4\n', "two.csv")
