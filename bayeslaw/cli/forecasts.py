@@ -38,6 +38,7 @@ def forecast(
     measured: Annotated[
         Path | None, Option(help="Losses measured after the fit, drawn in the picture; rows that the fit has seen are left out.")
     ] = None,
+    where: options.MeasuredWhere = None,
     x: Annotated[
         str | None,
         Option("--x", help="Horizontal axis of the picture: a covariate, or compute (6 N D) where settings have N and D."),
@@ -65,7 +66,8 @@ def forecast(
         raise BayeslawError("--width is that of a picture: give --plot FILE.png too.", code="width-without-plot")
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     of_settings, of_measured = options.columns_of_each(column, at, measured)
-    points = None if measured is None else _unseen(loaded, measured, of_measured, answer)
+    runs = options.measured_runs(measured, of_measured, where)
+    points = None if runs is None else _unseen(loaded, runs, answer)
     settings = settings_of(loaded, at, set_, of_settings)
     if at is not None:
         answer.read(settings)
@@ -110,12 +112,11 @@ def note_earlier_results(answer: Answer, settings: Runs) -> None:
         answer.say(f"note: columns of {settings.name} are results of an earlier forecast, and left out: {listed(columns, 3)}")
 
 
-def _unseen(fit: Posterior, path: Path, columns: dict[str, str], answer: Answer) -> pd.DataFrame:
+def _unseen(fit: Posterior, runs: Runs, answer: Answer) -> pd.DataFrame:
     """Return the measured outcomes of a table that a fit has not seen, and say how many it has."""
     from bayeslaw.core.text import counted
     from bayeslaw.evaluation.scores import held_rows
 
-    runs = bayeslaw.read_runs(path, columns=columns)
     try:
         held = held_rows([member for member, _ in fit.selections], runs)
     except BayeslawError as error:

@@ -46,6 +46,9 @@ Where = Annotated[
         "each run."
     ),
 ]
+MeasuredWhere = Annotated[
+    str | None, Option("--where", help="Use only the rows of --measured that meet this condition, such as \"domain == 'target'\".")
+]
 Duplicates = Annotated[
     Literal["refuse", "drop", "keep"],
     Option(help="What to do with rows that repeat others exactly, in run, settings and loss: refuse, drop or keep."),
@@ -255,6 +258,17 @@ def named_files(texts: Sequence[str], twice: str, alone: str = "") -> dict[str, 
 def columns_of(texts: list[str] | None) -> dict[str, str]:
     """Return the columns that `--column` names, by our names."""
     return pairs_of("--column", texts, "NAME=COLUMN or NAME=COLUMN:UNIT, such as N=model_size_M:M")
+
+
+def measured_runs(path: Path | None, columns: dict[str, str], where: str | None) -> Runs | None:
+    """Return the rows of the table of `--measured` that meet a condition, None if no table is given."""
+    from bayeslaw.data.table import read_runs
+
+    if path is not None:
+        return read_runs(path, where, columns=columns)
+    if where is not None:
+        raise BayeslawError("--where chooses rows of --measured: give that table too.", code="where-without-table")
+    return None
 
 
 def columns_of_each(texts: list[str] | None, *paths: Path | None) -> list[dict[str, str]]:

@@ -25,6 +25,7 @@ def report(
     measured: Annotated[
         Path | None, Option(help="Losses whose forecasts are scored; rows that a fit has seen are left out.")
     ] = None,
+    where: options.MeasuredWhere = None,
     column: options.Columns = None,
     compare: Annotated[list[Path] | None, Option(help="A stack (.nc) or scores (.csv) of `bayeslaw compare`. Repeatable.")] = None,
     anchors: Annotated[Path | None, Option(help="Picks that `bayeslaw anchors -o` wrote (.csv).")] = None,
@@ -61,7 +62,7 @@ def report(
     contents = bayeslaw.report(
         dict(zip(labels, loaded, strict=True)), files=dict(zip(labels, _names(fits), strict=True)),
         at=bayeslaw.read_runs(forecast, columns=of_settings) if forecast else None,
-        measured=bayeslaw.read_runs(measured, columns=of_measured) if measured else None,
+        measured=options.measured_runs(measured, of_measured, where),
         stacks=stacks, scores=scores, picks=_csv(anchors, "picks") if anchors else None,
         frontier=_csv(plan, "a plan's frontier") if plan else None, ci_prob=ci, discrepancy=discrepancy, seed=seed, force=force,
         in_sample=in_sample, command=shlex.join(["bayeslaw", *sys.argv[1:]]),

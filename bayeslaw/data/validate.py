@@ -601,7 +601,7 @@ def base_rows(frame: pd.DataFrame, law: Law) -> pd.Series:
     return pd.Series(False, index=frame.index)
 
 
-def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = VARY) -> str:
+def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = VARY, fitted: str = "") -> str:
     """Say why a table with losses of several validation domains can't be used with a law of one, or return ''.
 
     Parameters
@@ -609,12 +609,14 @@ def mixed_domains(frame: pd.DataFrame, law: Law, vary: str = VARY) -> str:
     frame, law : DataFrame and Law
     vary : str
         How parameters can be made to vary by the domain where the table is given.
+    fitted : str
+        The domain of a fit's losses, which is then the one to choose; '' where it is not known.
     """
-    problem, suggestion = _several_domains(frame, law, vary)
+    problem, suggestion = _several_domains(frame, law, vary, fitted)
     return f"{problem}; {suggestion}" if problem else ""
 
 
-def _several_domains(frame: pd.DataFrame, law: Law, vary: str) -> tuple[str, str]:
+def _several_domains(frame: pd.DataFrame, law: Law, vary: str, fitted: str = "") -> tuple[str, str]:
     """Return the problem of `mixed_domains` and what to do, two empty texts where there is none."""
     if "domain" not in frame or "domain" in {*law.covariates, *law.levels, *(p.by for p in law.parameters.values())}:
         return "", ""
@@ -622,7 +624,8 @@ def _several_domains(frame: pd.DataFrame, law: Law, vary: str) -> tuple[str, str
     if len(domains) < 2:
         return "", ""
     problem = f"the {law.outcome.plural} are of {len(domains)} domains ({listed(domains, 5)}) and {law.name} describes one"
-    return problem, f"""choose with --where "domain == '{domains[0]}'" or runs.where(…), or {vary}"""
+    chosen = fitted if fitted in domains else domains[0]
+    return problem, f"""choose with --where "domain == '{chosen}'" or runs.where(…), or {vary}"""
 
 
 def one_domain(frame: pd.DataFrame, law: Law) -> str:
@@ -644,7 +647,7 @@ def other_domain(frame: pd.DataFrame, law: Law, fitted: str, vary: str = "fit a 
     vary
         As for `mixed_domains`.
     """
-    if mixed := mixed_domains(frame, law, vary):
+    if mixed := mixed_domains(frame, law, vary, fitted):
         return mixed
     domain = one_domain(frame, law)
     if not domain or not fitted or domain == fitted:

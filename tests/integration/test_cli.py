@@ -282,6 +282,12 @@ def test_measured_losses_are_drawn_but_for_those_of_the_fit(
     assert done.status == 0, done
     assert drawn[0]["loss"].tolist() == new["loss"].tolist()
     assert "note: 3 rows of mixed.csv in the fit are not drawn as measured\n" in done.out
+    two = pd.concat([new.assign(domain="web"), new.assign(domain="code")])
+    two.to_csv("two.csv", index=False)
+    of_one = ("--plot", "fan.png", "--measured", "two.csv", "--where", "domain == 'code'")
+    assert command("forecast", "fit.nc", *at, *of_one).status == 0
+    assert drawn[1]["domain"].unique().tolist() == ["code"]
+    rejected(command("forecast", "fit.nc", *at, "--where", "N > 1"), "where-without-table", "--measured")
     rejected(command("forecast", "fit.nc", *at, "--measured", "held.csv"), "measured-without-plot", "--plot")
     done = command("forecast", "fit.nc", *at, "--plot", "p.png", "--measured", "runs.csv")
     rejected(done, "nothing-held-out", "runs.csv", "--measured")

@@ -301,6 +301,8 @@ def test_losses_of_another_domain_are_refused(sound_fit: Fit, pointed: PointFit,
     for fit in (sound_fit, pointed):
         with fails("other-domain", "2 domains (en, de)"):
             score(fit, mixed)
+    with fails("other-domain", "domain == 'de'"):
+        score(replace(english, info={**english.info, "domain": "de"}), mixed)
 
 
 @pytest.mark.slow
