@@ -23,7 +23,7 @@ NAMED = ("checkpoint", *MODEL)
 SPREAD = 0.02
 # Base loss over a loss of the source above which it is asked about: perplexities of losses above 2.2 nats are higher.
 MOST_FALL = 4.0
-ROUNDED = 0.01  # largest relative difference of N and ptpp between rows that may be of one checkpoint, written with other digits
+ROUNDED = 0.05  # largest relative difference of N and ptpp that may be one of digits, such as 1.4B for 1,414,647,808
 
 
 def with_base_loss(frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,23 +94,23 @@ def in_words(model: Mapping[str, Any]) -> str:
     return settings_text(known, 4)
 
 
-def near_checkpoint(frame: pd.DataFrame, model: Mapping[str, Any]) -> str:
-    """Return N and ptpp of the row at D = 0 that are nearly a model's, in words; '' if there is none or checkpoints are named.
+def near_checkpoint(bases: pd.DataFrame, model: Mapping[str, Any]) -> str:
+    """Return N and ptpp of the checkpoint that is nearly a model, in words; '' if none is, or the model's checkpoint has a name.
 
     Parameters
     ----------
-    frame : DataFrame
-        All rows of the table.
+    bases : DataFrame
+        A row for each known checkpoint, or several.
     model : mapping
-        N and ptpp of a run whose base loss is not known.
+        N and ptpp of a model whose base loss is not known.
     """
     names = ["N", "ptpp"]
-    if "checkpoint" in frame or not all(name in frame and holds_numbers(frame[name]) for name in ["D", *names]):
+    known = all(name in model and name in bases and holds_numbers(bases[name]) for name in names)
+    if not known or pd.notna(model.get("checkpoint")):
         return ""
-    bases = frame.loc[frame["D"] == 0, names]
-    off = (bases / [model[name] for name in names] - 1).abs().max(axis=1)
+    off = (bases[names] / [model[name] for name in names] - 1).abs().max(axis=1)
     near = off[(off > 0) & (off < ROUNDED)]
-    return settings_text(bases.loc[near.idxmin()].to_dict(), 10) if near.size else ""
+    return settings_text(bases.loc[near.idxmin(), names].to_dict(), 10) if near.size else ""
 
 
 def _checkpoints(frame: pd.DataFrame) -> pd.Series:

@@ -364,6 +364,7 @@ def _without_base_loss(frame: pd.DataFrame, every: pd.DataFrame) -> list[Fault]:
     """Find rows of checkpoints whose loss before adaptation is not known, and name the checkpoints."""
     missing = frame[frame[BASE_LOSS].isna()]
     names = [name for name in NAMED if name in frame]
+    bases = every[every["D"] == 0] if "D" in every and holds_numbers(every["D"]) else every[:0]
     others = "leave out these rows (--where, runs.where), or " * (len(missing) < len(frame))
     suggestion = f"{MEASURE}; without it, {others}fit a law that does not need it"
     faults = list[Fault]()
@@ -371,7 +372,7 @@ def _without_base_loss(frame: pd.DataFrame, every: pd.DataFrame) -> list[Fault]:
         which = in_words(own := dict(zip(names, model, strict=True)))
         problem = f"{BASE_LOSS}{' of ' * bool(which)}{which} is missing"
         way = suggestion
-        if near := near_checkpoint(every, own):
+        if near := near_checkpoint(bases, own):
             same = "give both the same N and ptpp, or name it in a column checkpoint"
             way = f"the row at D = 0 has {near}: if that is its checkpoint, {same}"
         faults += [Fault(int(row), BASE_LOSS, "", problem, way, "missing-value") for row in rows.index]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import holds_numbers
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.data.base_loss import BASE_LOSS, MODEL, NAMED, SPREAD, in_words
+from bayeslaw.data.base_loss import BASE_LOSS, MODEL, NAMED, SPREAD, in_words, near_checkpoint
 from bayeslaw.data.observations import Observations
 from bayeslaw.posterior.diagnostics import Check
 
@@ -52,10 +52,11 @@ def with_known_base_losses(name: str, fitted: Sequence[Observations], frame: pd.
         return frame
     models = [*frame.loc[empty, names].itertuples(index=False, name=None)]
     known = {model: base_loss_of(name, fitted, dict(zip(names, model, strict=True))) for model in dict.fromkeys(models)}
-    unknown = [in_words(dict(zip(names, model, strict=True))) for model, loss in known.items() if loss is None]
+    without = [dict(zip(names, model, strict=True)) for model, loss in known.items() if loss is None]
+    unknown = [in_words(model) for model in without]
     if unknown and BASE_LOSS not in frame:
         more = f"; and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        raise unknown_base_loss(name, "; ".join(unknown[:SHOWN]) + more, way)
+        raise unknown_base_loss(name, "; ".join(unknown[:SHOWN]) + more, way, near_model(fitted, without[0]))
     filled = pd.Series([known[model] for model in models], frame.index[empty], dtype=np.float64)
     return frame.assign(**{BASE_LOSS: given.where(~empty, filled)})
 
@@ -127,17 +128,24 @@ def base_loss_check(observed: Observations, covariates: Mapping[str, Any]) -> Ch
     return Check("base_loss", False, text + rest, "model", stated.loc[rows].reset_index(drop=True), advice)
 
 
-def unknown_base_loss(name: str, models: str, way: str) -> BayeslawError:
+def near_model(fitted: Sequence[Observations], model: Mapping[str, Any]) -> str:
+    """Return N and ptpp of the checkpoint that the fits know and that is nearly a model, in words, or ''."""
+    return next((near for frame in _measured(fitted) if (near := near_checkpoint(frame, model))), "")
+
+
+def unknown_base_loss(name: str, models: str, way: str, near: str) -> BayeslawError:
     """The error for models of which no row was measured before adaptation.
 
     Parameters
     ----------
-    name, models, way : str
-        The law or stack, the models in words, and how to give their losses.
+    name, models, way, near : str
+        The law or stack, the models in words, how to give their losses, and `near_model`.
     """
+    known = f"write {near} if that checkpoint, whose loss is known, is meant, or " if near else ""
     return BayeslawError(
-        f"{name} starts at the measured loss of the base checkpoint, and no row with D = 0 is of this model ({models}): give that "
-        f"loss ({way}). For a checkpoint that is not trained yet, give a forecast of it, or use a law that does not need it.",
+        f"{name} starts at the measured loss of the base checkpoint, and no row with D = 0 is of this model ({models}): "
+        f"{known}give that loss ({way}). For a checkpoint that is not trained yet, give a forecast of it, or use a law that does "
+        "not need it.",
         code="unknown-base-loss",
     )
 

@@ -22,7 +22,7 @@ from bayeslaw.core.units import in_nats
 from bayeslaw.data.base_loss import BASE_LOSS, SPREAD, in_words
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import LOSS_SUPPORT, complete
-from bayeslaw.forecasting.base_losses import SAME, base_loss_of, unknown_base_loss
+from bayeslaw.forecasting.base_losses import SAME, base_loss_of, near_model, unknown_base_loss
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.custom import PointNoise
@@ -107,11 +107,11 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         return {}
     if stated is not None:
         return {BASE_LOSS: stated[0]}
-    known = base_loss_of(posterior.name, [fit.observed for fit in fits], settings)
+    fitted = [fit.observed for fit in fits]
+    known = base_loss_of(posterior.name, fitted, settings)
     if known is None:
-        raise unknown_base_loss(
-            posterior.name, in_words(settings), f"--base-loss 2.31, base_loss=2.31, or {BASE_LOSS}=2.31 among the settings"
-        )
+        way = f"--base-loss 2.31, base_loss=2.31, or {BASE_LOSS}=2.31 among the settings"
+        raise unknown_base_loss(posterior.name, in_words(settings), way, near_model(fitted, settings))
     return {BASE_LOSS: known}
 
 

@@ -67,6 +67,15 @@ def test_unknown_checkpoints_are_named() -> None:
         with_known_base_losses(fit.name, [fit.observed], table)
 
 
+def test_a_checkpoint_whose_size_is_written_with_fewer_digits_is_named() -> None:
+    fit = starting(2.7)
+    with fails("unknown-base-loss", "write N = 10000000, ptpp = 15 if that checkpoint"):
+        bayeslaw.grid(fit, AT | {"N": 1.014e7})
+    with pytest.raises(bayeslaw.BayeslawError, match=r"ptpp = 21\.5") as error:
+        bayeslaw.grid(fit, AT | {"ptpp": 21.5})
+    assert "write N" not in str(error.value)
+
+
 def test_checkpoints_of_one_model_with_other_losses_are_told_apart_by_name() -> None:
     fit = starting(2.5, 3.0)
     with fails("several-base-losses", "2.5 to 3", "N = 1e+07"):
