@@ -41,7 +41,7 @@ from bayeslaw.posterior.effects import KNOWN_RUN, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
 from bayeslaw.posterior.parameters import in_unit_of_losses
 
-KIND, FORMAT = "bayeslaw_prediction", "1.1"
+KIND, FORMAT = "bayeslaw_prediction", "1.2"
 """The key that predictions have, and their format. The second number counts keys that were added, the first other changes."""
 TOP = (
     KIND, "bayeslaw", "date", "who", "why", "law", "fits", "outcome", "unit", "units", "seed", "as", "discrepancy", "checks",
@@ -316,7 +316,7 @@ def _facts(fit: Posterior) -> list[dict[str, Any]]:
             "rows": int(f.observed.response.size), "runs": int(f.observed.runs), "data": str(f.info["data"]),
             "seed": int(f.info["seed"]), "law_sha256": f.law.sha256, "data_sha256": f.info["data_sha256"],
             "draws_sha256": f.info["draws_sha256"], "versions": {str(k): str(v) for k, v in f.info["versions"].items()},
-            "token_length": f.token_length,
+            "token_length": f.token_length, "domain": str(f.info.get("domain", "")),
         }
         for name, f in fits_of(fit).items()
     ]  # fmt: skip

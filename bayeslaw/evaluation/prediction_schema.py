@@ -31,6 +31,8 @@ _FIT: dict[str, dict[str, Any]] = {
         "additionalProperties": {"type": "number"},
         "description": "Bytes or characters of a token of its losses, by the column that says so; empty where none does.",
     },
+    "domain": _TEXT
+    | {"description": "Validation domain of its losses by the column domain; empty where it names none or several."},
 }
 _OUTCOME: dict[str, dict[str, Any]] = {
     "name": _TEXT | {"description": "Its column in tables."},
@@ -106,7 +108,7 @@ def prediction_schema() -> dict[str, Any]:
     """
     members = {"type": "array", "items": _object(_MEMBER)}
     keys = {key: _KEYS[key] for key in TOP}
-    in_1_0 = [key for key in _FIT if key != "token_length"]
+    in_1_0 = [key for key in _FIT if key not in ("token_length", "domain")]
     keys["fits"] = keys["fits"] | {"items": _object(_FIT) | {"required": in_1_0}}
     keys["outcome"] = keys["outcome"] | _object(_OUTCOME)
     keys["noise"] = keys["noise"] | {"properties": {"run": members, "extrapolated": members}, "additionalProperties": False}

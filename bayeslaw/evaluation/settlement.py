@@ -18,7 +18,7 @@ from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
 from bayeslaw.core.files import as_path
 from bayeslaw.core.html import plain_value
-from bayeslaw.core.text import exact, short_lines
+from bayeslaw.core.text import exact, label_text, listed, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
@@ -139,8 +139,8 @@ def settle(
         With faults 'no-such-setting' and 'settled-twice' for rows that no registered row is left for, those of `score` for outcomes
         that can't be, and 'missing-column'.
     BayeslawError
-        As `read_prediction`; 'another-unit' for losses in another unit, 'other-tokenizer' for those per token of another tokenizer,
-        'nothing-held-out' if the fits had every row.
+        As `read_prediction`; 'other-domain' for losses on another validation domain, 'another-unit' for losses in another unit,
+        'other-tokenizer' for those per token of another tokenizer, 'nothing-held-out' if the fits had every row.
 
     Examples
     --------
@@ -159,6 +159,7 @@ def settle(
         )
     asked = prediction if isinstance(prediction, Prediction) else read_prediction(prediction, key)
     runs = read_runs(runs)
+    _check_domain(asked, runs)
     outcome = asked.outcome
     if outcome.is_loss:
         check_unit(asked.content["unit"], runs.frame, runs.name, "registered losses are")
@@ -296,6 +297,16 @@ def _known(asked: Prediction) -> tuple[str, ...]:
     without = [c for c in asked.content["match"] if c != BASE_LOSS]
     apart = len(asked.settings[without].drop_duplicates()) < len(asked.settings[list(asked.content["match"])].drop_duplicates())
     return asked.outcome.facts if apart else (*asked.outcome.facts, BASE_LOSS)
+
+
+def _check_domain(asked: Prediction, runs: Runs) -> None:
+    """Refuse outcomes on another validation domain than that of the fits, where both are named."""
+    measured = list(map(label_text, runs.frame["domain"].dropna().unique())) if "domain" in runs.frame else []
+    for fitted in dict.fromkeys(fit.get("domain", "") for fit in asked.content["fits"]):  # older files don't name it
+        if fitted and (others := [domain for domain in measured if domain != fitted]):
+            problem = f"its {asked.outcome.plural} are of domain {listed(others)} and the registered forecasts of {fitted}"
+            way = f"""choose with --where "domain == '{fitted}'" or runs.where(…), or leave the column out if they are the same"""
+            raise BayeslawError(f"{runs.name}: {problem}; {way}.", code="other-domain")
 
 
 def _described(asked: Prediction, runs: Runs) -> tuple[pd.DataFrame, int]:

@@ -456,6 +456,12 @@ def test_outcomes_that_can_not_be_are_refused() -> None:
     assert len(settle(own, table.assign(bytes_per_token=3.1)).rows) == len(table)
     with fails("other-tokenizer", "4.6 and 3.1 bytes per token", "convert"):
         settle(own, table.assign(bytes_per_token=4.6))
+    english = register(replace(fit, info={**fit.info, "domain": "en"}), table)
+    for given in (table, table.assign(domain="en")):
+        assert len(settle(english, given).rows) == len(table)
+    assert len(settle(prediction, table.assign(domain="de")).rows) == len(table)  # whose domain is not known
+    with fails("other-domain", "are of domain de", "domain == 'en'"):
+        settle(english, table.assign(domain=["en", *["de"] * (len(table) - 1)]))
     with faults(("missing-column", None, "x"), ("missing-column", None, "loss")):
         settle(prediction, table[["run"]])
     with faults(("loss-not-positive", 2, "loss")):
