@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,4 +107,4 @@ def _pool(fit: Posterior, candidates: Path | None, columns: dict[str, str], grid
         return bayeslaw.read_runs(candidates, columns=columns)
     pairs = [part for text in grid for part in text.split()]
     values = options.pairs_of("--candidates-grid", pairs, "NAME=VALUES, such as r=.1,.25")
-    return bayeslaw.read_runs(bayeslaw.design.grid_of_runs(fit, values))
+    return replace(bayeslaw.read_runs(bayeslaw.design.grid_of_runs(fit, values)), name="the candidates of --candidates-grid")

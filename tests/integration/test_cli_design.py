@@ -36,6 +36,8 @@ def test_anchors_writes_picks_and_a_picture(command: Command, folder: Path) -> N
         rejected(command(*words, "1e10", "-o", "picks.csv"), "budget-too-small", "N 1e+08", "1.2e+18")
         rejected(command(*words, "1e21", "-o", "targets.csv"), "output-is-input", "targets.csv")
         rejected(command(*words[:4], "--budget", "1e21"), "candidates-not-clear")
+        negative = ("--candidates-grid", "N=-1e8,1e9", "D=1e9", "--budget", "1e21")
+        rejected(command(*words[:4], *negative), "out-of-support", "the candidates of --candidates-grid: N -1e+08")
         rejected(command(*words, "1e21", "--explain", "nothing"), "unknown-candidate", "nothing")
         rejected(command(*words, "1e21", "--explain", run, "-o", "explained.csv"), "explain-writes-nothing")
         rejected(command(*words, "1e21", "--explain", run, "--nested", "20"), "explain-writes-nothing", "--nested")
