@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,7 +40,7 @@ MOST_IN_LINE = 1_000  # characters in a line of an error
 
 
 class _Command(TyperCommand):
-    """A command that says of an argument which is given as an option that its place is enough."""
+    """A command that says of an argument given as an option that its place is enough, and of settings that each needs --set."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -51,6 +52,10 @@ class _Command(TyperCommand):
                 vars(error).update(
                     message=f"{own[0].name} is given by its position, as above: leave out {given}", possibilities=None
                 )
+            problem = str(getattr(error, "message", ""))
+            setting = re.search(r"extra argument.*?(\w+=[^\s()]+)", problem)
+            if setting and any("--set" in param.opts for param in self.params):
+                vars(error).update(message=f"{problem}: write --set before each setting, as in --set {setting[1]}")
             raise
 
 

@@ -172,6 +172,13 @@ def test_arguments_given_as_options_are_told_to_stand_alone(command: Command, fo
     assert f"{name} is given by its position" in done.err
 
 
+def test_settings_without_set_are_told_that_each_needs_it(command: Command) -> None:
+    done = command("forecast", "fit.nc", "--set", "N=1e9", "D=1e10,2e10")
+    assert done.status == 2
+    assert "write --set before each setting, as in --set D=1e10,2e10" in done.err
+    assert "--set" not in command("score", "fit.nc", "held.csv", "ptpp=31").err
+
+
 @pytest.mark.usefixtures("folder")
 def test_small_mistakes_get_a_hint(command: Command) -> None:
     rejected(command("forecast", "fit.nc", "--set", "parms=1e9", "--set", "D=1e10"), "unknown-covariate", "'parms'")
