@@ -244,7 +244,8 @@ def update(
         answer.csv = predictions.to_csv(index=False)
     else:
         short = predictions.drop(columns=["compared", "continues", "predicted_median", "inside_eti90"])
-        answer.show("predictions", predictions, plain(with_intervals(short)) + "\n")
+        answer.show("predictions", predictions, plain(with_intervals(short)))
+        answer.say("errors are of the new runs: above 0 where they lie above the prediction's median", "")
     answer.say(updated.text, "")
     if updated.widths is not None:
         answer.show("widths", updated.widths, joined=True)

@@ -200,10 +200,11 @@ def compare_with_predictions(fit: Posterior, new: Runs, *, seed: int = 0, force:
     DataFrame
         One row per run and, if there are several, one for all together: run, rows, compared (rows), continues (if the fit knows
         the run), loss (geometric mean, in the unit of the fit; or the mean of another outcome on the scale of its noise),
-        predicted_median, predicted_eti90_lb, predicted_eti90_ub and inside_eti90 of that mean, error_percent (or error, in the unit
-        of an outcome that is not positive) and error_sd (in predictive standard deviations), p_level and p_curve (probabilities of
-        errors as large in a simulated run, two-sided for the level), p_adjusted (probability that any statistic of any simulated
-        run is as far out as the farther of the two), and checks.
+        predicted_median, predicted_eti90_lb, predicted_eti90_ub and inside_eti90 of that mean, error_percent (how far the loss lies
+        above the median, below 0 where the forecast was too high; or error, in the unit of an outcome that is not positive) and
+        error_sd (in predictive standard deviations), p_level and p_curve (probabilities of errors as large in a simulated run,
+        two-sided for the level), p_adjusted (probability that any statistic of any simulated run is as far out as the farther of
+        the two), and checks.
 
     Raises
     ------
