@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import holds_numbers, scaled
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.text import label_text, listed
+from bayeslaw.core.text import label_text, listed, number
 from bayeslaw.data.cells import spelt_numbers
 from bayeslaw.data.columns import did_you_mean, of_unknown_meaning, resolve
 
@@ -61,7 +61,9 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         if isinstance(error, BayeslawError):
             raise
-        raise BayeslawError(f"{text!r} is not a condition; {_HELP}.", code="not-a-condition") from None
+        amount = re.search(r"(?<![\w.])\d[\d.]*[kMBT]\b", text)
+        way = f"write {number(amount[0]):g} for {amount[0]}" if amount else _HELP
+        raise BayeslawError(f"{text!r} is not a condition; {way}.", code="not-a-condition") from None
     if not mask.any():
         message = f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, known)}"
         raise BayeslawError(message.strip(), code="no-row-meets")
@@ -235,9 +237,17 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
                 message = f"{text!r} asks for the last row of each run, and the table has no column run, or neither D nor step."
                 raise BayeslawError(message, code="unknown-column")
             known = [str(c) for c in frame]
-            message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{did_you_mean(name, known)}"
+            hint = _in_quotes(name, frame) or did_you_mean(name, known)
+            message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{hint}"
             raise BayeslawError(message, code="unknown-column")
     raise BayeslawError(f"{ast.unparse(node)!r} is not allowed in {text!r}; {_HELP}.", code="not-allowed")
+
+
+def _in_quotes(name: str, frame: pd.DataFrame) -> str:
+    """Return how a text in a column is written in a condition, where a name without quotes is one; '' where it is none."""
+    texts = [str(c) for c in frame if not holds_numbers(frame[c])]
+    column = next((c for c in texts if any(isinstance(cell, str) and cell == name for cell in frame[c])), "")
+    return f" {name!r} is a text in the column {column}: write it in quotes, as in {column} == {name!r}." if column else ""
 
 
 def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:

@@ -143,6 +143,10 @@ def test_messages_of_conditions() -> None:
         where(TABLE, "domian == 'target'")
     known = "there are N, ptpp, domain, x, final, flag. Did you mean 'domain'?"
     assert str(caught.value) == f"No column 'domian' for \"domian == 'target'\"; {known}"
+    with fails("unknown-column", "'target' is a text in the column domain: write it in quotes, as in domain == 'target'."):
+        where(TABLE, "domain == target")
+    with fails("not-a-condition", "'N > 1.2B' is not a condition; write 1.2e+09 for 1.2B."):
+        where(TABLE, "N > 1.2B")
     with pytest.raises(BayeslawError) as caught:
         where(pd.DataFrame({"step": range(20)}), "step > 30")
     assert str(caught.value) == "No row meets 'step > 30'; the table has 20 rows. step is one of 0, 1, 2, 3, 4, 5, …."
