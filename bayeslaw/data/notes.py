@@ -21,6 +21,7 @@ from bayeslaw.data.columns import our_name
 from bayeslaw.data.query import LAST_ROWS
 from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs
+from bayeslaw.data.tokenizers import token_length
 from bayeslaw.data.validate import base_rows, complete, from_scratch, most_per_parameter, read_from, repeats, understood
 from bayeslaw.laws.law import Law
 
@@ -403,9 +404,18 @@ def _standard(values: Array) -> Array:
     return np.asarray((values - values.mean()) / values.std())
 
 
+def _of_one_length(frame: pd.DataFrame, law: Law) -> bool:
+    """Whether a table says of every row how long its tokens are, and they have one length."""
+    length = token_length(frame, law)
+    return bool(length) and bool(frame[[*length]].notna().all(axis=None))
+
+
 def tokenizers_note(frame: pd.DataFrame, law: Law) -> str:
-    """Say that the losses per token of a table are of several tokenizers, by a column that names them; '' otherwise."""
-    if not law.outcome.is_loss or not unit_of(frame).endswith("/token"):
+    """Say that the losses per token of a table are of several tokenizers, by a column that names them; '' otherwise.
+
+    Losses whose tokens have one length, by a column such as `bytes_per_token`, are comparable, as those that were converted are.
+    """
+    if not law.outcome.is_loss or not unit_of(frame).endswith("/token") or _of_one_length(frame, law):
         return ""
     apart = {"domain", *law.levels, *(p.by for p in law.parameters.values())} & {*frame}
     for column in (c for c in frame if "tokenizer" in re.findall("[a-z]+", str(c).lower()) and not holds_numbers(frame[c])):

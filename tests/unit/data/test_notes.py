@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.core.units import convert_table
 from bayeslaw.data.notes import (
     _pairs,
     counted_on_note,
@@ -179,6 +180,11 @@ def test_losses_of_tokenizers_that_a_column_names_are_noted() -> None:
     assert tokenizers_note(table, law).startswith("column tokenizer has 2 values (gpt2, llama), and losses per token")
     for other in ({"tokenizer": "gpt2"}, {"tokenizer": [1.0, 2.0] * 15}, {"unit": "bits/byte"}):
         assert tokenizers_note(table.assign(**other), law) == ""
+    ratios = table.assign(bytes_per_token=[3.8, 4.2] * 15)
+    converted = convert_table(ratios, "nats/token", reference=3.8)
+    assert tokenizers_note(converted, law) == ""
+    for ours in ([3.8, 4.2] * 15, [3.8, np.nan] * 15):
+        assert tokenizers_note(table.assign(bytes_per_token=ours), law)
 
 
 @pytest.mark.parametrize("name", ["chinchilla", "d-cpt"])
