@@ -382,7 +382,7 @@ def _renamed(
     frame = pd.DataFrame({"_name": log.name, "_row": log.frame.index.to_numpy()}, index=log.frame.index)
     columns = {c: (f"{LOSS}{d or ''}", 1.0) for c, d in meaning.losses.items()} | dict(meaning.covariates)
     if meaning.step is not None:
-        columns[meaning.step] = ("step", 1.0)
+        columns[meaning.step] = ("step", meaning.step_factor)
     for column, (ours, factor) in columns.items():
         cells = log.frame[column]
         if ours in TEXT["logs"]:

@@ -107,6 +107,8 @@ class Meanings:
 
     Attributes
     ----------
+    step, step_factor : str or None, float
+        The column of steps, and what its unit is in steps, such as 1,000.
     by_logger : bool
         Whether steps are the logger's own count, which need not be the trainer's.
     losses, covariates : mapping
@@ -116,6 +118,7 @@ class Meanings:
     """
 
     step: str | None
+    step_factor: float
     by_logger: bool
     losses: Mapping[str, str | None]
     covariates: Mapping[str, tuple[str, float]]
@@ -145,7 +148,8 @@ def meanings(
         if meaning := given.get(column) or (None if is_step(column) else resolve(column, "logs")):
             covariates[column] = meaning
     named = next((c for c, (ours, _) in given.items() if ours == "step" and c in columns), None)
-    step = named or step or log.step or step_column(columns)
+    others = (step, log.step, step_column([c for c in columns if c not in given]))  # those given are what the user says
+    step = named or next((c for c in others if c and c not in given), None)
     covariates.pop(step or "", None)
     _remove_duplicates(covariates, given, words, log)
     taken = {*covariates, step}
@@ -154,6 +158,7 @@ def meanings(
     used, bare = {*taken, *chosen}, log.bare_loss and all(domain_of(c) is None for c in chosen)
     return Meanings(
         step,
+        given[named][1] if named else 1.0,
         step is not None and step not in given and key(step) in LOGGER_STEPS,
         chosen,
         covariates,

@@ -372,6 +372,25 @@ def test_amounts_in_cells_have_the_marks_of_the_mapping(tmp_path: Path) -> None:
             import_runs(written(tmp_path, f'run,step,val_loss,params\na,1,3.1,"{cell}"\n'))
 
 
+def test_steps_have_the_unit_that_is_given(tmp_path: Path) -> None:
+    path = written(tmp_path, "step_k,val_loss\n0.5,3.1\n2,3.0\n")
+    for mapped in ({"columns": {"step": "step_k:K"}}, {"map": {"columns": {"step": {"column": "step_k", "unit": 1000}}}}):
+        imported = import_runs(path, tokens_per_step=1e6, **mapped)
+        assert cells(imported, "step", "D") == [[500, 5e8], [2000, 2e9]]
+        assert noted(imported, "step = step_k x 1000")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("Step", '"Step","a - eval/loss"\n"1,000","3.0"\n"2,000","2.9"\n'), ("step", "step,val_loss\n1000,3.0\n2000,2.9\n")],
+)
+def test_a_column_called_step_may_count_tokens(name: str, text: str, tmp_path: Path) -> None:
+    """As an axis that a user chose for a chart, and that its export still calls Step."""
+    imported = import_runs(written(tmp_path, text), columns={"D": f"{name}:M"})
+    assert cells(imported, "D", "loss") == [[1e9, 3.0], [2e9, 2.9]]
+    assert "step" not in imported.runs.frame
+
+
 def test_a_share_with_a_percent_sign_has_its_unit(tmp_path: Path) -> None:
     text = "Lauf;Replay;Token;val_loss\na;12,5 %;1000000;3,1\nb;0 %;1000000;3,0\n"
     columns = {"run": "Lauf", "r": {"column": "Replay", "unit": "%"}, "D": "Token"}
