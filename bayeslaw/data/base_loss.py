@@ -110,7 +110,8 @@ def near_checkpoint(bases: pd.DataFrame, model: Mapping[str, Any]) -> str:
         return ""
     off = (bases[names] / [model[name] for name in names] - 1).abs().max(axis=1)
     near = off[(off > 0) & (off < ROUNDED)]
-    return settings_text(bases.loc[near.idxmin(), names].to_dict(), 10) if near.size else ""
+    nearest = bases.loc[near.sort_values().index, names].head(1).to_dict("records")
+    return settings_text(nearest[0], 10) if nearest else ""
 
 
 def _checkpoints(frame: pd.DataFrame) -> pd.Series:
