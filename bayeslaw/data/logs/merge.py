@@ -193,7 +193,8 @@ def _without_repeats(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out entries that repeat another in every value, such as in the histories of several checkpoints."""
     again = frame.duplicated(subset=[c for c in frame if c not in _WHERE])
     if again.any():
-        notes.append(f"{counted(int(again.sum()), 'entry')} that repeat another in every value left out")
+        count = int(again.sum())
+        notes.append(f"{counted(count, 'entry')} that repeat{'s' * (count == 1)} another in every value left out")
     return frame[~again].reset_index(drop=True)
 
 

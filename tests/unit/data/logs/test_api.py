@@ -160,6 +160,12 @@ def test_a_run_that_logs_tokens_and_no_steps_stands_beside_runs_with_steps(tmp_p
         import_runs([stepped, neither])
 
 
+def test_a_row_that_was_exported_twice_is_counted(tmp_path: Path) -> None:
+    for again, note in ((1, "1 entry that repeats another"), (2, "2 entries that repeat another")):
+        text = "run,step,val_loss\n" + "a,1,3.0\n" * (again + 1)
+        assert noted(import_runs(written(tmp_path, text)), note)
+
+
 def test_losses_of_two_domains_that_are_not_finite_are_told_apart(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/web_loss,eval/code_loss\na,1,NaN,NaN\na,2,3.0,2.0\n")
     with faults(("failed-evaluation", 1, "loss"), ("failed-evaluation", 1, "loss")) as listed:
