@@ -32,6 +32,7 @@ from bayeslaw.data.table import Runs, read_runs
 
 JSON = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")  # of objects, whole or cut off; logs may begin with [2026-01-31]
 NAN = ("drop",)
+BESIDE = (".csv", ".jsonl", ".parquet", ".tsv")  # endings of files that may hold losses too where a folder is read for other logs
 SPLITS = {"train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev"}
 
 
@@ -124,6 +125,7 @@ def import_runs(
     paths = [as_path(source, "A log") for source in sources]
     logs = _in_order(_read_all(paths, kind or given.kind, given))
     frame, notes = rows(merged(_entries(logs, given), resumed), given, domains, drop=nan == "drop", curves=curves)
+    notes += [note for path in paths if (note := _left_in(path, [log.name for log in logs]))]
     runs = read_runs(frame)
     if runs.unit == PERPLEXITY:
         runs = replace(runs, frame=convert_table(runs.frame, NATS))
@@ -215,6 +217,15 @@ def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]
     missing = wanted.get(kind or "", "event files of TensorBoard, no runs of MLflow and no trainer_state.json")
     ending = next((end for end in (".jsonl", ".csv", ".tsv", ".json", ".parquet", ".log") if any(folder.glob(f"*{end}"))), ".jsonl")
     raise BayeslawError(f"{folder} has no {missing}; name its files, such as {folder}/*{ending}.", code="no-logs")
+
+
+def _left_in(folder: Path, read: Sequence[str]) -> str:
+    """Say which tables and logs lie in a folder beside the kind of log that was read of it; '' where there are none."""
+    beside = [path.name for path in sorted(folder.glob("*")) if path.suffix.lower() in BESIDE and path.name not in read]
+    if not beside:
+        return ""
+    are = f"{counted(len(beside), 'other file')} of {folder} {'is' if len(beside) == 1 else 'are'} not read, such as {beside[0]}"
+    return f"{are}: name {'it' if len(beside) == 1 else 'them'} too if the losses belong together"
 
 
 def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> Log:

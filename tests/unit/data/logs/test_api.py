@@ -437,3 +437,13 @@ def test_losses_named_in_two_ways_are_refused(tmp_path: Path) -> None:
         "ambiguous-losses", "--column loss=code (columns={'loss': 'code'}) and --loss web (losses='web') both name the losses"
     ):
         import_runs(path, losses="web", columns={"loss": "code"})
+
+
+def test_tables_beside_the_event_files_of_a_folder_are_noted(tmp_path: Path) -> None:
+    seen = [events.event(step, float(step), events.simple("eval/loss", 3.5 - step / 4096)) for step in (1000, 2000)]
+    events.write(tmp_path / "a" / "events.out.tfevents.1700000001.host", seen)
+    written(tmp_path, "run,step,eval/loss\nb,1000,3.4\n", "b.csv")
+    alone, both = (import_runs(sources, N=1e8, tokens_per_step=1e3) for sources in (tmp_path, [tmp_path, tmp_path / "b.csv"]))
+    assert any(note.startswith("1 other file of") and "b.csv: name it too" in note for note in alone.notes)
+    assert sorted(both.runs.frame["run"].unique()) == ["a", "b"]
+    assert not any("not read" in note for note in both.notes)
