@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -34,15 +35,20 @@ from bayeslaw.cli import (
 )
 from bayeslaw.cli.answer import Answer, answering
 from bayeslaw.core.errors import BayeslawError, shortened
+from bayeslaw.core.text import percent_hint
 
 INTERRUPTED = 130  # the status of a command that Ctrl-C ended
 MOST_IN_LINE = 1_000  # characters in a line of an error
 
 
 class _Command(TyperCommand):
-    """A command that says of an argument given as an option that its place is enough, and of settings that each needs --set."""
+    """A command that says what to write in place of three usual mistakes.
+
+    They are an argument given as an option, settings of which not each has its --set, and a percentage where a number is needed.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = [*args]  # which are taken out of the list one by one
         try:
             return super().parse_args(ctx, args)
         except Exception as error:  # click's NoSuchOption, which newer versions of typer have a copy of
@@ -56,6 +62,11 @@ class _Command(TyperCommand):
             setting = re.search(r"extra argument.*?(\w+=[^\s()]+)", problem)
             if setting and any("--set" in param.opts for param in self.params):
                 vars(error).update(message=f"{problem}: write --set before each setting, as in --set {setting[1]}")
+            options = {*getattr(getattr(error, "param", None), "opts", ())}
+            values = [value for option, value in itertools.pairwise(words) if option in options]
+            values += [word.partition("=")[2] for word in words if word.partition("=")[0] in options]
+            if hint := next(filter(None, map(percent_hint, values)), ""):
+                vars(error).update(message=f"{problem.rstrip('.')}.{hint}")
             raise
 
 

@@ -176,6 +176,12 @@ def test_settings_without_set_are_told_that_each_needs_it(command: Command) -> N
     done = command("forecast", "fit.nc", "--set", "N=1e9", "D=1e10,2e10")
     assert done.status == 2
     assert "write --set before each setting, as in --set D=1e10,2e10" in done.err
+
+
+@pytest.mark.parametrize("given", [("--ci", "90%"), ("--ci=90%",)])
+def test_a_percentage_in_the_place_of_a_number_is_answered_with_the_number(command: Command, given: tuple[str, ...]) -> None:
+    done = command("forecast", "fit.nc", "--set", "N=1e9", *given)
+    assert (done.status, "Write 0.9 for 90%." in done.err) == (2, True)
     assert "--set" not in command("score", "fit.nc", "held.csv", "ptpp=31").err
 
 
