@@ -18,7 +18,7 @@ from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
 from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, our_name
 from bayeslaw.data.logs.assemble import rows
-from bayeslaw.data.logs.cells import numbers
+from bayeslaw.data.logs.cells import ambiguous_steps, numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
 from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns, with_settings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns, with_losses
@@ -404,6 +404,7 @@ def _renamed(
             digits, factors = zip(*(amount(ours, cell) for cell in cells), strict=True)
             cells, own = pd.Series(digits, index=cells.index, dtype=cells.dtype), np.array(factors, dtype=np.float64)
         values, wrong, separated = numbers(cells, ours.split(":")[0], *marks)
+        wrong += ambiguous_steps(cells) if ours == "step" and factor == 1 and not any(marks) else []
         frame[ours] = scaled(values, np.where(np.isfinite(own), own, factor))
         faults += [replace(f, column=column, problem=(f"{log.name}: " if several else "") + f.problem) for f in wrong]
         if separated:

@@ -67,6 +67,16 @@ def numbers(
     return pd.Series(values, index=cells.index), faults, sum(grouped)
 
 
+def ambiguous_steps(cells: pd.Series) -> list[Fault]:
+    """Return a fault of a column of steps where each may be a thousandth, such as 1.000, which is a thousand in some languages."""
+    texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip().lower() not in MISSING]
+    if not texts or not all(re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", text) for text in texts):
+        return []
+    problem = f"step {texts[0]!r} may be {float(texts[0]):g} or {float(texts[0]) * 1000:g}, and so may all others"
+    suggestion = 'write decimal = "." or thousands = "." in a mapping file (--map, map=)'
+    return [Fault(None, "step", texts[0], problem, suggestion, "ambiguous-number")]
+
+
 def _text(cell: object, loss: bool) -> str | float | None:
     """Return a cell as a text without blanks around it, a number, or None; NaN is infinite in a loss and None elsewhere."""
     if cell is None or cell is pd.NA:

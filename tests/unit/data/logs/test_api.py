@@ -49,7 +49,8 @@ def test_a_chart_of_perplexities_is_read_by_its_metric(tmp_path: Path) -> None:
 def test_a_chart_in_utf_16_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
     text = "Step;a - eval/loss\n1.000;3,25\n2.000;3,125\n"
     path = written(tmp_path, text, encoding="utf-16")
-    with faults(("not-a-number", 1, "eval/loss"), ("ambiguous-number", 2, "eval/loss")):
+    of_losses = (("not-a-number", 1, "eval/loss"), ("ambiguous-number", 2, "eval/loss"))
+    with faults(*of_losses, ("ambiguous-number", None, "Step")):
         import_runs(path)
     imported = import_runs(path, map={"decimal": ",", "thousands": "."})
     assert cells(imported, "step", "loss") == [[1000, 3.25], [2000, 3.125]]
@@ -447,3 +448,11 @@ def test_tables_beside_the_event_files_of_a_folder_are_noted(tmp_path: Path) -> 
     assert any(note.startswith("1 other file of") and "b.csv: name it too" in note for note in alone.notes)
     assert sorted(both.runs.frame["run"].unique()) == ["a", "b"]
     assert not any("not read" in note for note in both.notes)
+
+
+def test_steps_that_may_be_thousands_are_refused_until_the_sign_is_stated(tmp_path: Path) -> None:
+    path = written(tmp_path, "run;step;eval_loss\na;1.000;3\na;2.000;2\n", "german.csv")
+    with faults(("ambiguous-number", None, "step")):
+        import_runs(path)
+    assert cells(import_runs(path, map={"thousands": "."}, tokens_per_step=1), "D") == [[1000], [2000]]
+    assert cells(import_runs(path, map={"decimal": "."}, tokens_per_step=1), "D") == [[1], [2]]
