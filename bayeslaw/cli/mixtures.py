@@ -22,17 +22,20 @@ def mix(
         list[str],
         Argument(help="A fit of a law of a mixture, or several, one for each domain: web=web.nc code=code.nc, or web.nc code.nc."),
     ],
-    weights: Annotated[str | None, Option(help="Weights of the domains' losses: web=.5,code=.5; equal by default.")] = None,
-    at: Annotated[str | None, Option(help="Values of the laws' other covariates: N=1e9,D=2e10.")] = None,
+    weights: Annotated[
+        list[str] | None, Option(help="Weights of the domains' losses: web=.5,code=.5; equal by default. Repeatable.")
+    ] = None,
+    at: Annotated[list[str] | None, Option(help="Values of the laws' other covariates: N=1e9,D=2e10. Repeatable.")] = None,
     limit: Annotated[list[str] | None, Option(help="The largest loss of a domain: 'code<=1.8'. Repeatable.")] = None,
     confidence: Annotated[float, Option(help="Probability with which all limits hold together.")] = 0.9,
     on: Annotated[
         Literal["latent", "run"],
         Option(help="Limits apply to the laws' expected losses (latent) or to the losses that the next run logs (run)."),
     ] = "latent",
-    today: Annotated[str | None, Option(help="The mixture in use, for comparison: web=.8,code=.2.")] = None,
+    today: Annotated[list[str] | None, Option(help="The mixture in use, for comparison: web=.8,code=.2. Repeatable.")] = None,
     bounds: Annotated[
-        str | None, Option(help="Least and largest shares: web=0:0.9,code=0.1:0.5; by default those of the fitted mixtures.")
+        list[str] | None,
+        Option(help="Least and largest shares: web=0:0.9,code=0.1:0.5; by default those of the fitted mixtures. Repeatable."),
     ] = None,
     among: Annotated[Path | None, Option(help="Choose among the mixtures of this table instead, one in each row.")] = None,
     tail: Annotated[float | None, Option(help="Minimise the mean over this share of the worst draws, such as 0.1.")] = None,
@@ -98,16 +101,16 @@ def long(
     return answer
 
 
-def _numbers(option: str, text: str | None) -> dict[str, float] | None:
-    if text is None:
+def _numbers(option: str, texts: list[str] | None) -> dict[str, float] | None:
+    if not texts:
         return None
-    pairs = options.pairs_of(option, text.split(","), PAIRS)
+    pairs = options.pairs_of(option, ",".join(texts).split(","), PAIRS)
     return {name: options.number_of(f"{option} {name}=", value) for name, value in pairs.items()}
 
 
 def _limits(texts: list[str] | None) -> dict[str, float] | None:
     limits: dict[str, float] = {}
-    for text in texts or []:
+    for text in ",".join(texts or []).split(",") if texts else []:
         match = re.fullmatch(r"\s*(.+?)\s*<=?\s*([^<=]+?)\s*", text)
         if match is None:
             raise BayeslawError(f"--limit {text!r} is not of the form 'code<=1.8'.", code="not-a-limit")
@@ -117,11 +120,12 @@ def _limits(texts: list[str] | None) -> dict[str, float] | None:
     return limits or None
 
 
-def _bounds(text: str | None) -> dict[str, tuple[float, float]] | None:
-    if text is None:
+def _bounds(texts: list[str] | None) -> dict[str, tuple[float, float]] | None:
+    if not texts:
         return None
     bounds = {}
-    for name, value in options.pairs_of("--bounds", text.split(","), "SHARE=LEAST:LARGEST, such as code=0.1:0.5").items():
+    pairs = options.pairs_of("--bounds", ",".join(texts).split(","), "SHARE=LEAST:LARGEST, such as code=0.1:0.5")
+    for name, value in pairs.items():
         low, sign, high = value.partition(":")
         try:
             bounds[name] = (number(low), number(high if sign else low))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -445,6 +446,18 @@ def test_the_answer_of_the_command(command: Command, tmp_path: Any) -> None:
     assert "such as --limit code<=1.8" in command("mix", *files, "--limit", "code<=5%").err
     assert command("mix", files[0], "--limit", "code=1").status == 2
     assert command("mix", files[0], "--bounds", "web=a:b").status == 2
+
+
+def test_an_option_of_pairs_may_be_given_once_for_each_name(command: Command, tmp_path: Path) -> None:
+    """Of several, the last alone counted."""
+    rng, law = np.random.default_rng(0), law_named("data-mixing")
+    draws = {k: v + 0.02 * rng.standard_normal(400) for k, v in WEB.items()}
+    draws |= {"sigma_point": np.full(400, 0.003), "sigma_run": np.full(400, 0.002)}
+    fixed_fit(law, oracles.table(law), draws).save(tmp_path / "web.nc")
+    apart = command("mix", str(tmp_path / "web.nc"), "--bounds", "code=0.5", "--bounds", "books=0.4:0.6", "--limit", "web<=9,code<=9")
+    assert "There is no domain 'code' to limit" in apart.err
+    impossible = command("mix", str(tmp_path / "web.nc"), "--bounds", "code=0.7", "--bounds", "books=0.4:0.6")
+    assert "No mixture lies within the bounds" in impossible.err
 
 
 @pytest.mark.slow
