@@ -610,6 +610,8 @@ def _faults(runs: Runs, fit: Fit) -> list[Fault]:
     at_base = ("D", "0", f"D = 0 is the base checkpoint, which {law.name} does not describe", "ask for D > 0", "infinite-at-base")
     at_checkpoints = runs.frame.index[base_rows(runs.frame, law)]
     faults = [fault for fault in check(runs, law, purpose="forecast") if fault.code != "tokens-too-few" or not few]
+    if any(fault.code == "unknown-level" for fault in faults):  # numbers of items and chance come from the fit with a known task
+        faults = [fault for fault in faults if fault.code != "missing-column" or fault.column not in law.outcome.facts]
     return [_with_advice(fault, fit) for fault in faults] + [Fault(int(row), *at_base) for row in at_checkpoints]
 
 

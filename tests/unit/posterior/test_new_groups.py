@@ -17,6 +17,7 @@ from bayeslaw.posterior.new_groups import new_groups, new_groups_check, with_new
 from tests import oracles
 from tests.domains import BY, two_domains
 from tests.errors import fails, faults
+from tests.fixed import fixed_fit
 from tests.posteriors import posterior
 from tests.values import present
 
@@ -78,6 +79,18 @@ def test_forecasts_of_new_groups_are_asked_for_and_say_so(pooled: Fit) -> None:
     values = {k: fit.draws[f"{k}_math" if k in BY else k][:, None] for k in ("E", "A", "alpha", "B", "beta")}
     np.testing.assert_allclose(new, np.log(oracles.LAWS["chinchilla"](values, covariates)[:, 0]), rtol=1e-10)
     assert known.std() < 1e-12 < 0.05 < new.std()
+
+
+def test_a_task_that_the_fit_does_not_know_is_the_only_fault() -> None:
+    """Chance and the number of questions come from the fit with the task: they are not missing columns of the user's table."""
+    losses = pd.Series([2.2, 2.6, 3.0, 3.4] * 2)
+    table = pd.DataFrame({"loss": losses, "chance": 0.25, "items": 500, "task": ["arc"] * 4 + ["quiz"] * 4})
+    table["accuracy"] = (0.25 + 0.6 / (1 + np.exp(3 * (losses - 2.8)))).round(3)
+    values = {"L0": 2.8, "L0_spread": 0.1, "L0_arc": 2.8, "L0_quiz": 2.9, "k": 3.0, "top": 0.85, "sigma_point": 0.1, "sigma_run": 0.1}
+    draws = {name: np.full(400, value) for name, value in values.items()}
+    fit = fixed_fit(load_law("task-sigmoid"), table, draws, by={"L0": "task"})
+    with faults(("unknown-level", 1, "task")):
+        forecast(fit, pd.DataFrame({"loss": [2.0], "task": ["ARC"]}))
 
 
 def test_names_that_can_not_be_told_apart_are_refused(pooled: Fit) -> None:
