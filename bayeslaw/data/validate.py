@@ -50,7 +50,8 @@ VARY = "let parameters vary by it (--by E=domain, by={'E': 'domain'})"
 LEAST_ROWS = 3  # of a fit
 LOSS_SUPPORT = (1e-6, 15.0)  # nats per token
 LEAVE_OUT = "remove the row, or leave such rows out by --where 'loss < 15' (in Python runs.where('loss < 15'))"
-SUM = 1e-3  # by which the shares of a mixture may miss 1
+SUM = 1e-3 + 1e-9  # by which the shares of a mixture may miss 1: three shares of three digits may by .001, up to rounding of floats
+ROUNDED = 0.02  # by which rounded shares miss 1
 MEASURE = "give it as a column, or log rows of the checkpoints at D = 0"
 AREAS = ("S1", "S2", "lr_peak")  # with which names of columns begin that come from learning-rate schedules
 
@@ -414,16 +415,21 @@ def _check_shares(frame: pd.DataFrame, law: Law) -> tuple[list[Fault], bool]:
         return [], False
     shares = frame[list(law.shares)].apply(pd.to_numeric, errors="coerce")
     total, names = shares.sum(axis=1, skipna=False), ", ".join(law.shares)
-    if (abs(total / 100 - 1) <= SUM).all():
-        problem = f"{names} sum to 100 in every row: are they percentages?"
+    if (abs(total / 100 - 1) <= ROUNDED).all():
+        about = "" if (abs(total / 100 - 1) <= SUM).all() else "about "
+        problem = f"{names} sum to {about}100 in every row: are they percentages?"
         first = law.shares[0]
         way = f"{option(first, f'{first}:%')} (columns={{{first!r}: {f'{first}:%'!r}}})"
         suggestion = f"divide them by 100, or read them by {way}, and so the others"
         return [Fault(None, law.shares[0], "", problem, suggestion, "shares-in-percent")], True
     off = frame.index[(abs(total - 1) > SUM) & ((shares >= 0) & (shares <= 1)).all(axis=1)]
-    suggestion = "shares of a mixture sum to one: correct them, or name all shares (--shares, shares=)"
-    sums = ((int(row), f"{total[row]:.6g}") for row in off)
-    return [Fault(row, law.shares[0], value, f"{names} sum to {value}", suggestion, "shares-sum") for row, value in sums], False
+    correct = "shares of a mixture sum to one: correct them, or name all shares (--shares, shares=)"
+    rounded = "shares of a mixture sum to one: if these are rounded, divide each by the sum of its row"
+    faults = list[Fault]()
+    for row in off:
+        value, suggestion = f"{total[row]:.6g}", rounded if abs(total[row] - 1) <= ROUNDED else correct
+        faults.append(Fault(int(row), law.shares[0], value, f"{names} sum to {value}", suggestion, "shares-sum"))
+    return faults, False
 
 
 def _check_sizes(frame: pd.DataFrame) -> Iterable[Fault]:

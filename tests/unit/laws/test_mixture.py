@@ -184,15 +184,25 @@ def faults(frame: pd.DataFrame, purpose: str = "fit") -> list[tuple[str, int | N
 def test_rows_whose_shares_do_not_sum_to_one_are_named(purpose: str) -> None:
     assert faults(table(), purpose) == []
     assert faults(table(code=[0.8, 0.5, 0.1005, 0.6]), purpose) == []  # rounded
+    assert faults(table(web=[0.717, 0.5, 0.9, 0.4], code=[0.284, 0.501, 0.101, 0.6]), purpose) == []  # by .001
     assert faults(table(code=[0.8, 0.4, 0.1, 0.7]), purpose) == [("shares-sum", 2), ("shares-sum", 4)]
 
 
-def test_percentages_are_one_fault_with_what_to_do() -> None:
-    frame = table(web=[20, 50, 90, 40], code=[80, 50, 10, 60])
+def test_rounded_shares_are_to_be_divided_by_their_sum() -> None:
+    rounded, wrong = bayeslaw.data.check(bayeslaw.read_runs(table(code=[0.81, 0.4, 0.1, 0.6])), card())
+    assert "divide each by the sum" in rounded.suggestion
+    assert "--shares" in wrong.suggestion
+
+
+@pytest.mark.parametrize("first", [20, 20.3])
+def test_percentages_are_one_fault_with_what_to_do(first: float) -> None:
+    frame = table(web=[first, 50, 90, 40], code=[80, 50, 10, 60])
     (fault,) = bayeslaw.data.check(bayeslaw.read_runs(frame), card())
     assert fault.code == "shares-in-percent"
     assert "%" in fault.suggestion
-    assert bayeslaw.data.check(bayeslaw.read_runs(frame, columns={"web": "web:%", "code": "code:%"}), card()) == []
+    assert ("about" in fault.problem) == (first != 20)
+    read = bayeslaw.data.check(bayeslaw.read_runs(frame, columns={"web": "web:%", "code": "code:%"}), card())
+    assert [fault.code for fault in read] == ["shares-sum"] * (first != 20)
 
 
 def test_shares_outside_0_and_1_and_missing_columns() -> None:

@@ -454,7 +454,9 @@ def test_an_option_of_pairs_may_be_given_once_for_each_name(command: Command, tm
     draws = {k: v + 0.02 * rng.standard_normal(400) for k, v in WEB.items()}
     draws |= {"sigma_point": np.full(400, 0.003), "sigma_run": np.full(400, 0.002)}
     fixed_fit(law, oracles.table(law), draws).save(tmp_path / "web.nc")
-    apart = command("mix", str(tmp_path / "web.nc"), "--bounds", "code=0.5", "--bounds", "books=0.4:0.6", "--limit", "web<=9,code<=9")
+    apart = command(
+        "mix", str(tmp_path / "web.nc"), "--bounds", "code=0.5", "--bounds", "books=0.4:0.6", "--limit", "web<=9,code<=9"
+    )
     assert "There is no domain 'code' to limit" in apart.err
     impossible = command("mix", str(tmp_path / "web.nc"), "--bounds", "code=0.7", "--bounds", "books=0.4:0.6")
     assert "No mixture lies within the bounds" in impossible.err

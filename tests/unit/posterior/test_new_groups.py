@@ -86,7 +86,16 @@ def test_a_task_that_the_fit_does_not_know_is_the_only_fault() -> None:
     losses = pd.Series([2.2, 2.6, 3.0, 3.4] * 2)
     table = pd.DataFrame({"loss": losses, "chance": 0.25, "items": 500, "task": ["arc"] * 4 + ["quiz"] * 4})
     table["accuracy"] = (0.25 + 0.6 / (1 + np.exp(3 * (losses - 2.8)))).round(3)
-    values = {"L0": 2.8, "L0_spread": 0.1, "L0_arc": 2.8, "L0_quiz": 2.9, "k": 3.0, "top": 0.85, "sigma_point": 0.1, "sigma_run": 0.1}
+    values = {
+        "L0": 2.8,
+        "L0_spread": 0.1,
+        "L0_arc": 2.8,
+        "L0_quiz": 2.9,
+        "k": 3.0,
+        "top": 0.85,
+        "sigma_point": 0.1,
+        "sigma_run": 0.1,
+    }
     draws = {name: np.full(400, value) for name, value in values.items()}
     fit = fixed_fit(load_law("task-sigmoid"), table, draws, by={"L0": "task"})
     with faults(("unknown-level", 1, "task")):
