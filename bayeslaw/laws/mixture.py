@@ -150,9 +150,11 @@ def checked_shares(shares: Any) -> tuple[str, ...]:
         )
     for name in names:
         if not name.isidentifier() or name.startswith("_") or name == SHARES:
+            other = re.sub(r"\W+", "_", name).strip("_")
+            other = other if other[:1].isalpha() and other != SHARES else f"share_{other}"
             message = (
-                f"{name!r} can't be the name of a share: use letters, digits and _; rename the column, or give it another name by "
-                "`--column web=NAME` (in Python columns={'web': 'NAME'})."
+                f"{name!r} can't be the name of a share: use letters, digits and _; rename the column, or call the share {other} "
+                f'and read it by `--column "{other}={name}"` (in Python columns={{{other!r}: {name!r}}}).'
             )
             raise CardError(message, code="invalid-name")
     if twice := [name for name in names if names.count(name) > 1]:

@@ -171,6 +171,13 @@ def test_a_reference_that_is_no_share_is_refused(reference: Any) -> None:
         parse_card(CARD.format(loss="a*D", mixture="", over="shares").replace('[mixture]\nshares = ["web", "code"]', ""))
 
 
+@pytest.mark.parametrize(("column", "other"), [("w.web", "w_web"), ("my code", "my_code"), ("2020", "share_2020")])
+def test_a_column_that_can_not_be_a_name_gets_one_that_can(column: str, other: str) -> None:
+    with fails("invalid-name", f'--column "{other}={column}"', kind=CardError):
+        load_law("data-mixing", shares=["web", column])
+    assert load_law("data-mixing", shares=["web", other]).shares == ("web", other)
+
+
 def table(**columns: list[float]) -> pd.DataFrame:
     usual = {"web": [0.2, 0.5, 0.9, 0.4], "code": [0.8, 0.5, 0.1, 0.6], "loss": [2.0, 2.2, 2.4, 2.1], "D": [1e3, 2e3, 3e3, 9e3]}
     return pd.DataFrame(usual | columns)
