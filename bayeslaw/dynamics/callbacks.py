@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from numbers import Real
 from typing import Any
@@ -179,7 +180,7 @@ def trainer_callback(forecasts: RunForecasts, loss: str = "eval_loss") -> Any:
     ----------
     forecasts : RunForecasts
     loss : str
-        The name under which the Trainer logs the loss.
+        The name under which the Trainer logs the loss; of one of several data sets it is eval_NAME_loss.
 
     Returns
     -------
@@ -202,6 +203,7 @@ def trainer_callback(forecasts: RunForecasts, loss: str = "eval_loss") -> Any:
     ...     callbacks = []
     """
     base = _installed("transformers", "trainer").TrainerCallback
+    expected, others = _ExpectedLoss(loss), set[str]()
 
     class Forecasting(base):  # type: ignore[misc, valid-type]
         def first_in(self, trainer: Any) -> None:
@@ -213,12 +215,17 @@ def trainer_callback(forecasts: RunForecasts, loss: str = "eval_loss") -> Any:
             logs = {} if logs is None else logs
             if "learning_rate" in logs:
                 forecasts.rate(state.global_step, float(logs["learning_rate"]))
+            losses = [name for name in logs if name.startswith("eval") and name.endswith("loss")]
             if loss in logs:
+                expected.missing = False
                 numbers = forecasts.add(state.global_step, float(logs[loss]))
                 logs.update(numbers)
                 state.log_history[-1].update(numbers)
                 if forecasts.stop:
                     control.should_training_stop = True
+            elif others & {*losses}:  # one of the second evaluation: of several data sets each has logs of its own
+                expected.warn([*others])
+            others.update(losses)
             return control
 
     return Forecasting()
@@ -231,7 +238,8 @@ def lightning_callback(forecasts: RunForecasts, loss: str = "val_loss") -> Any:
     ----------
     forecasts : RunForecasts
     loss : str
-        The name under which the module logs its validation loss.
+        The name under which the module logs its validation loss, in `validation_step`: what the module's own
+        `on_validation_epoch_end` logs, a callback sees only at the next validation.
 
     Returns
     -------
@@ -252,11 +260,17 @@ def lightning_callback(forecasts: RunForecasts, loss: str = "val_loss") -> Any:
     ...     callbacks = []
     """
     base = _installed("lightning.pytorch", "lightning").Callback
+    expected = _ExpectedLoss(loss)
 
     class Forecasting(base):  # type: ignore[misc, valid-type]
         def on_validation_epoch_end(self, trainer: Any, module: Any) -> None:
-            if trainer.sanity_checking or loss not in trainer.callback_metrics or trainer.global_step == 0:
+            if trainer.sanity_checking or trainer.global_step == 0:
                 return
+            if loss not in trainer.callback_metrics:
+                late = "what the module's own on_validation_epoch_end logs comes after the callback: log it in validation_step"
+                expected.warn([*trainer.callback_metrics], late)
+                return
+            expected.missing = False
             rates = [group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups]
             if rates:
                 forecasts.rate(trainer.global_step, float(rates[0]))
@@ -266,6 +280,24 @@ def lightning_callback(forecasts: RunForecasts, loss: str = "val_loss") -> Any:
                 trainer.should_stop = True
 
     return Forecasting()
+
+
+class _ExpectedLoss:
+    """Warns once of a training that logs no loss under the expected name, of which nothing would be forecast."""
+
+    def __init__(self, loss: str) -> None:
+        self.loss, self.missing = loss, True
+
+    def warn(self, names: Sequence[str], why: str = "") -> None:
+        if self.missing:
+            known = sorted(map(str, names))
+            example = next((name for name in known if "loss" in name), "val_loss")
+            message = (
+                f"No forecast of the running run: it logs no {self.loss!r}; the names logged are {', '.join(known) or 'none'}. "
+                f"Give the loss's name, such as loss={example!r}{'; ' * bool(why)}{why}."
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        self.missing = False
 
 
 def _installed(module: str, extra: str) -> Any:

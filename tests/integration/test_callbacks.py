@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -107,6 +108,34 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setitem(sys.modules, f"{package}.pytorch", None)
         with fails("not-installed", package, f"bayeslaw[{'trainer' if package == 'transformers' else package}]"):
             make(forecasts)
+
+
+def test_a_training_whose_loss_has_another_name_is_warned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(TrainerCallback=object))
+    state = SimpleNamespace(global_step=200, log_history=[{}])
+    logs = [{"loss": 4.2}, {"eval_web_loss": 4.0}, {"eval_code_loss": 3.0}, {"loss": 4.1}]
+
+    def log(callback: Any, times: int) -> None:
+        for each in logs * times:
+            callback.on_log(None, state, None, logs=dict(each))
+
+    callback = trainer_callback(RunForecasts(without()[0], WHOLE))
+    log(callback, 1)  # of one evaluation the loss that is expected may be the next
+    with pytest.warns(RuntimeWarning, match="logs no 'eval_loss'; the names logged are eval_code_loss, eval_web_loss") as caught:
+        log(callback, 2)
+    assert len(caught) == 1
+    log(trainer_callback(RunForecasts(without()[0], WHOLE), "eval_code_loss"), 2)
+
+
+def test_a_module_whose_loss_has_another_name_is_warned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", SimpleNamespace(Callback=object))
+    monkeypatch.setitem(sys.modules, "lightning", SimpleNamespace(pytorch=sys.modules["lightning.pytorch"]))
+    trainer = SimpleNamespace(sanity_checking=False, global_step=200, callback_metrics={"val/loss": 4.0}, optimizers=[])
+    callback = lightning_callback(RunForecasts(without()[0], WHOLE))
+    with pytest.warns(RuntimeWarning, match=r"logs no 'val_loss'.*loss='val/loss'.*validation_step") as caught:
+        callback.on_validation_epoch_end(trainer, None)
+    assert len(caught) == 1
+    callback.on_validation_epoch_end(trainer, None)
 
 
 # --- real packages ------------------------------------------------------------------------------------------------------------
