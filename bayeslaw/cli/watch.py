@@ -234,6 +234,8 @@ class _Following:
         at = int(logged["step"].max())
         of = "" if at == len(self.schedule) else f", the last that was logged before it, at step {at:,}"
         answer.say(f"{name} has ended at step {len(self.schedule):,} with a loss of {final:.4f}{of}")
+        if (target := self.asked["target"]) is not None:
+            answer.say(f"target {target:g} was {'reached' if final <= target else 'not reached'}, by this loss as logged")
         if self.logged > len(self.schedule):
             answer.say(f"the log goes on to step {self.logged:,}: what comes after the end of the schedule is left out")
         answer.results |= {"run": name, "step": len(self.schedule), "ended": True, "loss": final}

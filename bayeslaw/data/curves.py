@@ -371,7 +371,8 @@ def _schedule(curve: Curve, curves: Mapping[str, Curve], start: Point | None) ->
         steps, rates = np.append(0, steps), np.append(start.last.rate, rates)  # the phase goes on from a known rate
     elif first > 1:
         notes.append(
-            f"{curve.run}: rates before its first logged step, {first}, are assumed to equal that step's, {rates[0]:g}; see warmup"
+            f"{curve.run}: rates before its first logged step, {first}, are assumed to equal that step's, {rates[0]:g}; if they "
+            "rose from 0, say over how many steps (--warmup, warmup=)"
         )
     if rates.max() == 1:
         notes.append(
@@ -421,7 +422,7 @@ def _uneven_batches(curves: Mapping[str, Curve]) -> list[str]:
         return []
     low, high = min(sizes, key=lambda n: sizes[n]), max(sizes, key=lambda n: sizes[n])
     example = f"{low} has steps of {sizes[low]:g} tokens and {high} of {sizes[high]:g}"
-    return [f"batches differ ({example}) and every step counts the same; per='token' weighs steps by their tokens"]
+    return [f"batches differ ({example}) and every step counts the same; --per token (per='token') weighs steps by their tokens"]
 
 
 def _arranged(long: pd.DataFrame, areas: pd.DataFrame, curves: Mapping[str, Curve]) -> pd.DataFrame:

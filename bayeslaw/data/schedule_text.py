@@ -119,7 +119,7 @@ def _value(name: str, key: str, text: str) -> Any:
     if key not in WHOLE:
         return number
     if number != round(number) or not 0 <= number <= MOST_STEPS:
-        message = f"{key}={text} of schedule {name} must be a whole number of at most {MOST_STEPS:,}."
+        message = f"{key}={text} of schedule {name} must be a whole number of steps from 0 to {MOST_STEPS:,}."
         raise BayeslawError(message, code="not-a-whole-number")
     return int(number)
 
@@ -131,7 +131,8 @@ def _number(name: str, key: str, text: str) -> float:
         number = np.nan
     if not np.isfinite(number):
         form = "numbers such as 0.8/0.9" if key in LISTS else "a number"
-        raise BayeslawError(f"{key}={text} of schedule {name} is not {form}.", code="not-a-number")
+        share = ": write 0.2 for 20%" if text.endswith("%") else ""
+        raise BayeslawError(f"{key}={text} of schedule {name} is not {form}{share}.", code="not-a-number")
     return number
 
 

@@ -22,7 +22,7 @@ from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, whole_number
 from bayeslaw.core.intervals import columns, quantiles
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import short_lines
+from bayeslaw.core.text import counted, short_lines
 from bayeslaw.core.units import NATS
 from bayeslaw.data.curve_checks import Curve
 from bayeslaw.data.curves import Curves
@@ -410,7 +410,9 @@ def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     rows, notes = rows.sort_values("step", kind="stable"), list[str]()
     early = _before_fitted(fit, rows)
     if early.any():
-        notes.append(f"{early.sum()} losses up to step {rows.loc[early, 'step'].max():,.0f} lie before the fit's first: not used")
+        number, last = int(early.sum()), rows.loc[early, "step"].max()
+        lie = "lies" if number == 1 else "lie"
+        notes.append(f"{counted(number, 'loss')} up to step {last:,.0f} {lie} before the fit's first: not used")
     rows = rows[~early]
     if len(rows) > MOST_ROWS:
         # All of the last: neighbours that are forecast without one another miss together, and would count as two misses.

@@ -267,8 +267,11 @@ def wsd(
 
     def stable_and_decay(share: Array) -> Array:
         one_number("decay", decay, "0.2", finite=False)
-        message = f"decay is {decay:g}; it is the share of all steps over which the rate falls, after the warm-up."
-        _check_range(0 < decay <= (steps - warmup) / steps, message)
+        meaning = f"decay is {decay:g}; it is the share of all steps over which the rate falls"
+        of_steps = f": for {decay:g} of {steps:,} steps give {decay / steps:.3g}" if 1 < decay < steps else ", in (0, 1]"
+        _check_range(0 < decay <= 1, f"{meaning}{of_steps}.")
+        left = f"{meaning}, and {warmup:,} of {steps:,} steps are warm-up: it is at most {1 - warmup / steps:.3g}."
+        _check_range(decay <= (steps - warmup) / steps, left)
         length = max(round(decay * steps), 1)
         falling = np.clip((np.arange(1, share.size + 1) - (share.size - length)) / length, 0.0, 1.0)
         return _decayed(falling, final, shape)

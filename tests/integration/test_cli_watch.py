@@ -210,6 +210,7 @@ def test_a_growing_log_is_followed_to_the_end_of_its_schedule(folder: Path, slow
     assert [answer.results.get("step") for answer in answers[1:]] == [600, 700, 900, 500, 4000]
     assert "was replaced, or the run was resumed" in text[4]
     assert "has ended at step 4,000" in text[-1]
+    assert "target 3.9 was reached" in text[-1]
     assert "inside" in text[-1]
     assert answers[-1].results["ended"] is True
 

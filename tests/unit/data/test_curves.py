@@ -158,7 +158,7 @@ def test_rates_between_logged_steps_are_interpolated() -> None:
     curves = read_curves(sparse)
     np.testing.assert_array_equal(curves.schedule("a").rates, logged([100, 200, 300], [1e-3, 1e-3, 2e-4]).rates)
     assert curves.frame["lr"].tolist() == [1e-3, 1e-3, 2e-4]
-    assert noted(curves, "a:", 100, 0.001)
+    assert noted(curves, "a:", 100, 0.001, "--warmup, warmup=")
     assert noted(curves, "from 0.001 at step 200 to 0.0002 at step 300")
     warm = read_curves(sparse, warmup=50)
     assert warm.schedule("a").rates[:51].tolist() == pytest.approx([*(1e-3 * np.arange(1, 51) / 50), 1e-3])

@@ -49,6 +49,8 @@ def test_texts_are_read_as_schedules(text: str, expected: Schedule) -> None:
         ("not-a-number", "wsd:steps=ten,peak=1e-3", "ten"),
         ("not-a-number", "wsd:steps=10,peak=nan", "nan"),
         ("not-a-number", "multistep:steps=10,peak=1e-3,at=0.5/x", "x"),
+        ("not-a-number", "wsd:steps=10,peak=1e-3,decay=20%", "write 0.2 for 20%"),
+        ("not-a-whole-number", "wsd:steps=-3,peak=1e-3", "from 0 to"),
         ("not-a-whole-number", "wsd:steps=10.5,peak=1e-3", "10.5"),
         ("not-a-whole-number", "wsd:steps=1e12,peak=1e-3", "100,000,000"),
         ("out-of-range", "wsd:steps=10,peak=3", "3"),

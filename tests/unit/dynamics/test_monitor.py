@@ -409,7 +409,7 @@ def test_losses_before_those_of_the_fit_and_too_many_are_left_out_with_a_note(mo
     early = pd.concat([table(), table().query("run == 'now'").head(1).assign(step=150, lr=2e-4, loss=9.9)])
     curves = read_curves(early.sort_values(["run", "step"]), warmup=100)
     notes = " ".join(watch(fit, curves, "now", WHOLE).notes)
-    assert "1 losses up to step 150" in notes
+    assert "1 loss up to step 150 lies before" in notes
     assert "NO LOSS OF THE RUN IS USED" not in notes
     none = watch(fit, read_curves(table().query("run == 'now'").head(1).assign(step=150), warmup=100), "now", WHOLE)
     assert "NO LOSS OF THE RUN IS USED" in " ".join(none.notes)

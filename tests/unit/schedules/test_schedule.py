@@ -97,6 +97,8 @@ def test_a_rate_that_is_below_0_by_rounding_is_0() -> None:
         ("out-of-range", lambda: constant(10, 1e-3, start=2e-3), ["start", 0.002]),
         ("out-of-range", lambda: linear(10, 1e-3, final=3), ["final", 3]),
         ("out-of-range", lambda: wsd(10, 1e-3, decay=0), ["decay", 0]),
+        ("out-of-range", lambda: wsd(6000, 1e-3, decay=500), ["500 of 6,000 steps give 0.0833"]),
+        ("out-of-range", lambda: wsd(60, 1e-3, decay=0.9, warmup=12), ["12 of 60 steps are warm-up", "at most 0.8"]),
         ("unknown-decay", lambda: wsd(10, 1e-3, shape="line"), ["'line'", "linear, cosine"]),
         ("out-of-range", lambda: wsd(10, 1e-3, final=0, shape="exponential"), ["0"]),
         ("out-of-range", lambda: multistep(10, 1e-3, at=(0.9, 0.8)), ["at", [0.9, 0.8]]),
