@@ -25,6 +25,7 @@ from bayeslaw.core.errors import BayeslawError, TableError, as_mapping, whole_nu
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
+from bayeslaw.data.files import numbered
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import Purpose, check, complete
 from bayeslaw.forecasting.grid import grid
@@ -276,7 +277,7 @@ def _at_settings(members: Sequence[_Member], table: pd.DataFrame, seed: int) -> 
     optima: dict[str, list[Array]] = {name: [] for name in members[0].law.law.tuning}
     losses = list[Array]()
     for i, member in enumerate(members if len(table) else ()):
-        best, loss = best_values(member.law, _checked(Runs(table, "the settings"), member.law.law, "forecast"))
+        best, loss = best_values(member.law, _checked(Runs(numbered(table), "the table of settings"), member.law.law, "forecast"))
         losses.append(loss * np.exp(member.errors(table, (seed, i))))
         for name, values in best.items():
             optima[name].append(values * member.factors(name, table, (seed, i)))

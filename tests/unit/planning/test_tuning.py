@@ -213,7 +213,7 @@ lr = "lr_opt"
 
 def test_settings_that_the_law_does_not_describe_are_refused(fit: Fit) -> None:
     """As forecasts refuse them: a size of 7 is 7 billion."""
-    with fails("out-of-support", "N 7", kind=TableError):
+    with fails("out-of-support", "N 7", "row 1", kind=TableError):
         tuning(fit, {"N": 7, "D": 2e10})
 
 
