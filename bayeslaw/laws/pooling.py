@@ -60,8 +60,19 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             given = f"{counted(len(values), 'value')} ({', '.join(values[:3])})"
             message = f"{names} of {law.name} differs by {column}, which has {given}, not 2 to {MOST}."
             raise BayeslawError(message, code="number-of-levels")
+        _refuse_alike(column, values)
         levels[column] = values
     return levels
+
+
+def _refuse_alike(column: str, values: Sequence[str]) -> None:
+    """Refuse names that differ by case or outer blanks alone: each would get parameters of its own, from a part of the rows."""
+    usual: dict[str, str] = {}
+    for value in values:
+        other = usual.setdefault(value.strip().casefold(), value)
+        if other != value:
+            problem = f"{column} has {other!r} and {value!r}, which differ by case or blanks alone"
+            raise BayeslawError(f"{problem}: write both alike, or rename one if they are two.", code="alike-levels")
 
 
 def blank(cells: pd.Series) -> pd.Series:

@@ -222,6 +222,8 @@ def test_the_gradient_of_the_density_is_true(by: dict[str, str], rng: np.random.
         ("number-of-levels", {"E": "domain"}, {"domain": "web"}, "1 value (web)"),
         ("empty-cell", {"E": "domain"}, {"domain": None}, "row 1"),
         ("empty-cell", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, " ", "a")}, "row 3"),  # a value of its own
+        ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "Arc", "arc")}, "'Arc'"),
+        ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "arc ", "arc")}, "'arc '"),
         ("unknown-parameter", {"Q": "domain"}, {}, "Q"),
     ],
 )
