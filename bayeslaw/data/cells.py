@@ -132,15 +132,22 @@ def stray_cells(cells: pd.Series, values: pd.Series, *, known: bool) -> list[Fau
 
 def _way(column: str, value: str, known: bool) -> str:
     """Say what to do about a cell that should hold a number; columns that we do not know may be of no use."""
+    if spelling := _spelling(value):
+        return spelling
+    if not known:
+        return "correct the cell or, if the column has nothing to do with the losses, leave that out"
+    return AMOUNT if "M" in AMOUNTS.get(column, "") else "correct the cell or remove the row"
+
+
+def _spelling(value: str) -> str:
+    """Say how to write a number that is spelt with a comma, separators of thousands or a percent sign; '' for other texts."""
     if re.fullmatch(r"\s*-?\d*,\d+\s*", value):
         return COMMAS
     if re.fullmatch(r"\s*\d{1,3}([ ,._]\d{3}){2,}\s*", value):
         return THOUSANDS
     if re.fullmatch(r"\s*-?[\d.]+\s*%\s*", value):
         return "write numbers without %, and shares between 0 and 1: 0.1 for 10%"
-    if not known:
-        return "correct the cell or, if the column has nothing to do with the losses, leave that out"
-    return AMOUNT if "M" in AMOUNTS.get(column, "") else "correct the cell or remove the row"
+    return ""
 
 
 def without_numbers(cells: pd.Series, law: str) -> list[Fault]:
@@ -156,4 +163,7 @@ def without_numbers(cells: pd.Series, law: str) -> list[Fault]:
     if numbers.notna().any():
         return stray_cells(cells, numbers, known=True)
     problem, suggestion = f"column {cells.name} holds no numbers", f"{law} needs them there"
+    given = cells[~empty(cells)].astype(str)
+    if len(given) and (way := _spelling(given.iloc[0])):
+        problem, suggestion = f"{problem} but texts such as {shortened(repr(given.iloc[0]))}", way
     return [Fault(None, str(cells.name), "", problem, suggestion, "column-without-numbers")]

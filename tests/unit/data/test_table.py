@@ -418,6 +418,9 @@ def test_a_law_of_several_pretraining_stages_needs_two(table: pd.DataFrame, gate
 def test_a_column_without_numbers_is_one_fault(table: pd.DataFrame, gate: Law) -> None:
     runs = Runs(read_runs(table).frame.assign(r="a lot"))
     assert [(f.code, f.column) for f in check(runs, gate)] == [("column-without-numbers", "r")]
+    (fault,) = check(Runs(read_runs(table).frame.assign(r="26.2%")), gate)
+    assert "'26.2%'" in fault.problem
+    assert "without %" in fault.suggestion
 
 
 def test_faults_of_the_table_come_before_those_of_rows(table: pd.DataFrame, gate: Law) -> None:
