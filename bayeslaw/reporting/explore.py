@@ -313,11 +313,26 @@ def _columns_of(law: Law) -> set[str]:
 
 
 def _start(fit: Fit) -> dict[str, float]:
-    """Return the setting of the largest run, in the product of what spans decades: its last row."""
+    """Return the setting of the largest run, in the product of what spans decades: its last row, with facts of the first levels."""
     seen = fit.observed.covariates
     size = logarithms(fit.law, seen).sum(axis=1) if directions(fit.law) else np.zeros(fit.observed.response.size)
     row = int(np.flatnonzero(size == size.max())[-1])
-    return {name: float(seen[name][row]) for name in fit.law.measured}
+    start = {name: float(seen[name][row]) for name in fit.law.measured}
+    for column, levels in fit.law.levels.items():  # with which the page begins
+        start |= _level_facts(fit, column).get(levels[0], {})
+    return start
+
+
+def _level_facts(fit: Fit, column: str) -> dict[str, dict[str, float]]:
+    """Return the facts of an outcome, such as chance, that are the same in all rows of each value of a column, by this value."""
+    codes = fit.law.level_codes(column, fit.observed.covariates)
+    seen = pd.DataFrame({name: fit.observed.covariates[name] for name in fit.law.outcome.facts}, index=range(codes.size))
+    of_level = seen.groupby(codes)
+    same = (of_level.min() == of_level.max()).all()
+    first = of_level.first()
+    facts = [name for name in fit.law.outcome.facts if same[name]]
+    levels = [fit.law.levels[column][code] for code in first.index.to_list()]
+    return {level: {name: float(first[name].iloc[i]) for name in facts} for i, level in enumerate(levels)}
 
 
 def _slider(covariate: Covariate, seen: Array) -> dict[str, Any]:
@@ -340,15 +355,17 @@ def _slider(covariate: Covariate, seen: Array) -> dict[str, Any]:
 
 
 def _columns(fits: Sequence[Fit]) -> list[dict[str, Any]]:
-    """Return the columns by which parameters or noise differ, with their values."""
+    """Return the columns by which parameters or noise differ, with their values, and the facts of an outcome that go with each."""
     columns: dict[str, dict[str, Any]] = {}
     for fit in fits:
         named = dict(fit.law.levels)
         if fit.observed.group_names and fit.law.outcome.kind != "count":
             named.setdefault(fit.observed.group_column, fit.observed.group_names)
         for column, values in named.items():
-            known = columns.setdefault(column, {"name": column, "values": []})
+            known = columns.setdefault(column, {"name": column, "values": [], "facts": {}})
             known["values"] += [value for value in values if value not in known["values"]]
+            if column in fit.law.levels:
+                known["facts"] = _level_facts(fit, column) | known["facts"]
     return list(columns.values())
 
 

@@ -255,7 +255,9 @@ function controls() {
   DATA.columns.forEach((column, i) =>
     $(`level-${i}`).addEventListener("change", (event) => {
       state.levels.set(column.name, event.target.value);
-      change();
+      // A task has its own chance, as in forecasts.
+      for (const [name, value] of Object.entries(column.facts[event.target.value] ?? {})) if (state.at.has(name)) state.at.set(name, value);
+      refresh();
     }),
   );
   // A fitted run sets all covariates to those of its last row.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayeslaw
@@ -19,7 +20,7 @@ from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore, numbers, thinned
 from tests import oracles
 from tests.errors import fails
-from tests.fixed import line_fit, typical_fit
+from tests.fixed import fixed_fit, line_fit, typical_fit
 from tests.pages import HOSTILE, Page
 from tests.posteriors import law_named, posterior, scattered
 
@@ -53,6 +54,28 @@ def test_sliders_begin_at_the_largest_run_and_go_beyond_the_runs_within_supports
     for name, slider in sliders.items():
         low, high = fit.law.covariates[name].support
         assert low <= slider["low"] < slider["high"] <= high
+
+
+def test_a_task_has_its_own_chance() -> None:
+    """The last row is of the second task, and the page begins with the first."""
+    losses = pd.Series([2.2, 2.6, 3.0, 3.4] * 2)
+    table = pd.DataFrame({"loss": losses, "items": 500, "task": ["arc"] * 4 + ["coin"] * 4, "chance": [0.25] * 4 + [0.5] * 4})
+    table["accuracy"] = (table["chance"] + 0.4 / (1 + np.exp(3 * (losses - 2.8)))).round(3)
+    values = {
+        "L0": 2.8,
+        "L0_spread": 0.1,
+        "L0_arc": 2.8,
+        "L0_coin": 2.9,
+        "k": 3.0,
+        "top": 0.85,
+        "sigma_point": 0.1,
+        "sigma_run": 0.1,
+    }
+    draws = {name: np.full(400, value) for name, value in values.items()}
+    data = explore({"a": fixed_fit(law_named("task-sigmoid"), table, draws, by={"L0": "task"})}).data
+    assert {slider["name"]: slider["start"] for slider in data["sliders"]}["chance"] == 0.25
+    (column,) = data["columns"]
+    assert {task: facts["chance"] for task, facts in column["facts"].items()} == {"arc": 0.25, "coin": 0.5}
 
 
 def test_covariates_of_several_fits_are_one_slider_within_both_supports() -> None:
