@@ -112,7 +112,10 @@ class RunForecasts:
             problem = f"its step {step!r} or its loss {loss!r} is no number"
             warnings.warn(f"No forecast of the running run: {problem}", RuntimeWarning, stacklevel=2)
             return {}
-        step = int(at) if at.is_integer() else step
+        if not at.is_integer():
+            warnings.warn(f"No forecast of the running run: its step {step!r} is no whole number", RuntimeWarning, stacklevel=2)
+            return {}
+        step = int(at)
         self._rows = {at: row for at, row in self._rows.items() if at <= step}  # a run that was resumed logs its steps again
         row, schedule = self._rows.setdefault(step, {}), self.follower.schedule
         if math.isfinite(loss) and loss <= 0:

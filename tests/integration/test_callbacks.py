@@ -45,6 +45,9 @@ def test_what_is_no_number_ends_no_training_and_a_run_may_be_numbered() -> None:
     for step, loss in (("x", 3.8), (500, "high"), (500, None)):
         with pytest.warns(RuntimeWarning, match="is no number"):
             assert forecasts.add(step, loss) == {}  # type: ignore[arg-type]
+    for part in (500.5, math.nan, math.inf):  # of an epoch, such as Trainer logs beside the step
+        with pytest.warns(RuntimeWarning, match="is no whole number"):
+            assert forecasts.add(part, 4.2) == {}  # type: ignore[arg-type]
     assert set(forecasts.add(500.0, "4.2")) == NAMES  # type: ignore[arg-type]
 
 
