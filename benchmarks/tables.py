@@ -4,7 +4,8 @@
 
 `tables.toml` names the paths that each table measures. A table is older if the last change of these paths is not in the history of
 the commit in its head (tables made before heads had one carry the commit that stored them). Where we have looked at such a change
-and the numbers still hold, `through` names the last change looked at, and `because` says why.
+and the numbers still hold, `through` names the last change looked at, and `because` says why. Changes that moved no number of any table
+are in [same], one by one or as FIRST..LAST.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def older(root: Path = ROOT) -> list[Older]:
     found = []
     with (root / "benchmarks" / "tables.toml").open("rb") as file:
         about = tomllib.load(file)
-    same = about.pop("same", {})
+    same = [commit for key in about.pop("same", {}) for commit in _commits(root, key)]
     for path in sorted((root / "benchmarks" / "results").glob("*.md")):
         entry, head = about.get(path.stem, {}), COMMIT.search(path.read_text())
         made = head[1] if head else ""
@@ -80,6 +81,11 @@ def older(root: Path = ROOT) -> list[Older]:
             because = entry.get("because", "") if _contains(root, entry.get("through", ""), last) else ""
             found.append(Older(path.stem, made, change, because))
     return found
+
+
+def _commits(root: Path, key: str) -> list[str]:
+    """The commits that a key of [same] names: one, or with FIRST..LAST all after the first up to the last."""
+    return (git(root, "rev-list", "--abbrev-commit", "--abbrev=8", key) or "").splitlines() if ".." in key else [key]
 
 
 def _contains(root: Path, commit: str, change: str) -> bool:

@@ -58,6 +58,10 @@ def test_a_table_older_than_what_it_measures_is_listed(tmp_path: Path) -> None:
     words = f'[same]\n{other} = "Words."\n\n'
     commit(tmp_path, "benchmarks/tables.toml", words + reason, "A change that moves no number")
     assert [t.because for t in tables.older(tmp_path)] == ["Draws are the same."]
+    commit(tmp_path, "benchmarks/tables.toml", words.replace(other, f'"{change}..{other}"') + reason, "One of several")
+    assert [t.because for t in tables.older(tmp_path)] == ["Draws are the same."]
+    commit(tmp_path, "benchmarks/tables.toml", words.replace(other, f'"{first}..{change}"') + reason, "Others")
+    assert [t.because for t in tables.older(tmp_path)] == [""]
     both = f'[same]\n{other} = "Words."\n{change} = "Words."\n\n'
     commit(tmp_path, "benchmarks/tables.toml", both + about, "Two such changes")
     assert tables.older(tmp_path) == []
