@@ -4,8 +4,8 @@
 
 `tables.toml` names the paths that each table measures. A table is older if the last change of these paths is not in the history of
 the commit in its head (tables made before heads had one carry the commit that stored them). Where we have looked at such a change
-and the numbers still hold, `through` names the last change looked at, and `because` says why. Changes that moved no number of any table
-are in [same], one by one or as FIRST..LAST.
+and the numbers still hold, `through` names the last change looked at, and `because` says why. Changes that moved no number of any
+table are in [same], one by one or as FIRST..LAST.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def older(root: Path = ROOT) -> list[Older]:
 
 def _commits(root: Path, key: str) -> list[str]:
     """The commits that a key of [same] names: one, or with FIRST..LAST all after the first up to the last."""
-    return (git(root, "rev-list", "--abbrev-commit", "--abbrev=8", key) or "").splitlines() if ".." in key else [key]
+    return (git(root, "log", "--format=%h", key) or "").splitlines() if ".." in key else [key]
 
 
 def _contains(root: Path, commit: str, change: str) -> bool:
