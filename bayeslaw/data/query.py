@@ -61,7 +61,7 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         if isinstance(error, BayeslawError):
             raise
-        amount = re.search(r"(?<![\w.])\d[\d.]*[kMBT]\b", text)
+        amount = re.search(r"(?<![\w.])\d+(\.\d+)?[kMBT]\b", text)
         way = f"write {number(amount[0]):g} for {amount[0]}" if amount else _HELP
         raise BayeslawError(f"{text!r} is not a condition; {way}.", code="not-a-condition") from None
     if not mask.any():

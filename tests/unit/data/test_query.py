@@ -106,6 +106,7 @@ BAD = {
     "": "empty-condition",
     "N ==": "not-a-condition",
     "N = 1": "not-a-condition",
+    "N > 1.2.3B": "not-a-condition",
     "N == 1;": "not-a-condition",
     "\0": "not-a-condition",
     "not " * 50_000 + "N == 1": "not-a-condition",
