@@ -79,6 +79,10 @@ class Prior:
     args: Mapping[str, float]
     on: Expression | None = None
 
+    if TYPE_CHECKING:  # `on` may be given as text, and is an expression then
+
+        def __init__(self, dist: str, args: Mapping[str, float], on: Expression | str | None = None) -> None: ...
+
     def __post_init__(self) -> None:
         if self.dist not in [*ARGUMENTS]:  # a list, which may be given, is no key
             known = f"{', '.join(ARGUMENTS)}.{nearest(self.dist, ARGUMENTS)}"

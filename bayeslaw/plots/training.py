@@ -154,7 +154,12 @@ def plot_transfer(
 
 
 def plot_surface(
-    recipe: Recipe, posterior: Posterior, ax: Axes | None = None, *, slices: Sequence[float] = (0.0, 0.5, 1.0), ci_prob: float = 0.9
+    recipe: Recipe,
+    posterior: Posterior,
+    ax: Axes | None = None,
+    *,
+    slices: float | Sequence[float] = (0.0, 0.5, 1.0),
+    ci_prob: float = 0.9,
 ) -> Axes:
     """Draw slices of the loss surface: the loss over forward area at several annealing areas (Wang et al. 2025, fig. 4).
 
@@ -165,7 +170,7 @@ def plot_surface(
     posterior : Fit or Stack
         Fit of a law with the areas of an adaptation; another is refused ('no-adaptation-area').
     ax, ci_prob : as in `plot_forecast`
-    slices : sequence of float
+    slices : float or sequence of float
         Annealing areas, as shares of the annealing area at the end of the recipe.
 
     Examples

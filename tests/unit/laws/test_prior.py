@@ -184,7 +184,7 @@ def test_what_is_no_text_is_no_prior(given: Any) -> None:
 def test_the_expression_of_a_prior_may_be_given_as_its_text() -> None:
     """It was kept as a text, on which everything that reads it failed."""
     card = load_law("chinchilla").parameters["A"].prior
-    assert Prior(card.dist, card.args, "A/N**alpha") == card  # type: ignore[arg-type]
+    assert Prior(card.dist, card.args, "A/N**alpha") == card
     for wrong in (3, "A/", ""):
         with fails("not-a-formula" if wrong == "A/" else "not-a-text"):
             Prior(card.dist, card.args, wrong)  # type: ignore[arg-type]

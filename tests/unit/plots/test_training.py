@@ -152,4 +152,4 @@ def test_one_balance_and_one_slice_are_drawn(ax: Axes) -> None:
     best = balance(source, target, RECIPE, {"peak": (1e-4, 2e-4)}, weight=0.5)
     assert len([line for line in plot_optimum(best, "peak", ax).lines if line.get_marker() in ("o", "s")]) == 2
     ax.clear()
-    assert len(plot_surface(RECIPE, source, ax, slices=0.5).lines) == 2  # type: ignore[arg-type]
+    assert len(plot_surface(RECIPE, source, ax, slices=0.5).lines) == 2
