@@ -45,7 +45,13 @@ def unit_faults(frame: pd.DataFrame, names: Iterable[str]) -> list[Fault]:
 
 
 def units_within(largest: float, least: float, most: float) -> list[str]:
-    """Return the units in which the largest number of a column would be neither too small nor too large."""
+    """Return the units in which the largest number of a column would be neither too small nor too large.
+
+    Parameters
+    ----------
+    largest, least, most : float
+        The largest number as it stands, and the smallest and the largest that anyone would have.
+    """
     return [unit for unit, factor in UNITS.items() if least <= largest * factor <= most]
 
 

@@ -31,7 +31,14 @@ class Faults:
 
 
 def all_faults(faults: Sequence[LocatedError], text: str, origin: str) -> CardError:
-    """Return the error that names every fault with its line; it has the code of the first."""
+    """Return the error that names every fault with its line; it has the code of the first.
+
+    Parameters
+    ----------
+    faults : sequence of LocatedError
+    text, origin : str
+        The card, and what errors call it.
+    """
     lines = [_line(text, fault.section, fault.key) for fault in faults]
     if len(faults) == 1:
         where = f"{origin}, line {lines[0]}" if lines[0] else origin

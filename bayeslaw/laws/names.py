@@ -92,7 +92,14 @@ def _points(name: str) -> str:
 
 
 def unknown_names(formula: Mapping[str, Expression], let: Mapping[str, Expression], known: Collection[str]) -> list[LocatedError]:
-    """Return faults of names in the formula and in [let] that are neither covariates, nor parameters, nor expressions."""
+    """Return faults of names in the formula and in [let] that are neither covariates, nor parameters, nor expressions.
+
+    Parameters
+    ----------
+    formula, let : mapping of str to Expression
+    known : collection of str
+        Names of covariates, parameters and expressions.
+    """
     names = {*known}
     return [
         LocatedError(
