@@ -33,7 +33,7 @@ from bayeslaw.core.text import short_lines
 from bayeslaw.data.notes import domain_note
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
-from bayeslaw.data.validate import base_rows
+from bayeslaw.data.validate import base_rows, cell_faults
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import Settings, as_settings, grid
@@ -310,10 +310,8 @@ def _with_outcomes(fit: Posterior, new: Runs) -> Runs:
     if name not in new.frame:
         faults = [Fault(None, name, "", f"column {name} is missing", "give that of the new runs", "missing-column")]
     else:
-        lacking = new.frame.index[new.frame[name].isna()]
-        faults = [
-            Fault(int(row), name, "", f"{name} is missing", "fill it in or remove the row", "missing-value") for row in lacking
-        ]
+        missing, way = f"{name} is missing", "fill it in or remove the row"
+        faults = list(cell_faults(new.frame, name, new.frame[name].isna(), missing, way, "missing-value"))
     if faults:
         raise TableError(faults, new.name)
     return new

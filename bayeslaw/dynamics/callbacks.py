@@ -37,7 +37,7 @@ class RunForecasts:
     ----------
     fit, schedule
         As for `watch`: a fit to other runs, and the learning rates of the whole phase.
-    run : str
+    run : str or int
         The run's name.
     target : float, optional
         The loss to be reached.
@@ -70,7 +70,7 @@ class RunForecasts:
         fit: Fit,
         schedule: Schedule,
         *,
-        run: str = "running",
+        run: str | int = "running",
         target: float | None = None,
         stop_reached: float | None = None,
         stop_hopeless: float | None = None,

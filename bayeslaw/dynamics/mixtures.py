@@ -26,7 +26,7 @@ COVARIATES = ("L_source", "L_target")
 KEYS = ("run", "step", "D", "r", "N", "ptpp", "phase", "parent", "checkpoint", "seed")
 
 
-def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Runs:
+def combine(runs: Runs | pd.DataFrame, of: str | int, source: str | int, target: str | int) -> Runs:
     """Return the losses of a third domain with those of source and target as covariates, as the law `combination` takes them.
 
     Losses are matched by run and step. The unit and the known errors `loss_se` of the third domain are kept. Those of the other two
@@ -36,7 +36,7 @@ def combine(runs: Runs | pd.DataFrame, of: str, source: str, target: str) -> Run
     ----------
     runs : Runs or DataFrame
         Losses with a column `domain`.
-    of, source, target : str
+    of, source, target : str or int
         The domain to be described, and the two that describe it.
 
     Raises

@@ -476,9 +476,7 @@ class Law:
             if stated.setdefault(name, prior) != prior:
                 problem = f"{name} of {self.name} varies around {of} by {of}_spread, and has no prior by itself"
                 raise CardError(f"{problem}: state that of {of} or {of}_spread.", code="pooled-value")
-            if prior.support == "bounded":
-                message = f"{of} with the prior {prior} can't be pooled by {self.column_of[of]}: give it one without bounds."
-                raise CardError(message, code="bounded-and-pooled")
+            require_unbounded(of, prior, self.column_of[of])
         changed = {k: replace(p, prior=stated.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
         for fault in faults_of_on(law):
@@ -644,3 +642,16 @@ def faults_of_on(law: Law) -> list[LocatedError]:
 def shares_of_parameters(laws: Iterable[Law]) -> list[str]:
     """Return the covariates that are the share of N that a token uses, such as active, in any of some laws."""
     return list(dict.fromkeys(share for law in laws for share in law.factors("N")[1:]))
+
+
+def require_unbounded(name: str, prior: Prior, column: str) -> None:
+    """Refuse a prior with bounds of a parameter that is pooled: values around a typical one would leave them.
+
+    Parameters
+    ----------
+    name, prior, column
+        The parameter, its prior, and the column by which it varies.
+    """
+    if prior.support == "bounded":
+        message = f"{name} with the prior {prior} can't be pooled by {column}: give it one without bounds."
+        raise CardError(message, code="bounded-and-pooled")

@@ -25,7 +25,7 @@ import pandas as pd
 from bayeslaw.core.errors import BayeslawError, CardError, nearest
 from bayeslaw.core.text import counted, exact
 from bayeslaw.laws.formula import default_symbol, latex_text
-from bayeslaw.laws.law import Covariate, Law, Parameter
+from bayeslaw.laws.law import Covariate, Law, Parameter, require_unbounded
 from bayeslaw.laws.prior import Prior
 
 MOST = 200  # levels of a column
@@ -149,10 +149,8 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
     """Return the typical value, the spread around it, and the value for each level."""
     spread = f"{name}_spread"
     members, pooled = list[Parameter](), pooled and parameter.pooled
-    if pooled and parameter.prior.support == "bounded":
-        message = f"{name} with the prior {parameter.prior} can't be pooled by {column}: give it one without bounds."
-        raise CardError(message, code="bounded-and-pooled")
     if pooled:
+        require_unbounded(name, parameter.prior, column)
         of = {"positive": f"log {name}", "unit": f"logit {name}", "real": name}[parameter.prior.support]
         members.append(replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by=""))
         latex = rf"\sigma_{{{parameter.latex}}}"

@@ -103,5 +103,5 @@ def test_thousands_of_columns_end_in_seconds(command: Command, here: Path) -> No
     (here / "wide.csv").write_text(f"step,loss,{columns}\n" + "1,2.3" + ",1" * 8000 + "\n")
     before = time.process_time()
     assert command("import", "wide.csv", "-o", "new.csv", "--set", "N=1e9", "--set", "tokens_per_step=1000").status == 0
-    assert time.process_time() - before < 10
+    assert time.process_time() - before < 8
     assert read_runs("new.csv").frame["loss"].tolist() == [2.3]

@@ -41,7 +41,7 @@ def test_every_loss_has_a_forecast() -> None:
 
 
 def test_what_is_no_number_ends_no_training_and_a_run_may_be_numbered() -> None:
-    forecasts = RunForecasts(without()[0], WHOLE, run=3)  # type: ignore[arg-type]
+    forecasts = RunForecasts(without()[0], WHOLE, run=3)
     for step, loss in (("x", 3.8), (500, "high"), (500, None)):
         with pytest.warns(RuntimeWarning, match="is no number"):
             assert forecasts.add(step, loss) == {}  # type: ignore[arg-type]

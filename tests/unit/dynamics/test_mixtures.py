@@ -137,4 +137,4 @@ def test_fits_that_can_not_be_combined_are_refused() -> None:
 
 def test_domains_may_be_numbers() -> None:
     losses = pd.DataFrame({"run": "a", "step": [100] * 3, "domain": [1, 2, 3], "loss": [3.0, 2.0, 2.7]})
-    assert combine(losses, 3, 1, 2).frame[["loss", "L_source", "L_target"]].to_numpy().tolist() == [[2.7, 3.0, 2.0]]  # type: ignore[arg-type]
+    assert combine(losses, 3, 1, 2).frame[["loss", "L_source", "L_target"]].to_numpy().tolist() == [[2.7, 3.0, 2.0]]
