@@ -49,6 +49,7 @@ POINTS = 100  # steps ahead that are forecast
 MOST_ROWS = 1_000  # rows of a run that are used at most, so that an update takes no longer than a second or so
 Discrepancy = Literal["learned", "none"]
 SAME_RESPONSE = 1e-6  # losses whose logarithms differ by less are one loss
+LEAST_SAME, NEARLY_ALL = 3, 0.9  # losses that two runs share, and their share of those at common steps, where both are one run
 SAME_STEP = 0.005  # relative difference of areas of one step, of which a schedule and rounded rates in a log differ by less
 LEAST_EFFECT = 1e-9  # of a run, so that one without an effect needs no formulas of its own
 SAME_RATE = 0.02  # share of the peak: larger differences between a schedule's rates and those logged are noted
@@ -248,14 +249,17 @@ def watch(
     learned = discrepancy == "learned"
     # At the same steps with the rate as it is now: laws err by shares of the difference.
     same = settings_ahead(fit, curves, run, kept(schedule, last), steps) if learned else ahead[:0]
-    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead, same], ignore_index=True)
+    fitted_as = _name_in(fit, run, rows)
+    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead, same], ignore_index=True).assign(run=fitted_as)
     some = some_draws(fit)
     prediction = forecast_selections(fit.name, [(fit, some)], Runs(settings, run), seed=seed, learned=learned)
     # One posterior for the whole path: draws of that with an error have nothing to do with those of that without.
     whole = prediction.with_errors if prediction.is_outside.any() else prediction
     past, law, same_rate = np.split(whole.expected(slice(None)).T, [len(rows), len(rows) + steps.size], axis=1)
-    new = ~_fitted(fit, run, rows)
-    if new.all() and run in fit.observed.run_names and len(rows):
+    new = ~_fitted(fit, fitted_as, rows)
+    if fitted_as != run:
+        notes.append(f"the fit has losses of this run under the name {fitted_as}: they count once")
+    elif new.all() and run in fit.observed.run_names and len(rows):
         notes.append(f"the fit has another run of the name {run}, with other losses: this one is taken for a new run")
     known = _conditioned(fit, whole.members[0], some, rows, new, past, settings, steps.size, seed)
     loss = law[known.chosen] * np.exp(known.effect)
@@ -366,7 +370,8 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
         As for `watch`.
     """
     rows, _ = _usable(fit, _logged(fit, curves, run, domain))
-    rows = rows[~_fitted(fit, run, rows)]
+    fitted_as = _name_in(fit, run, rows)
+    rows = rows[~_fitted(fit, fitted_as, rows)].assign(run=fitted_as)
     ahead = settings_ahead(fit, curves, run, schedule, np.array([len(schedule)]))
     wanted = [c for c in (*map(str, ahead), "loss", "loss_se") if c in rows]
     unit = {} if fit.unit == NATS else {"unit": fit.unit}
@@ -492,14 +497,33 @@ def _fitted(fit: Fit, run: str, rows: pd.DataFrame) -> NDArray[np.bool_]:
     """
     if run not in fit.observed.run_names:
         return np.zeros(len(rows), dtype=bool)
+    at, same = _common(fit, run, rows)
+    last = int(np.flatnonzero(same).max(initial=-1))
+    if 2 * same.sum() < at[: last + 1].sum():
+        last = -1
+    return np.asarray(np.arange(len(rows)) <= last)
+
+
+def _common(fit: Fit, run: str, rows: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Mark the rows at whose steps a fit has a loss of a run of its own, and those of which it is the same loss."""
     own = fit.observed.run == fit.observed.run_names.index(run)
     response, area = np.log(rows["loss"].to_numpy(np.float64)), _areas(fit.law, rows)
     at = np.isclose(area[:, None], _areas(fit.law, fit.observed.covariates)[own], rtol=SAME_STEP, atol=0.0)
-    same = (at & np.isclose(response[:, None], fit.observed.response[own], rtol=0.0, atol=SAME_RESPONSE)).any(axis=1)
-    last = int(np.flatnonzero(same).max(initial=-1))
-    if 2 * same.sum() < at[: last + 1].any(axis=1).sum():
-        last = -1
-    return np.asarray(np.arange(len(rows)) <= last)
+    same = at & np.isclose(response[:, None], fit.observed.response[own], rtol=0.0, atol=SAME_RESPONSE)
+    return at.any(axis=1), same.any(axis=1)
+
+
+def _name_in(fit: Fit, run: str, rows: pd.DataFrame) -> str:
+    """Return the name of a run in a fit: its own, or that of the run with the same losses at nearly all common steps."""
+    if rows.empty or _fitted(fit, run, rows).any():
+        return run
+    order = np.argsort(fit.observed.response)
+    response, fitted = np.log(rows["loss"].to_numpy(np.float64)), fit.observed.response[order]
+    low, high = (np.searchsorted(fitted, response + side) for side in (-SAME_RESPONSE, SAME_RESPONSE))
+    like = np.bincount(fit.observed.run[order[low[low < high]]], minlength=1)
+    name = fit.observed.run_names[int(like.argmax())]
+    at, same = _common(fit, name, rows)
+    return name if same.sum() >= LEAST_SAME and same.sum() >= NEARLY_ALL * at.sum() else run
 
 
 def _scales(noise: Noise, fit: Fit, settings: pd.DataFrame, some: Index) -> Scales | None:

@@ -313,6 +313,25 @@ def test_another_run_of_the_same_name_is_a_new_one() -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_the_fit_has_under_another_name_counts_once() -> None:
+    fit, _ = setting()
+    own, renamed = (
+        watch(fit, read_curves(table().replace({"run": {"now": name}}), warmup=100), name, WHOLE, check=False)
+        for name in ("now", "log.jsonl")
+    )
+    assert len(renamed.stated) == 0
+    np.testing.assert_array_equal(own.loss, renamed.loss)
+    assert "the fit has losses of this run under the name now: they count once" in renamed.notes
+    longer = table()
+    longer["loss"] *= np.where((longer["run"] == "now") & (longer["step"] > 1000), 1.001, 1.0)
+    fitted = fixed_fit(
+        fit.law, longer.query("run == 'done' or step <= 1000").pipe(read_curves, warmup=100).frame, fit.draws, noise="normal-drift"
+    )
+    rows = rows_for(fitted, read_curves(longer.replace({"run": {"now": "log.jsonl"}}), warmup=100), "log.jsonl", WHOLE)
+    assert rows.frame[["run", "step"]].drop_duplicates("run").to_numpy().tolist() == [["now", 1100]]
+
+
+@pytest.mark.slow
 def test_a_target_that_was_reached_before_is_told() -> None:
     least = table().query("run == 'now'")["loss"].min()
     noted = [any("at the target or below" in n for n in watched(target=t * least).notes) for t in (1.01, 0.99)]
@@ -432,7 +451,7 @@ def test_early_losses_of_an_adaptation_are_left_out_whatever_came_before_it(law:
     fitted = adaptations().query("0.0499 < S1_cpt < 2").drop(columns="lr")  # from step 1,000 of the lowest rate on
     fit, adapt = stand_in_fit(law, fitted), constant(4000, 5e-5)
     start = OPEN if law.endswith("open") else trace(constant(30_000, 2e-4), np.zeros(0, dtype=np.int64))[1]
-    log = Runs(pd.DataFrame({"run": "now", "step": np.arange(250.0, 2001.0, 250.0), "loss": 3.0}), "log")
+    log = Runs(pd.DataFrame({"run": "now", "step": np.arange(250.0, 2001.0, 250.0), "loss": 3.1}), "log")
     of_run = log_curves(log, adapt, start, phase="adapt")
     first = fitted["S1_cpt"].min()
     assert rows_for(fit, of_run, "now", adapt).frame["S1_cpt"].min() == pytest.approx(first)
