@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
 import bayeslaw
 from bayeslaw.cli import (
@@ -42,14 +42,20 @@ MOST_IN_LINE = 1_000  # characters in a line of an error
 
 
 class _Command(TyperCommand):
-    """A command that says what to write in place of three usual mistakes.
+    """A command that says what to write in place of usual mistakes.
 
-    They are an argument given as an option, settings of which not each has its --set, and a percentage where a number is needed.
+    They are an argument given as an option, settings of which not each has its --set, a percentage where a number is needed, and an
+    option given several times of which only the last would count.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = [*args]  # which are taken out of the list one by one
         try:
+            _, _, order = self.make_parser(ctx).parse_args([*args])
+            single = [param for param in order if isinstance(param, TyperOption) and not (param.multiple or param.is_flag)]
+            if not ctx.resilient_parsing and (again := next((param for param in single if single.count(param) > 1), None)):
+                times = single.count(again)
+                raise typer.BadParameter(f"it is given {times} times, of which only the last would count: give it once", ctx, again)
             return super().parse_args(ctx, args)
         except Exception as error:  # click's NoSuchOption, which newer versions of typer have a copy of
             given = str(getattr(error, "option_name", ""))

@@ -185,6 +185,14 @@ def test_a_percentage_in_the_place_of_a_number_is_answered_with_the_number(comma
     assert "--set" not in command("score", "fit.nc", "held.csv", "ptpp=31").err
 
 
+def test_an_option_of_one_value_is_given_once(command: Command) -> None:
+    """The last took the place of the others, so that the first condition counted for nothing."""
+    done = command("score", "fit.nc", "held.csv", "--where", "N > 1e9", "--where=D > 1e9")
+    assert (done.status, done.out) == (2, "")
+    assert "'--where': it is given 2 times, of which only the last would count: give it once" in done.err
+    assert "give it once" not in command("score", "fit.nc", "held.csv", "--force", "--force").err
+
+
 @pytest.mark.usefixtures("folder")
 def test_small_mistakes_get_a_hint(command: Command) -> None:
     rejected(command("forecast", "fit.nc", "--set", "parms=1e9", "--set", "D=1e10"), "unknown-covariate", "'parms'")
