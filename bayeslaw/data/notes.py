@@ -54,6 +54,7 @@ CLEARER = 5.0  # times less that losses scatter as of two units than as of one
 NEAR = 0.05  # relative error of the log of their ratio
 FEWEST, SCATTERED = 0.1, 0.04  # share of the rows that are of either unit, and the most that these scatter
 ONE_UNIT = "Bring all losses to one unit: losses in nats are those in bits times 0.693"
+LEAST_RANKED, WRONG_WAY = 8, 0.7  # rows, and the rank correlation from which on an outcome goes the wrong way
 IN_A_ROW = 10  # equal losses that do not follow one another by chance
 
 
@@ -93,6 +94,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("unknown_covariates", unknown_covariates_note(frame, law), ONE_CURVE, "model"),
         TableNote("rates", falling_rates_note(frame, law), NO_SCHEDULE, "model"),
         TableNote("units", two_units_note(frame, law), ONE_UNIT, "model"),
+        TableNote("direction", direction_note(frame, law), _other_way(law), "model"),
         TableNote("tokenizers", tokenizers_note(frame, law), APART, "model"),
         TableNote("no_tokens", no_tokens_note(frame, law), NO_TOKENS, "note"),
         TableNote("flops", flops_note(frame, law), WHOLE_RUN, "note"),
@@ -395,6 +397,38 @@ def two_units_note(frame: pd.DataFrame, law: Law) -> str:
         return ""
     which = f"{high.sum():,} of {len(rows):,} rows, such as row {rows.index[high][0]}"
     return f"{which}, have losses {math.exp(apart):.2f} times those of the others at similar settings, as bits have beside nats"
+
+
+def direction_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that losses rise with training, or accuracies fall, as another quantity in their column does; '' otherwise.
+
+    Rows are ranked within each value of the columns by which parameters differ, such as tasks.
+    """
+    name, amount = law.outcome.name, ("loss",) if "loss" in law.covariates else ("N", "D") if from_scratch(law) else ()
+    columns = [*amount, name]
+    if not amount or law.outcome.kind == "real" or not {*columns} <= {*frame} or not all(holds_numbers(frame[c]) for c in columns):
+        return ""
+    rows = frame.dropna(subset=columns)
+    apart = [c for c in {*law.levels, *(p.by for p in law.parameters.values())} if c in rows]
+    training = -rows["loss"] if amount == ("loss",) else rows["N"] * rows["D"]
+    better = rows[name] if law.outcome.kind == "count" else -rows[name]
+    group = rows.groupby(apart, dropna=False).ngroup() if apart else pd.Series(0, index=rows.index)
+    ranks = [values.groupby(group).rank() for values in (training, better)]
+    a, b = (rank - rank.groupby(group).transform("mean") for rank in ranks)
+    scale = math.sqrt(float((a**2).sum()) * float((b**2).sum()))
+    together = float((a * b).sum()) / scale if scale else 0.0
+    if len(rows) < LEAST_RANKED or together > -WRONG_WAY:
+        return ""
+    course = "falls where the loss falls" if amount == ("loss",) else "falls with N x D"
+    if law.outcome.kind != "count":
+        course = course.replace("falls", "rises", 1)
+    return f"{name} {course}, nearly throughout (rank correlation {abs(together):.2f}), and {law.name} says the opposite"
+
+
+def _other_way(law: Law) -> str:
+    other = {"count": "an error rate is 1 - accuracy", "bounded": f"{law.outcome.name} is 1 - accuracy"}
+    more = f" {other[law.outcome.kind]}," if law.outcome.kind in other else ""
+    return f"Look what the column holds:{more} and scores may have the other sign"
 
 
 def _standard(values: Array) -> Array:

@@ -12,6 +12,7 @@ from bayeslaw.core.units import convert_table
 from bayeslaw.data.notes import (
     _pairs,
     counted_on_note,
+    direction_note,
     falling_rates_note,
     few_tokens_note,
     flops_note,
@@ -250,6 +251,33 @@ def test_rows_without_tokens_are_no_base_checkpoints_of_training_from_scratch() 
     assert no_tokens_note(table, law) == f"row 5 has D = 0 and is kept out: {why}"
     assert no_tokens_note(pd.concat([table, table.assign(D=0.0).iloc[:2].set_axis([90, 91])]), law).startswith("rows 5, 90–91 have")
     assert no_tokens_note(table, load_law("d-cpt")) == no_tokens_note(table[table["D"] > 0], law) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "text"),
+    [
+        ("task-sigmoid", "accuracy", "accuracy falls where the loss falls, nearly throughout (rank correlation 0.96)"),
+        ("task-exp", "error_rate", "error_rate rises where the loss falls"),
+        ("task-direct", "accuracy", "accuracy falls with N x D"),
+        ("chinchilla", "loss", "loss rises with N x D"),
+    ],
+)
+def test_an_outcome_that_goes_the_other_way_is_noted(name: str, column: str, text: str) -> None:
+    """Error rates were called sound accuracies."""
+    law = load_law(name)
+    table = oracles.table(law, runs=8)
+    table = table[table["chance"] == 0.25] if name == "task-direct" else table
+    assert direction_note(table, law) == ""
+    assert text in direction_note(table.assign(**{column: table[column].max() + table[column].min() - table[column]}), law)
+
+
+def test_tasks_are_ranked_apart_where_an_outcome_may_go_the_other_way() -> None:
+    """The easier a task, the higher are the losses at which it was evaluated."""
+    tasks = pd.DataFrame({"loss": np.linspace(2, 3.1, 12), "task": np.repeat(list("abcd"), 3)})
+    tasks["accuracy"] = 0.3 - 0.1 * (tasks["loss"] - 2) + tasks["task"].map({"a": 0.0, "b": 0.1, "c": 0.2, "d": 0.3})
+    law = load_law("task-sigmoid")
+    assert "falls where the loss falls" in direction_note(tasks, law)
+    assert direction_note(tasks, with_levels(with_by(law, {"k": "task"}), {"task": ("a", "b", "c", "d")})) == ""
 
 
 def test_flops_of_one_token_are_named_with_both_numbers() -> None:
