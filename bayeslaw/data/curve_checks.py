@@ -12,8 +12,8 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, by_row, nearest, shortened, whole_number
 from bayeslaw.data.columns import did_you_mean
+from bayeslaw.data.measured import cell_faults, check_loss
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import cell_faults, check_loss
 from bayeslaw.schedules.areas import PHASES, Phase
 from bayeslaw.schedules.schedule import HIGHEST, MOST_STEPS, ROUNDING
 

@@ -16,9 +16,10 @@ from bayeslaw.core.text import counted, exact, listed, number
 from bayeslaw.data.cells import empty, numbers_in
 from bayeslaw.data.columns import resolve
 from bayeslaw.data.magnitudes import unit_faults
+from bayeslaw.data.measured import check_error
 from bayeslaw.data.observations import Nesting, Observations, run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
-from bayeslaw.data.validate import base_rows, check, check_error
+from bayeslaw.data.validate import base_rows, check
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.grid import Setting, grid
 from bayeslaw.forecasting.stack import Posterior

@@ -30,10 +30,11 @@ from bayeslaw.core.arrays import Array, Index, evenly
 from bayeslaw.core.errors import BayeslawError, Fault, FitError, TableError
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.text import short_lines
+from bayeslaw.data.measured import cell_faults
 from bayeslaw.data.notes import domain_note
 from bayeslaw.data.observations import run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
-from bayeslaw.data.validate import base_rows, cell_faults
+from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import Settings, as_settings, grid

@@ -11,8 +11,8 @@ from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.data.columns import did_you_mean
+from bayeslaw.data.measured import cell_faults
 from bayeslaw.data.table import Runs
-from bayeslaw.data.validate import cell_faults
 
 DIRECTIONS = ("compute", "N", "D", "ptpp", "step")
 IN_WORDS = {"ptpp": "PTPP", "step": "steps"}

@@ -22,10 +22,10 @@ from bayeslaw.core.text import exact, label_text, listed, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
+from bayeslaw.data.measured import check_loss, check_outcome
 from bayeslaw.data.observations import SAME, rounding, run_codes, same_scale
 from bayeslaw.data.table import Runs, Table, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
-from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.evaluation.prediction import Prediction, check_format, check_no_prediction, read_prediction
 from bayeslaw.evaluation.scores import counts_of, forecast_cells, nothing_held_out, scored_draws
 from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed

@@ -22,9 +22,9 @@ from bayeslaw.core.errors import BayeslawError, TableError, whole_number
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.core.units import CONVERT
+from bayeslaw.data.measured import check_loss, check_outcome
 from bayeslaw.data.table import Runs, read_runs
 from bayeslaw.data.tokenizers import LOSS, differ
-from bayeslaw.data.validate import check_loss, check_outcome
 from bayeslaw.forecasting.average import Averages, average, setting_codes
 from bayeslaw.forecasting.facts import with_facts
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections, seen_as

@@ -20,8 +20,9 @@ from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import settings_text
 from bayeslaw.core.units import in_nats
 from bayeslaw.data.base_loss import BASE_LOSS, SPREAD, in_words
+from bayeslaw.data.measured import LOSS_SUPPORT
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.validate import LOSS_SUPPORT, complete
+from bayeslaw.data.validate import complete
 from bayeslaw.forecasting.base_losses import SAME, base_loss_of, near_model, unknown_base_loss
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit

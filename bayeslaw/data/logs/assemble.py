@@ -12,7 +12,7 @@ from bayeslaw.core.text import counted, exact, listed
 from bayeslaw.core.units import PERPLEXITY, in_nats, unit, unit_of
 from bayeslaw.data.logs.mapping import CONSTANTS, WORDS, LogMap
 from bayeslaw.data.logs.merge import LOSS, Entries, fault, has_loss, has_rate, loss_columns, lost_runs, refuse
-from bayeslaw.data.validate import LOSS_SUPPORT, check_loss
+from bayeslaw.data.measured import LOSS_SUPPORT, check_loss
 
 FIRST = ("run", "step", "domain", "loss", "loss_se", "lr", "N", "D", "r", "ptpp")
 

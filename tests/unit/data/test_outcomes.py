@@ -93,6 +93,16 @@ def test_only_a_column_in_percent_is_read_so() -> None:
     assert "--column" not in single.suggestion
 
 
+def test_numbers_of_right_answers_are_to_be_divided_by_the_items() -> None:
+    frame = table("count").assign(items=2000, accuracy=lambda f: np.round(2000 * f["accuracy"]))
+    faults = check(read_runs(frame), law("count"))
+    assert {(fault.code, fault.suggestion) for fault in faults} == {
+        ("counted-answers", "divide by items, if these are numbers of right answers")
+    }
+    whole = frame.assign(accuracy=lambda f: np.round(f["accuracy"] / 20))
+    assert {fault.code for fault in check(read_runs(whole), law("count"))} == {"percent"}
+
+
 @pytest.mark.parametrize(
     ("column", "factor", "guess"),
     [("mmlu/acc", 1, "mmlu/acc"), ("eval_accuracy", 100, "eval_accuracy:%"), ("acc_pct", 1, "acc_pct:%")],
