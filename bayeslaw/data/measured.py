@@ -157,6 +157,12 @@ def check_error(frame: pd.DataFrame, outcome: Outcome, unit: str) -> list[Fault]
 
 
 def or_read(column: str, unit: str, ours: str) -> str:
-    """Return how a column of a file is read in a unit instead, as the end of a sentence; '' without a column."""
+    """Return how a column of a file is read in a unit instead, as the end of a sentence; '' without a column.
+
+    Parameters
+    ----------
+    column, unit, ours : str
+        The column of the file, the unit, and the name of the column here.
+    """
     text = f"{column}:{unit}"
     return f", or read all so: {option(ours, text)} (columns={{{ours!r}: {text!r}}})" if column else ""
