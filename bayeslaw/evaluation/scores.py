@@ -157,9 +157,10 @@ def _log_density(at: Array, draws: Array) -> Array:
 def transforms(loss: Array, draws: Array) -> Array:
     """Return the probability integral transforms (n,) of losses (n,): the share of the predictive draws (S, n) below each.
 
-    Draws equal to the outcome, as shares of counted items may be, count half.
+    Draws equal to the outcome, as shares of counted items may be, count half. Where the loss or a draw is nan, it is nan.
     """
-    return np.asarray((draws < loss).mean(axis=0) + 0.5 * (draws == loss).mean(axis=0))
+    below = (draws < loss).mean(axis=0) + 0.5 * (draws == loss).mean(axis=0)
+    return np.where(np.isnan(loss) | np.isnan(draws).any(axis=0), math.nan, below)
 
 
 def forecast_cells(loss: Array, draws: Array) -> dict[str, Array]:

@@ -195,6 +195,8 @@ def test_a_log_score_is_that_of_a_gaussian_kernel_estimate(rng: np.random.Genera
 
 def test_draws_equal_to_the_outcome_count_half() -> None:
     assert transforms(np.array([2.0, 0.5]), np.array([[1.0, 1.0], [2.0, 0.5], [2.0, 0.5], [3.0, 0.5]])).tolist() == [0.5, 0.375]
+    missing = transforms(np.array([np.nan, 2.0, 2.0]), np.array([[1.0, np.nan, 1.0], [3.0, 3.0, 3.0]]))
+    assert np.isnan(missing).tolist() == [True, True, False]
 
 
 def test_a_loss_far_from_every_draw_has_a_finite_log_score() -> None:
