@@ -51,7 +51,9 @@ def datatree(fit: Fit, groups: Iterable[Group], per: Per, seed: int) -> xr.DataT
     tree: dict[str, xr.Dataset] = {}
     for name in GROUPS:
         if name in chosen:
-            tree[name] = tree_groups[name]() if name in tree_groups else fit.tree[name].to_dataset().copy(deep=True)
+            group = tree_groups[name]() if name in tree_groups else fit.tree[name].to_dataset().copy(deep=True)
+            # `az.plot_trace` and others know the chains by their numbers.
+            tree[name] = group.assign_coords({dim: np.arange(group.sizes[dim]) for dim in SAMPLE if dim in group.dims})
     return xr.DataTree.from_dict(tree)
 
 

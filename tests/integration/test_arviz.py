@@ -69,6 +69,7 @@ def closed() -> Iterator[None]:
 
 PARAMETERS = ["E", "A_level", "alpha", "sigma_point"]
 PLOTS: dict[str, Callable[[xr.DataTree], Any]] = {
+    "plot_trace": lambda tree: az.plot_trace(tree, var_names=PARAMETERS),
     "plot_trace_dist": lambda tree: az.plot_trace_dist(tree, var_names=PARAMETERS),
     "plot_forest": lambda tree: az.plot_forest(tree, var_names=PARAMETERS),
     "plot_pair": lambda tree: az.plot_pair(tree, var_names=PARAMETERS),

@@ -43,3 +43,11 @@ def test_a_tree_for_arviz_may_be_changed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(fit.observed.response, data)
     assert fit.observed.covariates["x"].any()
     assert _still_whole(fit, tmp_path)
+
+
+def test_a_tree_for_arviz_numbers_its_chains_and_draws() -> None:
+    tree = line_fit().to_datatree()
+    for name in ("posterior", "sample_stats", "log_likelihood", "log_prior", "prior", "posterior_predictive"):
+        for dim in ("chain", "draw"):
+            np.testing.assert_array_equal(tree[name].coords[dim], np.arange(tree[name].sizes[dim]))
+    assert {*tree["observed_data"].coords} == {"row"}
