@@ -157,7 +157,7 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
         meaning = f"spread of {of} between values of {column}"
         members.append(Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": parameter.spread})))
     for value, suffix in suffixes.items():
-        is_name = value.isascii() and value.replace("_", "").replace(".", "").isalnum()
+        is_name = value.isascii() and value.replace(".", "").isalnum()  # what follows a _ in a name is no index
         symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"
         member = Parameter(
             f"{name}_{suffix}",

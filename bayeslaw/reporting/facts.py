@@ -88,8 +88,17 @@ def _data(fit: Fit) -> Facts:
         "sha256": fit.info["data_sha256"],
         "conversions": [str(c) for c in fit.info["conversions"]],
         "levels": {column: list(values) for column, values in law.levels.items()},
+        "varying": [
+            {"parameter": name, "column": column, "prior_of_spread": _prior_of_spread(law, name)}
+            for name, column in law.column_of.items()
+        ],
         "ranges": table(f"Ranges of the {law.outcome.plural} and of the covariates", pd.DataFrame(rows)),
     }  # fmt: skip
+
+
+def _prior_of_spread(law: Law, name: str) -> str:
+    """Return the prior of the spread of a parameter's values, '' where they are not pooled."""
+    return str(law.parameters[law.pools[name][1]].prior) if name in law.pools else ""
 
 
 def _checks(fit: Fit) -> Facts:

@@ -41,8 +41,25 @@ def _sentences(facts: Mapping[str, Any], interval: str, forecasts: bool) -> tupl
     errors = f" and the stated standard errors of {data['with_errors']} {data['outcomes']}" if data["with_errors"] else ""
     fitted = f"{data['rows']} {data['outcomes']} of {counted(data['runs'], 'run')}"
     rows = f"to {fitted} ({', '.join(spans)}{base}), with {facts['noise']}{errors}."
-    after = [_left_out(data), _priors(fitting), _sampled(fitting), _diagnosed(facts), _reported(facts, interval, forecasts)]
+    after = [_left_out(data), *_varying(data), _priors(fitting), _sampled(fitting), _diagnosed(facts)]
+    after.append(_reported(facts, interval, forecasts))
     return (head, rows), " ".join(filter(None, after))
+
+
+def _varying(data: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the parameters that differ by a column in the same way, which the formula does not show."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in data["varying"]:
+        alike.setdefault((row["column"], row["prior_of_spread"]), []).append(row["parameter"])
+    sentences = []
+    for (column, prior), names in alike.items():
+        values = f"a value for each of the {len(data['levels'][column])} values of {column}"
+        how = "each with the parameter's prior"
+        if prior:
+            how = f"which are pooled around a typical value (the spread around it has the prior {prior})"
+        subject = f"Parameter {names[0]} has" if len(names) == 1 else f"Parameters {listed(names, len(names))} have"
+        sentences.append(f"{subject} {values}, {how}.")
+    return sentences
 
 
 def _priors(fitting: Mapping[str, Any]) -> str:

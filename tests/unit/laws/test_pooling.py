@@ -37,10 +37,11 @@ def observed(law: Law, frame: pd.DataFrame | None = None) -> Observations:
 
 
 def test_levels_are_escaped_in_latex() -> None:
-    levels = ("web", "50% & a_b", "中文", "β")
+    levels = ("web", "50% & a_b", "math_a", "中文", "β")
     law = with_levels(with_by(load_law("chinchilla"), {"E": "domain"}), {"domain": levels})
     assert [law.parameters[name].latex for name in law.parameters if name.startswith("E_")][1:] == [
-        r"E^{(\mathrm{web})}", r"E^{(\text{50\% \& a\_b})}", r"E^{(\text{[U+4E2D][U+6587]})}", r"E^{(\text{$\beta$})}",
+        r"E^{(\mathrm{web})}", r"E^{(\text{50\% \& a\_b})}", r"E^{(\text{math\_a})}",
+        r"E^{(\text{[U+4E2D][U+6587]})}", r"E^{(\text{$\beta$})}",
     ]  # fmt: skip
 
 

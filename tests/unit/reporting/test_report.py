@@ -270,6 +270,18 @@ def test_the_methods_text_names_priors_that_were_replaced(sound_fit: Fit) -> Non
     assert "we used Normal(0.34, 0.02) for alpha." in text_of(changed)
 
 
+def test_the_methods_text_names_parameters_that_differ_by_a_column(sound_fit: Fit) -> None:
+    """The formula is that of the law, so that readers took a pooled fit for one with the same parameters everywhere."""
+    assert "values of" not in text_of(sound_fit)
+    fit, around = apart_fit(size=800), "around a typical value (the spread around it has the prior HalfNormal(0.5))."
+    assert f"Parameter a has a value for each of the 2 values of domain, which are pooled {around}" in text_of(fit)
+    facts = fit_facts(fit, "fit", None, None, 0.9, True, "")
+    for spread, words in (("HalfNormal(0.5)", f"which are pooled {around}"), ("", "each with the parameter's prior.")):
+        both = [{"parameter": name, "column": "domain", "prior_of_spread": spread} for name in ("a", "b")]
+        text = methods(facts | {"data": facts["data"] | {"varying": both}}, "90% interval", False)["text"]
+        assert f"Parameters a, b have a value for each of the 2 values of domain, {words}" in text
+
+
 def test_the_methods_text_has_no_advice_to_the_user(sound_fit: Fit) -> None:
     concern = Check("outliers", False, "2 rows are off", "model", pd.DataFrame(), "Look at these runs")
     text = text_of(replace(sound_fit, checks=(*sound_fit.checks, concern)))
