@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Mapping
@@ -62,8 +63,13 @@ WIDE = 3.0  # least ratio of quantiles at which a positive parameter has a logar
 
 
 def _symbol(fit: Fit, name: str, wrapped: bool = False) -> str:
-    """Return the name and unit of a parameter for an axis label, broken into lines if `wrapped` and too long for a small panel."""
-    unit = parameter_unit(fit, name)
+    """Return the name and unit of a parameter for an axis label, broken into lines if `wrapped` and too long for a small panel.
+
+    Parameters that differ by a column have its value as the table has it: in their names it has lost its accents and signs.
+    """
+    unit, own = parameter_unit(fit, name), fit.law.parameters.get(name)
+    if own is not None and own.within is not None:
+        name = f"{own.of}[{own.within[1]}]"
     if not (wrapped and len(name + unit) > 20):
         return f"{name} ({unit})" if unit else name
     return "\n".join([name, *textwrap.wrap(f"({unit})", PANEL)])
@@ -103,6 +109,7 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
     ax.axvline(0, color="0.6", lw=0.8, zorder=0)
     narrow = panel_width(ax) < WIDTH  # the axes would be a slit between their texts
     between = "\n" if narrow else " "
+    labels = [_halved(_symbol(fit, name), narrow) for name in names]
     for row, name in enumerate(names):
         middle, low, high = quantiles(draws[name], ci_prob)
         at = [_position(prior[name], v) for v in (low, middle, high)]
@@ -114,14 +121,15 @@ def plot_parameters(fit: Fit, ax: Axes | None = None, *, ci_prob: float = 0.9, s
                 ax.plot(x, row, marker="<" if x < 0 else ">", ms=5, color=colour)
         numbers = f"{significant(middle, 3)}{between}[{significant(low, 3)}, {significant(high, 3)}]"
         ax.text(1.01, row, numbers, transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center", linespacing=0.95)
-    ax.set_yticks(range(len(names)), [_halved(_symbol(fit, name), narrow) for name in names], fontsize=SMALL, linespacing=0.95)
+    ax.set_yticks(range(len(names)), labels, fontsize=SMALL, linespacing=0.95)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-EDGE - 0.2, EDGE + 0.2)
     ax.set_xticks([-3, 0, 3] if narrow else [-4, -2, 0, 2, 4])
     percent = f"{ci_prob * 100:g}%"
     title = f"{fit.name}: median and {percent} equal-tailed interval;\nband: {percent} interval of the prior"
     finish(ax, "position in the prior (standard deviations)", "", title + failure(not fit.passed))
-    keep_readable(ax, len(names) * (2 if narrow else 1) * LINE)
+    lines = [max(1 + narrow, label.count("\n") + 1) for label in labels]
+    keep_readable(ax, len(names) * max(a + b for a, b in itertools.pairwise([*lines, 1])) / 2 * LINE)
     return ax
 
 

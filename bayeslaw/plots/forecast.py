@@ -28,6 +28,8 @@ from bayeslaw.plots.style import (
     COMPUTE,
     ERRORS,
     HATCHED,
+    LETTERS,
+    MARGIN,
     MARKERS,
     MOST_LINES,
     SMALL,
@@ -41,6 +43,7 @@ from bayeslaw.plots.style import (
     keep_within,
     mark_missed,
     note_hidden,
+    panel_width,
     short_number,
 )
 from bayeslaw.posterior.parameters import in_unit_of_losses
@@ -548,11 +551,13 @@ def _shade_outside(ax: Axes, grounds: Sequence[tuple[float, float]]) -> None:
     for start, end in grounds:
         ax.axvspan(start, end, fc="0.95", zorder=0, **HATCHED)
         middle = math.sqrt(start * end) if ax.get_xscale() == "log" else (start + end) / 2
-        known = any(text.get_text() == OUTSIDE and start < text.get_position()[0] < end for text in ax.texts)
-        if _share_of_width(ax, start, end) > LABELLED and not known:
+        known = any(text.get_text().replace("\n", " ") == OUTSIDE and start < text.get_position()[0] < end for text in ax.texts)
+        share = _share_of_width(ax, start, end)
+        if share > LABELLED and not known:
+            fits = share * (panel_width(ax) - MARGIN) * LETTERS > len(OUTSIDE) - 2  # its letters are narrow
             place: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top", "zorder": 6}
             ground = {"fc": "0.95", "ec": "none", "pad": 1.5}
-            ax.text(middle, 0.985, OUTSIDE, fontsize=SMALL, bbox=ground, **place)
+            ax.text(middle, 0.985, OUTSIDE if fits else OUTSIDE.replace(" ", "\n", 1), fontsize=SMALL, bbox=ground, **place)
 
 
 def _share_of_width(ax: Axes, start: float, end: float) -> float:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,8 @@ DECADE = 10.0  # ratio of the ends of what is drawn from which on an axis is log
 HATCHED: dict[str, Any] = {"ec": "0.82", "hatch": "//", "lw": 0}  # ground outside the runs
 COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
 BAR = 5.0  # points, the width of a bar in place of a band
+_LEAST: WeakKeyDictionary[Axes, float] = WeakKeyDictionary()
+"""Inches that axes need at least, of those that `keep_readable` was asked for."""
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
 
 
@@ -263,18 +266,30 @@ def finish(ax: Axes, x: str, y: str, title: str, notes: Sequence[str] = ()) -> A
 
 
 def keep_readable(ax: Axes, least: float = LEAST_AXES) -> None:
-    """Make a figure higher where title, labels and legend would leave its axes less than `least` inches.
+    """Make a figure higher where titles, labels and legends would leave its axes less than `least` inches.
 
-    In a small figure of the caller's they would leave nothing: constrained layout gives texts their space first.
+    In a small figure of the caller's they would leave nothing: constrained layout gives texts their space first, and what is left
+    to all rows of axes in equal parts.
     """
-    figure = _figure(ax)
-    if ax.get_subplotspec() is None or ax.get_figure(root=False) is not figure:
+    _LEAST[ax] = least
+    figure, place = _figure(ax), ax.get_subplotspec()
+    if place is None or ax.get_figure(root=False) is not figure:
         return
-    lines = [ax.get_title().count("\n") + bool(ax.get_title()), ax.get_xlabel().count("\n") + bool(ax.get_xlabel())]
+    heights, texts = [LEAST_AXES], dict.fromkeys(range(place.get_gridspec().nrows), 0.0)
+    for other in figure.axes:
+        where = other.get_subplotspec()
+        if where is not None and where.get_gridspec() is place.get_gridspec():
+            heights.append(_LEAST.get(other, LEAST_AXES) / len(where.rowspan))
+            texts[where.rowspan.stop - 1] = max(texts[where.rowspan.stop - 1], _height_of_texts(other))
+    figure.set_figheight(max(figure.get_figheight(), len(texts) * max(heights) + sum(texts.values())))
+
+
+def _height_of_texts(ax: Axes) -> float:
+    """Return the inches that title, ticks, horizontal label and legend take above and below axes."""
+    lines = sum(text.count("\n") + bool(text) for text in (ax.get_title(), ax.get_xlabel()))
     legend = ax.get_legend()
-    below = 0.0 if legend is None else legend.get_window_extent().height / figure.dpi
-    needed = least + below + (sum(lines) * MEDIUM + UNDER) * 1.2 / 72
-    figure.set_figheight(max(figure.get_figheight(), needed * _panels(ax)[0]))
+    below = 0.0 if legend is None else legend.get_window_extent().height / _figure(ax).dpi
+    return below + (lines * MEDIUM + UNDER) * 1.2 / 72
 
 
 def put_legend(ax: Axes, notes: Sequence[str] = (), handles: Sequence[Any] | None = None) -> None:
@@ -399,6 +414,8 @@ def _panels(ax: Axes) -> tuple[float, float]:
 def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
     """Make a figure, and its parts below each other in a grid, higher by their titles and legends: axes keep their size.
 
+    They grow where they are lower than their rows of text need.
+
     Parameters
     ----------
     figure, grid : Figure and GridSpec, optional
@@ -410,6 +427,8 @@ def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
         below = legend is not None and legend.get_window_extent().y1 <= ax.get_window_extent().y0
         extra = legend.get_window_extent().height if legend is not None and below else 0.0
         extra += ax.title.get_window_extent().height if ax.get_title() else 0.0
+        rows = _panels(ax)[0] if grid is None else grid.nrows
+        extra += max(0.0, _LEAST.get(ax, 0.0) + UNDER * 1.2 / 72 - figure.get_figheight() / rows) * figure.dpi
         row = (part, 0 if place is None else place.rowspan.start)
         parts[row] = max(parts.get(row, 0.0), extra / figure.dpi)
     height = figure.get_figheight()
@@ -519,6 +538,7 @@ def save_stack(path: Path, panels: int, draw: Callable[[Sequence[Axes]], object]
 def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], GridSpec | None]) -> None:
     """Write a new figure of `size` inches. pyplot is not used, so that no window opens and no global figure changes."""
     check_target(path, "A picture", *PICTURES)
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -528,7 +548,7 @@ def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], GridSp
     make_space(figure, grid)
 
     def write(temporary: Path) -> None:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), rc_context({"pdf.fonttype": 42}):  # publishers refuse Type 3 fonts
             warnings.filterwarnings("error", message="constrained_layout not applied")
             try:
                 figure.savefig(temporary, dpi=DPI)

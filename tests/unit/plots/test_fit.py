@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,14 @@ from bayeslaw.plots.fit import (
     plot_scores,
     plot_transforms,
 )
-from bayeslaw.plots.style import share_interval
+from bayeslaw.plots.style import finish, save_figure, share_interval
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from tests.errors import fails
-from tests.fixed import line_fit
+from tests.fixed import apart_fit, line_fit
 from tests.legends import note, texts
 from tests.oracles import Array
+from tests.values import present
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,26 @@ def test_axes_of_parameters_keep_width_between_names_and_numbers(fitted: Fit, wi
     figure.draw_without_rendering()
     assert ax.get_window_extent().width / figure.dpi > 0.25 * width
     assert texts(ax)[0].split("[")[0].endswith(between)
+
+
+@pytest.mark.parametrize("width", [3.3, 5.6])
+def test_rows_of_many_parameters_do_not_run_into_each_other(width: float, tmp_path: Path) -> None:
+    """A pooled fit has dozens of rows, on axes that were as high as for five: of the caller's, beside others, and in a file."""
+    fit, drawn, own = apart_fit(size=400, labs=("lab one", "50% & b_1")), list[Axes](), Figure(figsize=(width, 4.0))
+    above, below = own.subplots(2, 1)
+    finish(above, "x", "y", "a title", ["a note of several words that needs some lines"] * 8)
+    plot_parameters(fit, below)
+    save_figure(tmp_path / "parameters.pdf", lambda ax: drawn.append(plot_parameters(fit, ax)), width=width, height=0.5)
+    for ax in (below, *drawn):
+        present(ax.get_figure(root=True)).draw_without_rendering()
+        for column in (ax.get_yticklabels(), ax.texts):
+            boxes = [text.get_window_extent() for text in column]
+            assert all(upper.y0 >= lower.y1 - 2 for upper, lower in pairwise(boxes))
+
+
+def test_parameters_that_differ_by_a_column_have_its_values_in_pictures(ax: Axes) -> None:
+    plot_parameters(apart_fit(size=400), ax)
+    assert [t.get_text() for t in ax.get_yticklabels()][:5] == ["a", "a_spread", "a[web]", "a[code]", "b"]
 
 
 def test_pictures_of_parameters_refuse_a_stack(fitted: Fit) -> None:

@@ -459,6 +459,18 @@ def test_the_ground_outside_the_runs_is_hatched_and_labelled_where_it_is_wide(
     assert texts(ax) == words
 
 
+def test_the_label_of_the_ground_outside_the_runs_stays_on_narrow_panels() -> None:
+    figure = Figure(figsize=(3.25, 3.0))
+    for ax in figure.subplots(1, 2):
+        plot_forecast(line_fit().forecast(pd.DataFrame({"x": np.linspace(-1, 3.0, 9)})), ax, x="x")
+        present(ax.get_legend()).remove()
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        assert texts(ax) == ["outside\nthe runs"]
+        label, inside = ax.texts[0].get_window_extent(), ax.get_window_extent()
+        assert inside.x0 <= label.x0 < label.x1 <= inside.x1
+
+
 @pytest.mark.slow
 def test_a_line_outside_the_runs_in_another_covariate_is_dashed(fitted: Fit, ax: Axes) -> None:
     seen = fitted.observed.covariates

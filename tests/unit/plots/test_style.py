@@ -63,6 +63,13 @@ def test_figures_are_written_without_pyplot(tmp_path: Path, monkeypatch: pytest.
     assert plt.get_backend() == backend
 
 
+def test_letters_in_a_pdf_are_of_a_font_that_publishers_take(tmp_path: Path) -> None:
+    save_figure(tmp_path / "a.pdf", lambda ax: ax.set_title("Größe"))
+    written = (tmp_path / "a.pdf").read_bytes()
+    assert b"/FontFile2" in written
+    assert b"/Type3" not in written
+
+
 def test_a_drawing_that_fails_leaves_the_older_picture(tmp_path: Path) -> None:
     path = tmp_path / "fan.png"
     path.write_bytes(b"older")
