@@ -76,14 +76,22 @@ class TableNote(NamedTuple):
 def table_notes(runs: Runs, law: Law) -> list[TableNote]:
     """Return the notes on a table that has no faults for a law."""
     frame, twice = runs.frame, of_two_outcomes(runs.frame, law)
+    apart = _column_apart(frame, law) if twice else ""
     ways = {
         "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(frame, law))),
         "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(frame, law)),
-        _without(frame, twice, law.outcome.name): bool(twice),
+        _without(frame, twice, law.outcome.name): bool(twice) and not apart,
     }
     needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
+    advice = [f"Keep one row of each: {', '.join(needed)}"] if needed else []
+    if apart:
+        name = next(iter(law.parameters))
+        advice.append(
+            f"""Choose the rows of one {apart} (--where "{apart} == {str(frame[apart][twice[0]])!r}", runs.where), or let """
+            f"parameters vary by it (--by {name}={apart}, by={{{name!r}: {apart!r}}})"
+        )
     notes = [
-        TableNote("repeats", repeats_note(runs, law), f"Keep one row of each: {', '.join(needed)}" if needed else "", "model"),
+        TableNote("repeats", repeats_note(runs, law), ". ".join(advice), "model"),
         TableNote("base_rows", *repeated_base_note(frame, law), "model"),
         TableNote("tokens", swapped_note(frame, law), SWAPPED, "model"),
         TableNote("tokens", counted_on_note(frame, law), COUNTED_ON, "model"),
@@ -122,11 +130,9 @@ def repeats_note(runs: Runs, law: Law) -> str:
             "if they are one measurement, keep one of them, since each narrows the intervals as a new one would"
         )
     if twice := of_two_outcomes(runs.frame, law):
-        which = "has" if len(twice) == 1 else "have"
-        notes.append(
-            f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}: keep the one "
-            "that counts, unless both are separate measurements"
-        )
+        which, apart = "has" if len(twice) == 1 else "have", _column_apart(runs.frame, law)
+        then = f", and differ in {apart}" if apart else ": keep the one that counts, unless both are separate measurements"
+        notes.append(f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}{then}")
     return ". ".join(notes)
 
 
@@ -202,9 +208,25 @@ def of_two_outcomes(frame: pd.DataFrame, law: Law) -> list[int]:
     rows, name = complete(frame, law), law.outcome.name
     if law.outcome.kind == "count" or "run" not in rows:
         return []
-    rows = rows[rows["run"].notna()]
-    columns = [c for c in understood(rows, law) if c not in (name, law.outcome.error)]
+    rows, columns = rows[rows["run"].notna()], _settings(rows, law)
     return [int(row) for row in rows.index[rows.duplicated(columns) & ~rows.duplicated([*columns, name])]]
+
+
+def _settings(frame: pd.DataFrame, law: Law) -> list[str]:
+    """Return the columns that tell rows apart, but for the outcome and its error."""
+    return [c for c in understood(frame, law) if c not in (law.outcome.name, law.outcome.error)]
+
+
+def _column_apart(frame: pd.DataFrame, law: Law) -> str:
+    """Return the first column of names, such as corpus, in which rows of one run and setting all differ; '' if there is none."""
+    rows, columns = complete(frame, law), _settings(frame, law)
+    again = rows[rows.duplicated(columns, keep=False)]
+    for name in (str(c) for c in again if str(c) not in understood(frame, law) and not holds_numbers(again[c])):
+        names = again[name]
+        # Times and other texts that no other row has are no names.
+        if names.notna().all() and 2 * names.nunique() <= len(names) and not again.duplicated([*columns, name]).any():
+            return name
+    return ""
 
 
 def _without(frame: pd.DataFrame, twice: list[int], outcome: str) -> str:

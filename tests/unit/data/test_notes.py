@@ -225,6 +225,21 @@ def test_a_run_with_two_losses_at_one_setting_is_noted() -> None:
     assert repeats_note(read_runs(pd.concat([table, again]).assign(seed=range(31))), law) == ""
 
 
+def test_a_column_whose_names_tell_losses_of_one_run_apart_is_named() -> None:
+    """A table of several validation sets was told to leave out single losses: `--where 'loss != 2.871'`."""
+    law, table = load_law("chinchilla"), oracles.table(load_law("chinchilla"), runs=6)
+    sets = [table.assign(corpus=name, loss=table["loss"] + i) for i, name in enumerate(("C4 & more", "web's"))]
+    both = pd.concat(sets, ignore_index=True)
+    both.insert(0, "written", [f"at {row}" for row in both.index])
+    (note,) = (note for note in table_notes(read_runs(both), law) if note.name == "repeats")
+    assert note.text == "rows 31–60 have the run and the settings of an earlier row and another loss, and differ in corpus"
+    condition = re.search(r"--where \"(.+?)\", runs.where", note.advice)
+    assert condition is not None
+    assert read_runs(both).where(condition[1]).frame.index.tolist() == list(range(31, 61))
+    assert "(--by E=corpus, by={'E': 'corpus'})" in note.advice
+    assert "loss !=" not in note.advice
+
+
 def test_a_table_in_which_parameters_and_tokens_are_swapped_is_noted() -> None:
     """Chinchilla's law fits such a table as well, and would forecast other settings than those asked for."""
     law, table = load_law("chinchilla"), oracles.table(load_law("chinchilla"), runs=6).assign(D=lambda t: 20 * t["N"])
