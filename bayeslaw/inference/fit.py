@@ -92,8 +92,9 @@ def fit(
     shares : sequence of str, optional
         The columns that are the shares of your mixture, for a law that comes with bayeslaw or a card; see `load_law`.
     priors : mapping of parameter to Prior or text such as 'LogNormal(0.5, 0.2)'
-        Priors on parameters themselves, in place of the card's, or of the noise's own (`sigma_point`, `sigma_run` and the other
-        parameters that `summary` shows; that of `dof` is on its excess over 2).
+        Priors on parameters themselves, in place of the card's, of the spread of those that vary by a column (`E_spread`), or of
+        the noise's own (`sigma_point`, `sigma_run` and the other parameters that `summary` shows; that of `dof` is on its excess
+        over 2).
     draws, tune, chains, seed : int
         Draws kept and tuning draws for each chain, and the number of chains; the same seed gives the same draws.
     target_accept : float, optional
@@ -136,10 +137,10 @@ def fit(
     cores = None if cores is None else whole_number("cores", cores, 1)
     settings: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
     _check_settings(**settings, bins=bins)
-    own, of_noise = _with_priors(load_law(law, shares=shares), priors or {})
+    own, others = _with_priors(load_law(law, shares=shares), priors or {})
     require_card(own)
     runs, law = read_runs(runs), with_by(own, by or {})
-    law = with_levels(law, levels_of(law, runs.frame))
+    law, of_noise = _with_priors(with_levels(law, levels_of(law, runs.frame)), others)  # spreads of values are parameters only now
     noise = resolved(noise, law, runs, bins)
     observed = Observations.of(law, runs, noise_by, clock_column(runs.frame, law) if noise == DRIFT else "")
     chosen = _noise_of(noise, law, observed, bins)
@@ -208,7 +209,7 @@ def _by_beyond_card(law: Law) -> dict[str, str]:
 
 
 def _with_priors(law: Law, priors: Mapping[str, Prior | str]) -> tuple[Law, dict[str, Prior]]:
-    """Return the law with other priors, and the priors of names that it does not have, which are the noise's."""
+    """Return the law with other priors, and the priors of names that it does not have, such as the noise's."""
     stated = {name: p if isinstance(p, Prior) else Prior.parse(p) for name, p in priors.items()}
     of_law = {name: p for name, p in stated.items() if name in law.parameters or name in law.by_card}
     return law.with_priors(of_law), {name: p for name, p in stated.items() if name not in of_law}

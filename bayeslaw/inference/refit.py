@@ -22,6 +22,7 @@ from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.outcome import LOSS
+from bayeslaw.laws.pooling import stated_spreads
 from bayeslaw.posterior.fit import Fit
 
 SAME = 1e-9  # relative difference of equal numbers that were written as text in between
@@ -41,8 +42,8 @@ def refit_task(fit: Fit, runs: Runs, seed: int | None = None) -> Task:
     if fit.observed.clock_column == "D":  # even where new rows have a column `step`
         runs = replace(runs, frame=runs.frame.drop(columns=STEP, errors="ignore"))
     options = {"noise": fit.noise.choice(fit.observed), "noise_by": fit.info["noise_by"], "by": dict(fit.info["by"])}
-    if fit.noise.priors:
-        options["priors"] = fit.noise.priors
+    if priors := {**fit.noise.priors, **stated_spreads(fit.law, law)}:
+        options["priors"] = priors
     if asked := fit.info.get("discrepancy", {}).get("asked"):
         options["discrepancy"] = asked
     return Task(law, runs, options | dict(fit.info["settings"]) | {"seed": int(fit.info["seed"]) if seed is None else seed})

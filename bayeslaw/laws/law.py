@@ -477,6 +477,12 @@ class Law:
                 problem = f"{name} of {self.name} varies around {of} by {of}_spread, and has no prior by itself"
                 raise CardError(f"{problem}: state that of {of} or {of}_spread.", code="pooled-value")
             require_unbounded(of, prior, self.column_of[of])
+        for spread in (spread for _, spread in self.pools.values() if spread in stated):
+            if stated[spread].support != "positive":
+                problem = (
+                    f"{spread} is a standard deviation: give it a prior above 0, such as HalfNormal(0.5), not {stated[spread]}."
+                )
+                raise CardError(problem, code="prior-of-a-spread")
         changed = {k: replace(p, prior=stated.get(k, p.prior)) for k, p in self.parameters.items()}
         law = replace(self, parameters=changed)
         for fault in faults_of_on(law):

@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayeslaw.core.errors import BayeslawError, CardError, nearest
+from bayeslaw.core.errors import BayeslawError, CardError, nearest, row_ranges
 from bayeslaw.core.text import counted, exact
 from bayeslaw.laws.formula import default_symbol, latex_text
 from bayeslaw.laws.law import Covariate, Law, Parameter, require_unbounded
@@ -53,8 +53,9 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
             message = f"{names} of {law.name} differs by {column!r}, and the table has no such column.{known}"
             raise BayeslawError(message, code="missing-column")
         if (empty := blank(frame[column])).any():
-            row = frame.index[empty][0]
-            raise BayeslawError(f"{names} of {law.name} differs by {column}, which is empty at row {row}.", code="empty-cell")
+            where = f"{column}, which is empty at {row_ranges(frame.index[empty])}"
+            problem = f"{names} of {law.name} differs by {where}: fill it in, or remove these rows."
+            raise BayeslawError(problem, code="empty-cell")
         values = tuple(dict.fromkeys(map(exact, frame[column])))
         if not 2 <= len(values) <= MOST:
             given = f"{counted(len(values), 'value')} ({', '.join(values[:3])})"
@@ -155,7 +156,7 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
         members.append(replace(parameter, meaning=f"{parameter.meaning}: typical of {column}", by=""))
         latex = rf"\sigma_{{{parameter.latex}}}"
         meaning = f"spread of {of} between values of {column}"
-        members.append(Parameter(spread, meaning, "", latex, Prior("HalfNormal", {"sigma": parameter.spread})))
+        members.append(Parameter(spread, meaning, "", latex, _prior_of_spread(parameter)))
     for value, suffix in suffixes.items():
         is_name = value.isascii() and value.replace(".", "").isalnum()  # what follows a _ in a name is no index
         symbol = default_symbol(value) if is_name else rf"\text{{{latex_text(value)}}}"
@@ -172,6 +173,20 @@ def _members(name: str, parameter: Parameter, column: str, suffixes: Mapping[str
         )
         members.append(member)
     return members
+
+
+def stated_spreads(law: Law, card: Law) -> dict[str, Prior]:
+    """Return the priors of spreads of pooled values that were stated in place of those of the law's card."""
+    priors = {}
+    for name, (_, spread) in law.pools.items():
+        prior = law.parameters[spread].prior
+        if name in card.parameters and prior.table != _prior_of_spread(card.parameters[name]).table:
+            priors[spread] = prior
+    return priors
+
+
+def _prior_of_spread(parameter: Parameter) -> Prior:
+    return Prior("HalfNormal", {"sigma": parameter.spread})
 
 
 def _suffixes(values: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ from bayeslaw.evaluation.scores import MEANINGS, sample_note, score
 from bayeslaw.forecasting.stack import Posterior, fits_of, stacking
 from bayeslaw.laws.card import law_names, parse_card
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.pooling import stated_spreads
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.plots.fit import PRIOR_DRAWS
@@ -170,6 +171,7 @@ def changed_priors(fit: Fit) -> dict[str, Prior]:
     card = parse_card(fit.info["card"])
     of_law = {name: fit.law.in_formula[name].prior for name in card.parameters if name in fit.law.in_formula}
     changed = {name: prior for name, prior in of_law.items() if prior.table != card.parameters[name].prior.table}
+    changed |= stated_spreads(fit.law, card)
     return changed if isinstance(fit.noise, PointNoise) else changed | dict(fit.noise.priors)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -127,6 +127,23 @@ def test_a_refit_has_the_settings_of_the_fit() -> None:
     assert refit_task(replace(fit, noise=fit.noise.with_priors(wide)), rows_of(fit)).options["priors"] == wide
     remade = with_levels(with_by(task.law, task.options["by"]), fit.law.levels)
     assert remade.sha256 == fit.law.sha256
+
+
+def test_the_prior_of_a_spread_is_kept_by_files_refits_and_commands(tmp_path: Path) -> None:
+    """It was refused by `fit`, and that of a law in Python was lost by updates and by the command that made the fit."""
+    stated = {"alpha_spread": "HalfNormal(0.1)", "E": "LogNormal(0.5, 0.2)"}
+    fit = stand_in_fit("chinchilla", old_table(domain=LETTERS), by={"alpha": "domain", "E": "domain"}, priors=stated)
+    fit.save(tmp_path / "fit.nc")
+    again = loaded_fit(tmp_path / "fit.nc")
+    task = refit_task(again, rows_of(again))
+    refitted = stand_in_fit(cast("Law", task.law), rows_of(again), by=task.options["by"], priors=task.options["priors"])
+    for one_fit in (fit, again, refitted):
+        priors = {name: str(parameter.prior) for name, parameter in one_fit.law.parameters.items()}
+        assert (priors["alpha_spread"], priors["E_spread"]) == ("HalfNormal(0.1)", "HalfNormal(0.5)")
+        assert priors["E"] == "LogNormal(0.5, 0.2)"
+        command = commands(one_fit, None)
+        assert "--prior 'alpha_spread=HalfNormal(0.1)'" in command
+        assert "E_spread" not in command
 
 
 def test_a_refit_has_the_priors_of_values_that_are_not_pooled() -> None:

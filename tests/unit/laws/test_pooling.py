@@ -82,6 +82,9 @@ def test_the_prior_of_a_typical_value_is_that_of_the_values_around_it(pooled: La
         pooled.with_priors({"E": "Uniform(1, 2)"})
     with fails("pooled-value", "E_web", "E_spread", kind=CardError):
         pooled.with_priors({"E_web": "Normal(3, 1)"})
+    assert str(pooled.with_priors({"E_spread": "LogNormal(-3, 0.5)"}).parameters["E_spread"].prior) == "LogNormal(-3, 0.5)"
+    with fails("prior-of-a-spread", "E_spread", "HalfNormal(0.5), not Normal(0, 1)", kind=CardError):
+        pooled.with_priors({"E_spread": "Normal(0, 1)"})
 
 
 @pytest.mark.parametrize("by", [{"E": "domain"}, {"E": "lab"}, {"beta": "domain"}])
@@ -221,7 +224,7 @@ def test_the_gradient_of_the_density_is_true(by: dict[str, str], rng: np.random.
     [
         ("missing-column", {"E": "domian"}, {}, "'domain'"),
         ("number-of-levels", {"E": "domain"}, {"domain": "web"}, "1 value (web)"),
-        ("empty-cell", {"E": "domain"}, {"domain": None}, "row 1"),
+        ("empty-cell", {"E": "domain"}, {"domain": None}, "rows 1–80: fill it in, or remove these rows"),
         ("empty-cell", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, " ", "a")}, "row 3"),  # a value of its own
         ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "Arc", "arc")}, "'Arc'"),
         ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "arc ", "arc")}, "'arc '"),
