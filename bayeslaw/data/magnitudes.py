@@ -14,6 +14,7 @@ LEAST_USUAL = 1e4  # parameters and tokens: of columns with smaller middles all 
 # Of the largest model of a table and its longest training: fewer and more than anyone would train, nearly.
 PARAMETERS, TOKENS, TOKENS_PER_PARAMETER = (1e6, 2e12), (LEAST_TRAINING, 1e14), (0.5, 1e5)
 UNITS = {"millions": 1e6, "billions": 1e9}
+LOGARITHMS = (6.0, 31.0)  # of a million to base 10, and of 10^13 to base e
 LEAST_STEPS = 100  # from which on whole numbers may be steps
 UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
 OF_STEPS = "; of steps its factor is the tokens of a step: --column D=COLUMN:524288 (columns={'D': 'COLUMN:524288'})"
@@ -21,9 +22,22 @@ OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_
 UNIT_OF_SETTING = ", or its unit with it: --set {name}=7B (in Python {{'{name}': '7B'}})"
 
 
-def ask_unit(units: Sequence[str], *, steps: bool = False) -> str:
-    """Ask for the unit of numbers that are too small, of those that they may be in; with `steps`, whether they count steps."""
+def ask_unit(units: Sequence[str], *, steps: bool = False, values: pd.Series | None = None) -> str:
+    """Ask for the unit of numbers that are too small.
+
+    Parameters
+    ----------
+    units : sequence of str
+        Those that they may be in.
+    steps : bool
+        Whether to ask if they count steps.
+    values : Series, optional
+        The numbers: whether they are logarithms is asked of those that all may be.
+    """
     asked = [*([f"is it in {' or in '.join(units)}"] if units else []), *(["does it count steps"] if steps else [])]
+    low, high = (0.0, 0.0) if values is None else (values.min(), values.max())
+    if LOGARITHMS[0] <= low < high <= LOGARITHMS[1] and high < 2 * low:
+        asked.append("is it a logarithm")
     return f": {', or '.join(asked)}?" if asked else ""
 
 

@@ -332,14 +332,14 @@ def _outside(frame: pd.DataFrame, covariate: Covariate, purpose: Purpose, unscal
     """Yield values outside the support, what to ask of them, and what to do; the first of several applies to a value."""
     name, values = covariate.name, frame[covariate.name]
     low, high = covariate.support
-    below, above = values < low, values > high
+    below, above, small = values < low, values > high, values[values < low]
     of_all = values.max() < (LEAST_TRAINING if name == "D" else low)  # 168 beside 0.35 are both billions of tokens
     unit_of_all = (UNIT_OF_SETTING if purpose == "forecast" else UNIT_OF_ALL).format(name=name) if of_all else ""
     all_percent = purpose != "forecast" and not values.between(0, 1, "neither").any()
     percent = or_read(unscaled, "%", name) if all_percent else ""
     question, suggestion = {
-        "N": (ask_unit(units_within(values[below].max(), *PARAMETERS)), "give the number of parameters" + unit_of_all),
-        "D": (ask_unit(units_of_tokens(frame, values[below])), "give the number of tokens" + unit_of_all),
+        "N": (ask_unit(units_within(small.max(), *PARAMETERS), values=small), "give the number of parameters" + unit_of_all),
+        "D": (ask_unit(units_of_tokens(frame, small), values=small), "give the number of tokens" + unit_of_all),
         "r": (": is it a percentage?", f"divide by 100{percent}"),
     }.get(name, ("", f"unit: {covariate.unit}"))
     asked = above if name == "r" else below & (values > 0)

@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
-from bayeslaw.core.errors import BayeslawError, StoppedError, as_mapping, nearest, shown
+import pandas as pd
+
+from bayeslaw.core.errors import BayeslawError, StoppedError, as_mapping, kind_of, nearest, shown
 from bayeslaw.core.executors import Executor, Result, opened
 from bayeslaw.data.table import Table, read_runs
 from bayeslaw.inference.fit import fit
@@ -91,13 +93,15 @@ def fit_many(
     >>> tasks = [bayeslaw.inference.Task(law, "runs.csv") for law in ("chinchilla", "overtraining")]
     >>> fits = [outcome.value for outcome in bayeslaw.fit_many(tasks, progress=False)]
     """
-    tasks = [tasks] if not isinstance(tasks, Iterable) else list(tasks)
-    if wrong := [task for task in tasks if not isinstance(task, Task)]:
-        problem = f"Tasks are made by bayeslaw.inference.Task(law, runs, options), not {wrong[0]!r:.60}."
+    lone = isinstance(tasks, (str, pd.DataFrame, Mapping)) or not isinstance(tasks, Iterable)
+    given: list[Any] = [tasks] if lone else list(tasks)
+    if wrong := [task for task in given if not isinstance(task, Task)]:
+        what = f"{kind_of(wrong[0])} of them" if isinstance(wrong[0], Mapping) else shown(wrong[0])
+        problem = f"Give a list of tasks, each made by bayeslaw.inference.Task(law, runs, options), not {what}."
         raise BayeslawError(problem, code="not-a-task")
     if then is not None and not callable(then):
         raise BayeslawError(f"then is a function of a fit, such as Fit.summary, not {shown(then)}.", code="not-a-function")
-    loaded = [task._loaded() for task in tasks]
+    loaded = [task._loaded() for task in given]
     with opened(executor) as run:
         return run.map(partial(_fitted, then=then, cores=run.cores), loaded, what="fit", progress=progress)
 

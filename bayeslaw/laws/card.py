@@ -97,7 +97,10 @@ def load_law(name: Law | str | Path, *, shares: Sequence[str] | str | None = Non
         raise CardError(_several([str(law) for law in name]), code="several-laws")
     if not isinstance(name, (str, Path)):
         given = kind_of(name)
-        problem = f"A law is named by its name or the path of its card, not by {given}: have two arguments changed places?"
+        advice = "have two arguments changed places?"
+        if isinstance(getattr(name, "law", None), Law):  # a fit, which is above this package
+            advice = "give the law that it is a fit of (fit.law); comparisons and backtests fit laws themselves."
+        problem = f"A law is named by its name or the path of its card, not by {given}: {advice}"
         raise CardError(problem, code="not-a-law")
     path = own_path(name)
     if path.suffix.lower() in TABLE_ENDINGS:

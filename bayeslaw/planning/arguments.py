@@ -90,7 +90,7 @@ def at_settings(name: str, law: Law, draws: Mapping[str, Array], frame: pd.DataF
     """
     if missing := [c for c in (*law.measured, *law.levels) if c not in frame]:
         names = ", ".join(missing)
-        problem = f"{name} needs {names} too: give {names} among the settings (--set, of a mixture --at, at=)."
+        problem = f"{name} needs {names} too: give {names} among the settings (--set, settings=; of a mixture --at, at=)."
         raise BayeslawError(problem, code="missing-setting")
     if infinite := [parameter for parameter in law.parameters if not np.isfinite(draws[parameter]).all()]:
         raise FitError(

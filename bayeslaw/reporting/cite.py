@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, kind_of
 from bayeslaw.core.files import as_path
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of, load_fit
 from bayeslaw.laws.card import law_names, load_law
@@ -47,6 +47,9 @@ def cite(*what: Citable) -> str:
     """
     if not what:
         raise BayeslawError("Give a fit, a stack or a law to cite.", code="nothing-to-cite")
+    if listed := [item for item in what if isinstance(item, (list, tuple, Mapping))]:
+        problem = f"Give several fits or laws one after another, such as cite(first, second), not as {kind_of(listed[0])}."
+        raise BayeslawError(problem, code="not-a-fit")
     given = [_opened(item) for item in what]
     fits = [fit for item in given if isinstance(item, (Fit, Stack)) for fit in fits_of(item).values()]
     laws = [*(item for item in given if isinstance(item, Law)), *(fit.law for fit in fits)]

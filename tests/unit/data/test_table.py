@@ -586,6 +586,15 @@ def test_small_tokens_beside_tokens_in_billions_are_in_billions_too() -> None:
     assert all(problem.endswith("is it in billions?") for problem in problems)
 
 
+def test_logarithms_are_asked_for_where_all_numbers_may_be_some() -> None:
+    table = pd.DataFrame({"run": ["a", "b", "c"], "N": [1e8, 3e8, 1e9], "D": [2e9, 6e9, 2e10], "loss": [3.0, 2.5, 2.4]})
+    for log in (np.log, np.log10):
+        found = check(read_runs(table.assign(N=log(table["N"]), D=log(table["D"]))), load_law("chinchilla"))
+        assert {fault.column for fault in found if fault.problem.endswith("is it a logarithm?")} == {"N", "D"}
+    in_billions = check(read_runs(table.assign(N=table["N"] / 1e9)), load_law("chinchilla"))
+    assert not any("logarithm" in fault.problem for fault in in_billions)
+
+
 def test_tokens_in_billions_are_found_where_a_law_describes_few_tokens() -> None:
     """Adaptations begin at D = 0, so that no row by itself is outside what the law describes."""
     law = load_law("transfer-target")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import pytest
 import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
+from bayeslaw.inference.batch import Task
 from bayeslaw.inference.fit import _about_areas, numbers_of, settings_of_runs
 from bayeslaw.inference.refit import refit_task
 from bayeslaw.laws.card import parse_card
@@ -51,6 +52,19 @@ def test_a_prior_of_an_unknown_name_names_the_parameters_of_law_and_noise(name: 
     table = oracles.table(bayeslaw.load_law("chinchilla")).assign(run=lambda rows: rows["N"])
     with fails("unknown-parameter", f"{name} is", "E, A, alpha, B, beta", "sigma_point", suggested):
         bayeslaw.fit("chinchilla", table, priors={name: "HalfNormal(.01)"}, progress=False)
+
+
+def test_what_is_no_list_of_tasks_is_named_in_a_line() -> None:
+    """Tables in the place of tasks were printed, and of a mapping or a text the first name or letter."""
+    table = pd.DataFrame({"N": [1e8], "D": [1e9], "loss": [3.0]})
+    task = Task("chinchilla", table)
+    for given, named in (
+        ([table], "not a DataFrame."),
+        ({"web": task}, "not a dict of them."),
+        ("chinchilla", "not 'chinchilla'."),
+    ):
+        with fails("not-a-task", "Give a list of tasks", named):
+            bayeslaw.fit_many(cast("Any", given), progress=False)
 
 
 def test_a_noise_of_ones_own_can_be_given_other_priors() -> None:

@@ -16,6 +16,7 @@ from bayeslaw.laws.names import RESERVED
 from bayeslaw.noise.noise import PRIORS
 from tests.cards import POSITIVE, card
 from tests.errors import fails
+from tests.fixed import line_fit
 
 CARD = """\
 name = "own"
@@ -269,6 +270,8 @@ def test_an_unknown_law_is_refused_with_the_nearest_name() -> None:
             load_law(both)
     with fails("not-a-law", "not by a list", kind=CardError):  # "not 1"
         load_law(cast("Any", ["chinchilla"]))
+    with fails("not-a-law", "not by a Fit", "fit.law", kind=CardError):
+        load_law(cast("Any", line_fit()))
     with fails("unknown-law", "'../models/chinchilla'"):
         load_law("../models/chinchilla")
 

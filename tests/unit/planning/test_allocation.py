@@ -218,7 +218,7 @@ def test_compute_stages_and_settings_that_can_not_be_used_are_refused(
     ("settings", "code", "named"),
     [
         ({"r": 0.3}, "missing-setting", ["ptpp"]),
-        ({}, "missing-setting", ["give r, ptpp among the settings"]),
+        ({}, "missing-setting", ["give r, ptpp among the settings (--set, settings="]),
         ({"r": 30, "ptpp": 31}, "out-of-support", ["r 30", "percentage"]),
         ({"r": "much", "ptpp": 31}, "setting-not-a-number", ["'much'"]),
     ],

@@ -58,6 +58,11 @@ def test_versions_are_those_of_the_fit(sound_fit: Fit) -> None:
     assert [both[k].fields["note"] for k in ("nutpie", "abrilpla2023")] == ["version 0.2 and 0.3", "version 6.0"]
 
 
+def test_several_fits_are_given_one_after_another() -> None:
+    with fails("not-a-fit", "cite(first, second), not as a list"):
+        bayeslaw.cite([line_fit(), line_fit()])  # type: ignore[arg-type]
+
+
 def test_the_noise_is_cited_where_it_rests_on_a_source() -> None:
     assert keys(bayeslaw.cite(line_fit(noise="normal"))) == ["law-line", *ALWAYS]
     assert keys(bayeslaw.cite(line_fit(noise="student"))) == ["law-line", "juarez2010", *ALWAYS]
