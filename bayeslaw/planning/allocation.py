@@ -16,11 +16,11 @@ from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, tails
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import counted, listed, short_lines
+from bayeslaw.core.text import counted, listed, settings_text, short_lines
 from bayeslaw.forecasting.outside import size_and_tokens_outside, sizes_and_tokens
 from bayeslaw.forecasting.stack import Posterior, laws_of, require_losses, with_error
 from bayeslaw.inference.point import PointFit
-from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values
+from bayeslaw.planning.arguments import check_choice, check_passed, logged, outside_note, read_values, setting
 from bayeslaw.planning.optimum import POWERS, ComputeOptima, corner_note, optimum
 from bayeslaw.planning.stages import check_size_is_free, stage_notes, stages
 from bayeslaw.posterior.diagnostics import checks_label
@@ -71,6 +71,8 @@ class Allocation:
         N and D of the fitted rows, without base checkpoints.
     unit : str
         Unit of the losses.
+    settings : dict of str
+        Covariates other than N and D, and values of columns by which parameters differ, that it is for.
 
     Examples
     --------
@@ -94,6 +96,12 @@ class Allocation:
     extrapolated: bool
     runs: Array
     unit: str
+    settings: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The stage, or else the law, with the settings: what pictures call it."""
+        return ", ".join(filter(None, [self.stage or self.name, settings_text(self.settings)]))
 
     def __repr__(self) -> str:
         return short_lines(f"<Allocation of {counted(self.compute.size, 'budget')} by {self.name}: {len(self.loss):,} draws>")
@@ -109,8 +117,8 @@ class Allocation:
         )  # fmt: skip
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """One row per compute: medians and intervals of N, D, tokens_per_parameter and loss, and the share of draws in a corner."""
-        table = pd.DataFrame({"compute": self.compute})
+        """One row per compute: settings, medians and intervals of N, D, tokens_per_parameter and loss, the share in a corner."""
+        table = pd.DataFrame({"compute": self.compute, **self.settings})
         shown = {"N": self.N, "D": self.D, "tokens_per_parameter": self.D / self.N, "loss": self.loss}
         for name, draws in shown.items():
             table = table.assign(**columns(draws, ci_prob, name))
@@ -197,12 +205,13 @@ def allocate(
         of_place += outside_note(f"the best {covariate}", np.median(values, axis=0), logged(fits, covariate))
     of_stage = stage_notes([law.law for law in laws], stage, settings)
     notes = [*(note for o in optima for note in o.notes), *of_powers, *of_stage, *of_place, *of_error]
+    measured = {name for law in laws for name in law.law.measured}
     rows = np.unique(np.concatenate([sizes_and_tokens(own) for own, _ in fits]), axis=0)
     return Allocation(
         compute=flops, N=n, D=d, loss=loss, corner=corner, exponents=exponents,
         method=" and ".join(dict.fromkeys(o.method for o in optima)), notes=tuple(dict.fromkeys(notes)), name=fit.name,
         stage=stage or "", stages=tuple(laws), errors=tuple(errors), failed=not fit.passed, extrapolated=extrapolated, runs=rows,
-        unit=fit.unit,
+        unit=fit.unit, settings={name: setting(name, v) if name in measured else v for name, v in settings.items()},
     )  # fmt: skip
 
 

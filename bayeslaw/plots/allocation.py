@@ -20,7 +20,7 @@ from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.life import WholeLife
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.transfer import Transfer
-from bayeslaw.plots.several import Drawing, check_axes, drawings_on, free_places, name_all, titles_on
+from bayeslaw.plots.several import Drawing, check_axes, drawings_on, free_places, name_all, numbered, titles_on
 from bayeslaw.plots.style import (
     COLOURS,
     MARKERS,
@@ -82,13 +82,14 @@ def plot_frontier(
     notes = _contours(allocations, ax) if alone else []
     curves: list[tuple[Line2D, str]] = []
     ends = list[tuple[pd.Series, pd.Series]]()
-    for i, allocation in zip(free_places(ax, len(allocations)), allocations, strict=True):
+    names = numbered([allocation.label for allocation in allocations])
+    for i, allocation, name in zip(free_places(ax, len(allocations)), allocations, names, strict=True):
         table = allocation.summary(ci_prob).sort_values("compute")
         lower, upper = (table[name] for name in interval_names("N_eti", ci_prob))
         style: dict[str, Any] = {"color": COLOURS[i], "lw": 2, "marker": MARKERS[i], "ms": 4, "markevery": 4, "mec": "white"}
         (line,) = ax.plot(table["compute"], table["N_median"], **style)
         ax.fill_between(table["compute"], lower, upper, color=COLOURS[i], alpha=0.3, lw=0)
-        curves.append((line, f"best N, {allocation.stage or allocation.name}"))
+        curves.append((line, f"best N, {name}"))
         ends.append((table["compute"], table["N_median"]))
     notes += _ground(allocations[0], ax) if alone else []
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
@@ -122,7 +123,7 @@ def _contours(allocations: Sequence[Allocation], ax: Axes) -> list[str]:
     places = [(float(flops[i]), float(best[i] / 2.5)) for i in at if 3 <= i < flops.size - 3]
     for text in ax.clabel(lines, fmt="%.3g", fontsize=SMALL, inline=False, manual=places):
         text.set(rotation=0, color="black", bbox={"fc": "white", "ec": "none", "pad": 1.0})
-    lines_are = f"lines: median loss ({first.unit}) of {first.stage or first.name}, from {_thinned(first)}"
+    lines_are = f"lines: median loss ({first.unit}) of {first.label}, from {_thinned(first)}"
     return [lines_are, *_erring("lines", first)]
 
 
@@ -222,7 +223,7 @@ def plot_isoflops(allocation: Allocation, ax: Axes | None = None, *, ci_prob: fl
         notes.append("dashed: outside the runs in N, D, compute or D / N")
     if count > len(chosen):
         notes.append(f"{count - len(chosen)} of {count} budgets are not drawn")
-    title = f"{allocation.stage or allocation.name}: loss over N at equal compute, best N marked" + failure(allocation.failed)
+    title = f"{allocation.label}: loss over N at equal compute, best N marked" + failure(allocation.failed)
     return finish(ax, "parameters N", f"loss ({allocation.unit})", title, notes)
 
 

@@ -127,6 +127,11 @@ def _names(drawings: Sequence[Drawing]) -> list[str]:
         f"{name}, {drawing.setting}" if names.count(name) > 1 and drawing.setting and not drawing.label else name
         for name, drawing in zip(names, drawings, strict=True)
     ]
+    return numbered(names)
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Return names with a number after those that stand among them already."""
     return [f"{name} ({names[: i + 1].count(name)})" if name in names[:i] else name for i, name in enumerate(names)]
 
 

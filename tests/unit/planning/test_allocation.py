@@ -26,7 +26,9 @@ from bayeslaw.plots.allocation import plot_frontier, plot_isoflops
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.fit import Fit
 from tests import oracles
+from tests.domains import two_domains
 from tests.errors import fails
+from tests.fixed import stand_in_fit
 from tests.legends import labels, note
 from tests.posteriors import ZHENG, law_named, learning, posterior, repeated, scattered
 from tests.values import present
@@ -270,6 +272,20 @@ def test_a_second_frontier_has_a_colour_and_a_name_and_no_second_contours(zheng:
     assert "continued: 1 frontier goes on outside the picture" in note(axes)
     assert len(axes.collections) == contours + 1  # a band, and no second contours
     assert len({str(line.get_color()) for line in axes.lines if "best N" in str(line.get_label())}) == 2
+
+
+def test_allocations_at_other_settings_are_told_apart() -> None:
+    """Those of two corpora by one fit were called alike in pictures, and their tables did not say of which they are."""
+    fit = stand_in_fit("chinchilla", two_domains(), by={"E": "domain", "alpha": "domain"}, draws=1500)
+    both = [allocate(fit, "1e19:1e21:3", settings={"domain": name}, force=True) for name in ("web", "code (py)")]
+    axes = plot_frontier([*both, both[1]], Figure().subplots())
+    names = [f"chinchilla, domain = {name}" for name in ("web", "code (py)")]
+    assert labels(axes)[:3] == [f"best N, {name}" for name in (*names, f"{names[1]} (2)")]
+    assert plot_isoflops(both[1], Figure().subplots()).get_title().replace("\n", " ").startswith(names[1])
+    tables = [result.summary() for result in both]
+    assert [table["domain"].tolist() for table in tables] == [["web"] * 3, ["code (py)"] * 3]
+    at = allocate(scattered_fit("ptpp-floor"), 1e20, settings={"r": "0.25", "ptpp": 31}).summary()
+    assert at[["r", "ptpp"]].to_dict("records") == [{"r": 0.25, "ptpp": 31.0}]
 
 
 def test_frontiers_of_one_compute_are_refused(zheng: Fit) -> None:
