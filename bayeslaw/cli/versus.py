@@ -52,6 +52,7 @@ def versus(
     force: options.Force = False,
 ) -> Answer:
     """Compare two recipes: the probability that each is better, what the wrong choice may cost, and where they cross."""
+    from bayeslaw.core.files import names_of
     from bayeslaw.planning.arguments import read_once
 
     options.check_outputs("A comparison", output, plot, [*fits, at, candidates])
@@ -76,7 +77,7 @@ def versus(
         tokens_per_parameter=tokens_per_parameter, levels=_two("--levels", levels),
         settings=settings if at is not None or compute is not None else None,
         settings_a=options.pairs_of("--set-a", set_a, SETTING), settings_b=options.pairs_of("--set-b", set_b, SETTING),
-        names=_two("--names", names) or (tuple(p.stem for p in fits) if len({p.stem for p in fits}) == 2 else None), on=on,
+        names=_two("--names", names) or (tuple(files) if len(set(files := names_of(fits))) == 2 else None), on=on,
         shared_error=shared_error, discrepancy=discrepancy, seed=seed, force=force,
     )  # fmt: skip
     answer, table = Answer(), compared.summary(ci)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -22,6 +22,12 @@ def as_path(given: object, what: str) -> Path:
     if not isinstance(given, (str, os.PathLike)):
         raise BayeslawError(f"{what} is named by the path of a file, not by {kind_of(given)}.", code="not-a-path")
     return own_path(given)
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """Return the names of files without their endings, and with their folders where several files have one name."""
+    stems = [path.stem for path in paths]
+    return [f"{path.absolute().parent.name}/{path.stem}" if stems.count(path.stem) > 1 else path.stem for path in paths]
 
 
 def own_path(given: str | os.PathLike[str]) -> Path:

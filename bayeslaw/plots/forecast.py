@@ -166,7 +166,6 @@ def plot_forecast(
     if fitted and curves.table[x].min() == curves.table[x].max():
         points.append(fitted_rows(forecast, [x])[x].to_numpy(dtype=np.float64))
     fit_scale(ax, np.concatenate([curves.table[x].to_numpy(dtype=np.float64), *grounds, *(p[p > 0] for p in points)]))
-    _shade_outside(ax, grounds)
     notes = _draw_fitted(ax, curves) if fitted else []
     if fitted and "N" in curves.along and x != "N":
         together = ", and those of a curve change together" if len(curves.table) > 1 else ""
@@ -174,6 +173,7 @@ def plot_forecast(
     if losses is not None:
         notes = list(dict.fromkeys([*notes, *without, *_draw_measured(ax, curves, losses, ci_prob)]))
     _draw_chance(ax, curves)
+    _shade_outside(ax, grounds)  # whose label has space or not on the axis as it is with all points
     keep_within(ax, outcome)
     if any(_elsewhere(curve, curves.along) for curve in curves.drawn):
         notes.append("dashed: outside the runs in another covariate")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
-from bayeslaw.core.files import as_path, check_target, make_folder, write_text, write_whole
+from bayeslaw.core.files import as_path, check_target, make_folder, names_of, write_text, write_whole
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import counted, listed, once, short_lines
@@ -369,5 +369,5 @@ def measured_transforms(
 def labels_of(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[str]:
     """Return labels of fits: the names of their laws, with the names of the files where laws are the same."""
     names = [posterior.name if isinstance(posterior, Fit) else "stack" for posterior in posteriors]
-    named = [n if names.count(n) == 1 else f"{n} ({p.stem})" for n, p in zip(names, paths, strict=True)]
+    named = [n if names.count(n) == 1 else f"{n} ({file})" for n, file in zip(names, names_of(paths), strict=True)]
     return [n if named.count(n) == 1 else f"{n} {i}" for i, n in enumerate(named, 1)]

@@ -72,6 +72,7 @@ def test_files_of_one_name_in_several_folders_are_told_apart(command: Command, f
         "Scores in c2/scores.csv",
     ]
     assert [one["file"] for one in facts["fits"]] == ["c1/fit.nc", "c2/fit.nc"]
+    assert [one["label"] for one in facts["fits"]] == ["chinchilla (c1/fit)", "chinchilla (c2/fit)"]
 
 
 @pytest.mark.usefixtures("pictures_are_not_drawn")

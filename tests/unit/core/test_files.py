@@ -11,7 +11,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import kind_of
-from bayeslaw.core.files import check_target, make_folder, own_path, write_text
+from bayeslaw.core.files import check_target, make_folder, names_of, own_path, write_text
 from tests.errors import fails
 from tests.fixed import LINE, line_fit
 
@@ -65,6 +65,11 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     write_text(link, "new")
     assert link.is_symlink()
     assert (folder / "first.csv").read_text() == "new"
+
+
+def test_files_of_one_name_have_that_of_their_folder_too() -> None:
+    paths = [Path("web/fit.nc"), Path("runs/../code/fit.nc"), Path("x/other.nc")]
+    assert names_of(paths) == ["web/fit", "code/fit", "other"]
 
 
 def test_a_folder_in_whose_place_a_file_stands_is_not_made(tmp_path: Path) -> None:

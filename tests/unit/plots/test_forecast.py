@@ -459,6 +459,14 @@ def test_the_ground_outside_the_runs_is_hatched_and_labelled_where_it_is_wide(
     assert texts(ax) == words
 
 
+def test_ground_that_is_narrow_beside_the_fitted_losses_has_no_label(sound_fit: Fit, ax: Axes) -> None:
+    """A single setting beyond the runs was all of the axis when the label was placed, before the fitted losses were drawn."""
+    largest = {name: float(values.max()) for name, values in sound_fit.observed.covariates.items()}
+    plot_forecast(sound_fit.forecast({"N": 1.5 * largest["N"], "D": largest["D"]}), ax)
+    assert len(hatched(ax)) == 1
+    assert texts(ax) == []
+
+
 def test_the_label_of_the_ground_outside_the_runs_stays_on_narrow_panels() -> None:
     figure = Figure(figsize=(3.25, 3.0))
     for ax in figure.subplots(1, 2):
