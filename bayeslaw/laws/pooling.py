@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -67,12 +68,17 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
 
 
 def _refuse_alike(column: str, values: Sequence[str]) -> None:
-    """Refuse names that differ by case or outer blanks alone: each would get parameters of its own, from a part of the rows."""
+    """Refuse names that look alike: each would get parameters of its own, from a part of the rows.
+
+    They differ by case, outer blanks or codes, as accents of file names do from typed ones, and the micro sign from a Greek letter.
+    """
     usual: dict[str, str] = {}
     for value in values:
-        other = usual.setdefault(value.strip().casefold(), value)
+        other = usual.setdefault(unicodedata.normalize("NFKC", value).strip().casefold(), value)
         if other != value:
-            problem = f"{column} has {other!r} and {value!r}, which differ by case or blanks alone"
+            by_case = other.strip().lower() == value.strip().lower()
+            shown, how = (repr, "case or blanks") if by_case else (ascii, "the codes of their letters")
+            problem = f"{column} has {shown(other)} and {shown(value)}, which differ by {how} alone"
             raise BayeslawError(f"{problem}: write both alike, or rename one if they are two.", code="alike-levels")
 
 

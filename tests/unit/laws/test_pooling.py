@@ -228,6 +228,8 @@ def test_the_gradient_of_the_density_is_true(by: dict[str, str], rng: np.random.
         ("empty-cell", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, " ", "a")}, "row 3"),  # a value of its own
         ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "Arc", "arc")}, "'Arc'"),
         ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "arc ", "arc")}, "'arc '"),
+        ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "Gro\u0308", "Gr\xf6")}, r"'Gro\u0308'"),
+        ("alike-levels", {"E": "set"}, {"set": lambda rows: np.where(rows.index == 2, "\xb5P", "\u03bcP")}, r"'\xb5P'"),
         ("unknown-parameter", {"Q": "domain"}, {}, "Q"),
     ],
 )
