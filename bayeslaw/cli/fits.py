@@ -117,6 +117,7 @@ def show(
     csv: options.Csv = False,
     sensitivity: Annotated[bool, Option("--sensitivity", help="Show how strongly the posterior depends on the priors.")] = False,
     plot: options.Picture = None,
+    width: options.PictureWidth = None,
     everything: Annotated[bool, Option("--all", help="Show every value of parameters that differ by a column.")] = False,
     force: options.Force = False,
 ) -> Answer:
@@ -126,7 +127,7 @@ def show(
     from bayeslaw.forecasting.stack import errors_in_words
     from bayeslaw.reporting.latex import parameters_latex
 
-    options.check_outputs("A picture", None, plot)
+    options.check_outputs("A picture", None, plot, width=width)
     if csv and (latex or sensitivity):
         raise BayeslawError("--csv, --latex and --sensitivity show different tables: give one of them.", code="two-tables")
     loaded, answer = bayeslaw.load_fit(fit), Answer()
@@ -141,7 +142,7 @@ def show(
             code="failed-checks",
         )
     if plot is not None:
-        answer.save_picture(plot, *_panels(loaded, ci), height=4.0)
+        answer.save_picture(plot, *_panels(loaded, ci), height=None if width else 4.0, width=width)
     if csv:
         answer.csv = table.to_csv()
         return answer

@@ -53,7 +53,7 @@ def forecast(
     from bayeslaw.core.text import counted, plain
     from bayeslaw.posterior.diagnostics import failures
 
-    options.check_outputs("A forecast", output, plot, [fit, at, measured])
+    options.check_outputs("A forecast", output, plot, [fit, at, measured], width=width)
     options.check_settings(at, set_)
     if measured is not None and plot is None:
         raise BayeslawError(
@@ -62,8 +62,6 @@ def forecast(
         )
     if x is not None and plot is None:
         raise BayeslawError("--x is the axis of a picture: give --plot FILE.png too.", code="axis-without-plot")
-    if width is not None and plot is None:
-        raise BayeslawError("--width is that of a picture: give --plot FILE.png too.", code="width-without-plot")
     loaded, answer = bayeslaw.load_fit(fit), Answer()
     of_settings, of_measured = options.columns_of_each(column, at, measured)
     runs = options.measured_runs(measured, of_measured, where)

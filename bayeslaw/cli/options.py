@@ -377,7 +377,12 @@ WRITTEN = re.compile("_(median|mean|sd|prob|lb|ub)$|^(checks|headline|extrapolat
 
 
 def check_outputs(
-    content: str, output: Path | None, plot: Path | None = None, inputs: Iterable[Path | None] = (), ending: str = ".csv"
+    content: str,
+    output: Path | None,
+    plot: Path | None = None,
+    inputs: Iterable[Path | None] = (),
+    ending: str = ".csv",
+    width: float | None = None,
 ) -> None:
     """Refuse output files that can't be written or that are inputs of the command, before any work is done.
 
@@ -387,6 +392,8 @@ def check_outputs(
         What is written to `output`, such as 'A forecast', and the ending that this file must have.
     plot, inputs
         The file with the picture, and the files that the command reads.
+    width : float, optional
+        The width of the picture, which needs its file.
     """
     from bayeslaw.core.files import check_target
     from bayeslaw.plots.style import PICTURES
@@ -401,6 +408,8 @@ def check_outputs(
             raise BayeslawError(f"{problem}: write to another file, or remove that one.", code="output-holds-runs")
     if plot is not None:
         check_target(plot, "A picture", *PICTURES)
+    elif width is not None:
+        raise BayeslawError("--width is that of a picture: give --plot FILE.png too.", code="width-without-plot")
 
 
 def _holds_runs(path: Path) -> bool:

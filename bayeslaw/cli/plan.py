@@ -245,13 +245,14 @@ def allocate(
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
+    width: options.PictureWidth = None,
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
     """Find the parameters and tokens with the least loss for compute; with --served, --max-loss or --sizes, over the whole life."""
     from bayeslaw.planning.confidence import LEVELS
 
-    options.check_outputs("An allocation", output, plot, [fit])
+    options.check_outputs("An allocation", output, plot, [fit], width=width)
     settings = options.pairs_of("--set", set_, "NAME=VALUE, such as r=0.25")
     of_life = (served, hours, cost, max_loss, minimise, sizes, confidence, level, price, device)
     whole_life = on == "run" or any(option is not None for option in of_life)
@@ -266,23 +267,30 @@ def allocate(
             device=options.pairs_of("--device", device, "NAME=VALUE, such as peak=312e12"), stage=stage, settings=settings, on=on,
             discrepancy=discrepancy, seed=seed, force=force,
         )  # fmt: skip
-        answer = _life_answer(life, ci, output, plot)
+        answer = _life_answer(life, ci, output, plot, width)
     else:
         assert compute is not None  # which was refused above
         allocation = bayeslaw.allocate(loaded, compute, stage, settings=settings, discrepancy=discrepancy, seed=seed, force=force)
-        answer = _allocation_answer(allocation, ci, output, plot)
+        answer = _allocation_answer(allocation, ci, output, plot, width)
     answer.warn_of({fit: loaded})
     return answer
 
 
-def _allocation_answer(allocation: Allocation, ci: float, output: Path | None, plot: Path | None) -> Answer:
-    """Return the answer about the least loss for compute."""
+def _allocation_answer(allocation: Allocation, ci: float, output: Path | None, plot: Path | None, width: float | None) -> Answer:
+    """Return the answer about the least loss for compute.
+
+    Parameters
+    ----------
+    allocation : Allocation
+    ci, output, plot, width
+        Options of the command.
+    """
     answer = Answer()
     table, powers = allocation.summary(ci), allocation.powers(ci)
     panels = [lambda ax: bayeslaw.plots.plot_isoflops(allocation, ax, ci_prob=ci)]
     if len(table) > 1:
         panels.insert(0, lambda ax: bayeslaw.plots.plot_frontier([allocation], ax, ci_prob=ci))
-    answer.save_picture(plot, *panels)
+    answer.save_picture(plot, *panels, width=width)
     answer.save_table("allocation", table, output, f"{counted(len(table), 'value')} of compute", joined=True)
     answer.say("", f"power laws of compute, {allocation.method}")
     answer.show("powers", powers, joined=True)
@@ -290,10 +298,17 @@ def _allocation_answer(allocation: Allocation, ci: float, output: Path | None, p
     return answer
 
 
-def _life_answer(life: WholeLife, ci: float, output: Path | None, plot: Path | None) -> Answer:
-    """Return the answer about whole-life costs."""
+def _life_answer(life: WholeLife, ci: float, output: Path | None, plot: Path | None, width: float | None) -> Answer:
+    """Return the answer about whole-life costs.
+
+    Parameters
+    ----------
+    life : WholeLife
+    ci, output, plot, width
+        Options of the command.
+    """
     answer = Answer()
-    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_whole_life(life, ax, ci_prob=ci))
+    answer.save_picture(plot, lambda ax: bayeslaw.plots.plot_whole_life(life, ax, ci_prob=ci), width=width)
     for number in range(life.given.size):
         answer.say(*life.lines(number), "")
     answer.save_table("frontier", life.frontier, output, "frontier")

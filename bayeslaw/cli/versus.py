@@ -48,6 +48,7 @@ def versus(
     ci: options.Ci = 0.9,
     output: options.TableFile = None,
     plot: options.Picture = None,
+    width: options.PictureWidth = None,
     seed: options.Seed = 0,
     force: options.Force = False,
 ) -> Answer:
@@ -55,7 +56,7 @@ def versus(
     from bayeslaw.core.files import names_of
     from bayeslaw.planning.arguments import read_once
 
-    options.check_outputs("A comparison", output, plot, [*fits, at, candidates])
+    options.check_outputs("A comparison", output, plot, [*fits, at, candidates], width=width)
     if not 1 <= len(fits) <= 2:
         raise BayeslawError(f"Give two fits, or one with --levels; {len(fits)} were given.", code="number-of-fits")
     options.check_once(fits)
@@ -84,6 +85,7 @@ def versus(
     answer.save_picture(
         plot,
         *(lambda ax, of=of: bayeslaw.plots.plot_versus(compared, ax, of=of, ci_prob=ci) for of in ("probability", "multiplier")),
+        width=width,
     )
     answer.say(*compared.lines(ci), "")
     if output is None and len(table) > MOST_ROWS:

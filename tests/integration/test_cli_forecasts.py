@@ -138,6 +138,10 @@ def test_a_picture_has_the_width_of_a_column(command: Command) -> None:
     assert plt.imread("narrow.png").shape[1] == round(3.3 * DPI)
     rejected(command(*at, "--width", "3.3"), "width-without-plot")
     rejected(command(*at, "--plot", "wide.png", "--width", "84"), "width-of-a-picture", "84 in", "3.3")
+    for others in (("show", "fit.nc"), ("allocate", "fit.nc", "--compute", "1e19:1e20:3")):
+        assert command(*others, "--plot", "narrow.png", "--width", "3.3").status == 0
+        assert plt.imread("narrow.png").shape[1] == round(3.3 * DPI)
+        rejected(command(*others, "--width", "3.3"), "width-without-plot")
 
 
 @pytest.mark.usefixtures("folder")

@@ -103,6 +103,7 @@ def test_runs_that_would_decide_it_are_shown(command: Command, fits: dict[str, F
         (("web.nc", "code.nc", *ALONG, "--budget", "1e20"), "candidates-without-budget", "--candidates"),
         (("web.nc", "code.nc", "--set", "N=1e9"), "missing-covariate", "D"),
         (("web.nc", "code.nc", *ALONG, "--plot", "p.txt"), "wrong-ending", "p.txt"),
+        (("web.nc", "code.nc", *ALONG, "--width", "3.3"), "width-without-plot", "--width"),
         (("web.nc", "code.nc", *ALONG, "--column", "N=size"), "column-without-table", "--column"),
         (("web.nc", "code.nc", "--at", "at.csv", "-o", "at.csv"), "output-is-input", "at.csv"),
     ],
