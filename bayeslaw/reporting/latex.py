@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from bayeslaw.core.html import header, shown
@@ -34,11 +33,16 @@ def uncertain(value: float, low: float, high: float) -> str:
     power = math.floor(math.log10(abs(value))) if value and not SMALL <= abs(value) < LARGE else 0
     value, low, high = (v / 10.0**power for v in (value, low, high))
     up, down = high - value, value - low
-    sizes = [v for v in (up, down) if v > 0]
-    decimals = 1 - int(f"{min(sizes):.1e}".partition("e")[2]) if sizes else 4
+    decimals = _decimals(up, down)
     middle, more, less = (f"{round(v, decimals):.{max(decimals, 0)}f}" for v in (value, up, down))
     text = rf"{middle}^{{+{more}}}_{{-{less}}}"
     return rf"${text}$" if not power else rf"$({text}) \times 10^{{{power}}}$"
+
+
+def _decimals(up: float, down: float) -> int:
+    """Return the decimals of two significant figures of the smaller distance to an end of an interval."""
+    sizes = [v for v in (up, down) if v > 0]
+    return 1 - int(f"{min(sizes):.1e}".partition("e")[2]) if sizes else 4
 
 
 def cell(value: object) -> str:
@@ -103,7 +107,9 @@ def _tabular(heads: list[str], columns: list[list[str]], align: str, notes: list
 
 
 def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
-    """Return parameters with their units and intervals as a LaTeX table, to two significant figures of the interval's half width.
+    """Return parameters with their units and intervals as a LaTeX table, with digits as in `uncertain`.
+
+    By those of the half width the lower end of a skewed interval, such as [64, 2400], would be rounded to 100.
 
     If checks of the fit failed, every interval has a mark, which a note explains. The table needs the package booktabs.
     """
@@ -111,8 +117,7 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     columns, mark = [list[str]() for _ in range(5)], "" if fit.passed else r"^{\dagger}"
     for name, row in fit.summary(ci_prob).iterrows():
         meaning, symbol = describe_parameter(fit, str(name))
-        width = (row[high] - row[low]) / 2
-        decimals = 1 - int(np.floor(np.log10(width))) if width > 0 else 4
+        decimals = _decimals(row[high] - row["median"], row["median"] - row[low])
         median, lower, upper = (f"{round(row[c], decimals):.{max(decimals, 0)}f}" for c in ("median", low, high))
         unit = latex_text(parameter_unit(fit, str(name)))
         cells = (f"${symbol}$", latex_text(meaning), unit, f"${median}$", f"$[{lower}, {upper}]{mark}$")

@@ -48,9 +48,9 @@ def test_every_parameter_stands_with_its_interval(prob: float) -> None:
     assert [symbol for symbol, *_ in rows][:3] == ["$a$", "$b$", "$c$"]
     for (_, numbers), (_, _, _, median, interval) in zip(summary.iterrows(), rows, strict=True):
         expected = [numbers["median"], numbers[f"eti{prob * 100:g}_lb"], numbers[f"eti{prob * 100:g}_ub"]]
-        width = (expected[2] - expected[1]) / 2
-        figures = 1 - math.floor(math.log10(width)) if width > 0 else 4
-        assert len(median.strip("$").partition(".")[2]) == figures  # two figures of the half width
+        width = min(expected[2] - expected[0], expected[0] - expected[1])
+        figures = 1 - math.floor(math.log10(float(f"{width:.2g}"))) if width > 0 else 4
+        assert len(median.strip("$").partition(".")[2]) == figures  # two figures of the smaller distance to an end
         assert [float(v) for v in re.findall(r"-?[\d.]+", median + interval)] == pytest.approx(expected, abs=0.51 * 10**-figures)
 
 
@@ -61,6 +61,9 @@ def test_large_parameters_have_two_figures_of_their_uncertainty_too(monkeypatch:
     monkeypatch.setattr(Fit, "summary", lambda *_: summary)
     (row,) = (row for row in rows_of(parameters_latex(fit)) if row[0] == "$b$")
     assert row[3:] == ["$5100$", "$[3700, 6900]$"]
+    summary.loc["b", ["median", "eti90_lb", "eti90_ub"]] = [300.0, 64.6, 2431.0]  # the half width is 1,200, by which 64.6 is 100
+    (row,) = (row for row in rows_of(parameters_latex(fit)) if row[0] == "$b$")
+    assert row[3:] == ["$300$", "$[60, 2430]$"]
 
 
 def test_parameters_have_their_units() -> None:
