@@ -27,6 +27,7 @@ from bayeslaw.posterior.fit import require_fits
 
 type Setting = str | float | Sequence[float | str] | NDArray[Any]  # the values of a covariate
 type Settings = Table | Mapping[str, Setting]  # as users give them; of a mapping all combinations are meant
+COMPUTE = ("c", "compute", "flops")  # what users call compute, which is no covariate beside N and D
 MOST_SETTINGS = 100_000  # of a grid: two minutes with 4,000 draws
 
 
@@ -98,6 +99,8 @@ def grid_of(
     for column in given:
         if column not in (*wanted, *groups, "atpp"):
             known, hint = ", ".join([*wanted, *groups]), did_you_mean(str(column), [*wanted, *groups])
+            if str(column).lower() in COMPUTE and {"N", "D"} <= {*wanted}:
+                hint = " `bayeslaw allocate` (fit.allocate) finds the best N and D for compute; C = 6 N D."
             raise BayeslawError(f"{name} has no covariate {column!r}; it has {known}.{hint}", code="unknown-covariate")
     if {"D", "atpp"} <= given.keys() and "atpp" not in measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")

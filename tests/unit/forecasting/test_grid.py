@@ -146,6 +146,7 @@ def test_grid_refuses_values_that_are_no_numbers(value: str) -> None:
         ({"atpp": "20"}, "missing-covariate", "N, D, r, ptpp"),
         ({"replays": "0.1"}, "unknown-covariate", "'replays'"),
         ({"unique_tokens": "1B"}, "unknown-covariate", "'unique_tokens'"),
+        ({"C": "1e22"}, "unknown-covariate", "`bayeslaw allocate` (fit.allocate)"),
         ({"D": "1e9", "atpp": "20"}, "d-and-atpp", "D"),
         ({"D": "1e8:1e9:0"}, "wrong-count", "D='1e8:1e9:0'"),
         ({"D": "1e8:1e9:1000001"}, "wrong-count", f"{MOST_SETTINGS:,}"),
