@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.progress import console_for
+from bayeslaw.core.threads import one_blas_thread
 
 MOST_DEATHS = 2  # of worker processes at one item, before we give the item up
 MOST_PROCESSES = 1_000
@@ -161,7 +162,8 @@ def run_payload(payload: bytes) -> bytes:
     """Run a pickled (function, item) in a worker and return the pickled (value, error, traceback)."""
     try:
         function, item = pickle.loads(payload)  # noqa: S301  # from the process that this one works for
-        with threadpool_limits(1):  # there are as many workers as cores
+        # There are as many workers as cores. Some are threads of one process, of which each needs the limit to its own end.
+        with one_blas_thread(), threadpool_limits(1, "openmp"):
             return bytes(cloudpickle.dumps((function(item), "", "")))
     except (Exception, SystemExit) as error:
         return pickle.dumps((None, *_describe(error)))

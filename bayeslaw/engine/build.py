@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.core import config as numba_config
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -65,13 +66,14 @@ def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def _vectorising_loops(whether: bool) -> Iterator[None]:
-    """Compile with or without vector instructions in loops."""
+    """Compile with or without vector instructions in loops, while no other thread compiles: the setting is that of the process."""
     config: Any = numba_config
-    before, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, int(whether)
-    try:
-        yield
-    finally:
-        config.LOOP_VECTORIZE = before
+    with global_compiler_lock:
+        before, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, int(whether)
+        try:
+            yield
+        finally:
+            config.LOOP_VECTORIZE = before
 
 
 @cache

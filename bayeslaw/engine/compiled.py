@@ -120,7 +120,8 @@ class Program:
     def graph(self) -> Any:
         """The C function (see `lowering.function_of`), from the process or from the disk where it is there."""
         if self.key not in _graphs:
-            _graphs[self.key] = compiled(_GRAPH, _evaluate, self.key, self.kept, graph=function_of(self.lower))
+            graph = compiled(_GRAPH, _evaluate, self.key, self.kept, graph=function_of(self.lower))
+            _graphs.setdefault(self.key, graph)  # what another thread has compiled meanwhile is in use by its address
         return _graphs[self.key]
 
     def function(self, size: int, ridge_map: Map = IDENTITY, threads: int = 1, **given: Any) -> Function:

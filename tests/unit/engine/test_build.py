@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from numba.core import caching, config
@@ -83,3 +86,29 @@ def test_the_version_covers_every_source_that_a_density_depends_on(tmp_path: Pat
         with (copy / name).open("a", encoding="utf-8") as changed:
             changed.write("# changed")
         assert build.version_of(copy) != build.VERSION
+
+
+def test_threads_that_compile_wait_for_each_other() -> None:
+    """Whether loops have vector instructions is a setting of the process, which another thread changed while this one compiled."""
+    settings: Any = config
+    before, inside, end = settings.LOOP_VECTORIZE, Event(), Event()
+
+    def compile_long() -> None:
+        with build._vectorising_loops(False):
+            inside.set()
+            assert end.wait(10)
+
+    def compile_other() -> int:
+        with build._vectorising_loops(True):
+            return int(settings.LOOP_VECTORIZE)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(compile_long)
+        assert inside.wait(10)
+        second = pool.submit(compile_other)
+        assert not wait([second], timeout=0.1).done
+        assert settings.LOOP_VECTORIZE == 0
+        end.set()
+    first.result()
+    assert second.result() == 1
+    assert before == settings.LOOP_VECTORIZE
