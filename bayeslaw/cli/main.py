@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import re
@@ -132,6 +133,8 @@ def main() -> None:
     try:
         if sys.flags.optimize > 1:
             raise BayeslawError("ArviZ needs its docstrings: run without -OO (PYTHONOPTIMIZE=2).", code="no-docstrings")
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")  # a letter that its encoding lacks would end a command that is done
         app(prog_name="bayeslaw")
     except BayeslawError as error:
         end(f"Error: {error}")

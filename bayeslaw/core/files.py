@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
+from uuid import uuid4
 
 from bayeslaw.core.errors import BayeslawError, kind_of, shortened
 
@@ -41,6 +43,15 @@ def own_path(given: str | os.PathLike[str]) -> Path:
         return Path(given)
 
 
+def readable(name: str) -> str:
+    """Return the name of a file as text: it may have bytes that are none, as of a computer with another encoding."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(name).decode(errors="replace")
+    return name
+
+
 def check_target(path: Path, what: str, *endings: str) -> None:
     """Refuse a path that can't be written to, before any work is done.
 
@@ -70,20 +81,33 @@ def _refuse_protected(path: Path) -> None:
         raise BayeslawError(f"{path} can't be written: it is read-only. Write to another file, or allow it.", code="not-writable")
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], *, new: bool = False) -> None:
     """Let `write` write to a temporary name beside `path`, then rename: an older file stays whole until then.
 
-    A link stays one: the file that it leads to is written. A read-only file is refused.
+    A link stays one: the file that it leads to is written. A read-only file is refused, and the permissions of an older file
+    stay. Several threads, processes and computers may write to one path: it has what the last of them wrote.
+
+    Parameters
+    ----------
+    path : Path
+    write : callable
+        Takes the temporary path, which has the ending of `path`.
+    new : bool
+        Raise FileExistsError where there is a file, also if another process has written it meanwhile.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise BayeslawError(f"There is no folder {target.parent} to write {target.name} into.", code="no-folder")
     _refuse_protected(target)
-    temporary = target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix}")
+    # Processes of two computers or containers may have one id, and the name of a file may be as long as names can be.
+    temporary = target.with_name(f".{target.stem[:20]}.{uuid4().hex}.tmp{target.suffix}")
     try:
         write(temporary)
-        temporary.replace(target)
-    except BayeslawError:  # of what was to be written
+        if target.is_file():
+            with suppress(OSError):  # of another user's file
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        _put(temporary, target, new=new)
+    except (BayeslawError, FileExistsError):  # the first is of what was to be written
         raise
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -93,9 +117,23 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def _put(temporary: Path, target: Path, *, new: bool) -> None:
+    """Rename a file, and raise FileExistsError where there is another and it is to be new."""
+    if new:
+        try:
+            os.link(temporary, target)  # unlike a rename it fails where there is a file
+            return
+        except FileExistsError:
+            raise
+        except OSError:  # a disk without links
+            if target.exists():
+                raise FileExistsError(target) from None
+    temporary.replace(target)
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    """Write a text file whole or not at all; bytes of a file's name that are no text are question marks in it."""
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8", errors="replace"))
 
 
 def write_own(texts: Mapping[Path, str], what: str) -> None:

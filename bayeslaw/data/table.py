@@ -17,7 +17,7 @@ import pandas as pd
 from bayeslaw.core import html
 from bayeslaw.core.arrays import holds_numbers, scaled
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, shortened
-from bayeslaw.core.files import own_path
+from bayeslaw.core.files import own_path, readable
 from bayeslaw.core.own_table import owns
 from bayeslaw.core.text import counted, label_text, short_lines
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit_of
@@ -360,7 +360,7 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
         frame, name = source.copy(), IN_MEMORY
     else:
         path = own_path(source)
-        frame, name = read_file(path), path.name
+        frame, name = read_file(path), readable(path.name)
     if frame.columns.nlevels > 1:
         problem = f"{name} has names of columns in {frame.columns.nlevels} levels, such as {frame.columns[0]}"
         raise BayeslawError(f"{problem}: choose one, such as frame.droplevel(0, axis=1).", code="levels-of-columns")

@@ -134,7 +134,10 @@ class Prediction:
         path, secret = as_path(path, "A prediction"), read_key(key)
         check_new(path)
         data, digest = seal(self.content, secret)
-        write_sealed(path, data)
+        try:
+            write_sealed(path, data, new=True)
+        except FileExistsError:  # another process has registered a forecast there meanwhile
+            raise _registered(path) from None
         return replace(self, name=path.name, sha256=digest, signed=secret is not None, verified=secret is not None)
 
 

@@ -79,9 +79,9 @@ def seal(content: Mapping[str, Any], key: bytes | None = None) -> tuple[bytes, s
     return body + f'"sha256": "{digest}"\n}}\n'.encode(), digest
 
 
-def write_sealed(path: Path, content: bytes) -> None:
-    """Write a sealed file whole or not at all, byte for byte on every system."""
-    write_whole(path, lambda temporary: temporary.write_bytes(content))
+def write_sealed(path: Path, content: bytes, *, new: bool = False) -> None:
+    """Write a sealed file whole or not at all, byte for byte on every system; see `write_whole`."""
+    write_whole(path, lambda temporary: temporary.write_bytes(content), new=new)
 
 
 def begins_as(data: bytes, kind: str) -> bool:

@@ -406,6 +406,15 @@ def test_the_console_script_ends_with_status_2_and_words(folder: Path) -> None:
         assert "Traceback" not in done.err
 
 
+def test_letters_that_the_encoding_of_the_output_lacks_are_escaped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They ended a command in a traceback when its work was done."""
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    (folder / "runs.csv").rename(folder / "σ.csv")
+    done = script("check", "σ.csv", "--law", "chinchilla")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("\\u03c3.csv: ")
+
+
 @pytest.mark.usefixtures("all_blas_threads")
 def test_a_fit_of_one_process_forecasts_the_same_bits_in_another(folder: Path, sound_fit: Fit) -> None:
     code = (

@@ -13,7 +13,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import scaled
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
-from bayeslaw.core.files import as_path
+from bayeslaw.core.files import as_path, readable
 from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
 from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, our_name
@@ -174,14 +174,14 @@ def _of_files(files: list[tuple[Path, str | None, str]], given: LogMap) -> list[
         seen.add(resolved)
     in_folders = [path.name == "trainer_state.json" or "tfevents" in path.name for path in paths]  # their names say little
     names = [f"{p.absolute().parent.name}/{p.name}" if folder else p.name for p, folder in zip(paths, in_folders, strict=True)]
-    names = _distinct(names, paths)
+    names = [readable(name) for name in _distinct(names, paths)]
     logs = [_read(path, name, known, run, given) for (path, known, run), name in zip(files, names, strict=True)]
     named_by = {"tensorboard": lambda path: path.parent, "trainer": run_folder}  # a run that no column names; else the file's stem
     of_runs = [
         log.folder or named_by.get(log.kind, lambda p: p.with_suffix(""))(path.absolute())
         for path, log in zip(paths, logs, strict=True)
     ]
-    runs = _distinct([log.run for log in logs], of_runs)
+    runs = [readable(run) for run in _distinct([log.run for log in logs], of_runs)]
     return _with_settings([replace(log, run=run) for log, run in zip(logs, runs, strict=True)], of_runs, given)
 
 

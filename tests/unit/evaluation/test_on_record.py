@@ -240,6 +240,17 @@ def test_a_prediction_is_never_replaced(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == [written.name]
 
 
+def test_a_prediction_that_another_process_writes_meanwhile_is_not_replaced(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs look whether there is a file before either has written it."""
+    before, prediction = written.read_bytes(), register(small_line(), new_line())
+    monkeypatch.setattr("bayeslaw.evaluation.prediction.check_new", lambda path: None)
+    with fails("already-registered", written.name):
+        prediction.save(written)
+    assert written.read_bytes() == before
+
+
 def test_numbers_of_numpy_are_written_as_numbers(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     register(small_line(), new_line(), seed=cast("int", np.int64(3))).save(path)
