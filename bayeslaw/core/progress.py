@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,10 +10,14 @@ if TYPE_CHECKING:
 
 
 def console_for(wanted: bool) -> Console | None:
-    """Return the console of standard error for a progress bar, or None where none is wanted or nobody would see it."""
+    """Return the console of standard error for a progress bar, or None where none is wanted or nobody would see it.
+
+    In a notebook rich shows bars by ipywidgets; without it, it shows a warning in place of each change.
+    """
     if not wanted:
         return None
     from rich.console import Console
 
     console = Console(stderr=True)
-    return console if console.is_terminal or console.is_jupyter else None
+    seen = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
+    return console if seen else None

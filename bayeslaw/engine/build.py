@@ -102,7 +102,13 @@ def kept_on_disk(make: Callable[[bool], Any]) -> Any:
 
 
 def _warn_not_kept(error: Exception) -> None:
-    text = f"Compiled code can't be kept on disk, so each process compiles it anew ({error}). Name a folder in NUMBA_CACHE_DIR."
+    _warn_once(error.strerror or str(error) if isinstance(error, OSError) else "no folder for it can be written to")
+
+
+@cache
+def _warn_once(why: str) -> None:
+    """Warn once for all functions; Python forgets what it has shown whenever filters of warnings change."""
+    text = f"Compiled code can't be kept on disk, so each process compiles it anew: {why}. Name a folder in NUMBA_CACHE_DIR."
     warnings.warn(text, stacklevel=2)
 
 

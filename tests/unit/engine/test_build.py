@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,6 +14,11 @@ import pytest
 from numba.core import caching, config
 
 from bayeslaw.engine import build
+
+
+@pytest.fixture(autouse=True)
+def no_warnings_yet() -> None:
+    build._warn_once.cache_clear()
 
 
 def twice(x: float) -> float:
@@ -45,6 +52,22 @@ def test_code_that_can_not_be_kept_on_disk_is_compiled_in_memory_and_says_so(err
 
     with pytest.warns(UserWarning, match="can't be kept on disk, so each process compiles it anew"):
         assert build.kept_on_disk(make) == "compiled"
+
+
+def test_code_that_can_not_be_kept_is_warned_of_once() -> None:
+    """A fit on a read-only file system had eleven warnings, one for each function."""
+
+    def make(cache: bool, name: str) -> str:
+        if cache:
+            raise RuntimeError(f"cannot cache function {name!r}: no locator available for file '/{name}.py'")
+        return name
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        assert [build.kept_on_disk(partial(make, name=name)) for name in ("f", "g")] == ["f", "g"]
+    assert [str(warning.message).partition(": ")[2] for warning in shown] == [
+        "no folder for it can be written to. Name a folder in NUMBA_CACHE_DIR."
+    ]
 
 
 @pytest.mark.slow
