@@ -5,24 +5,30 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from pickle import UnpicklingError
 from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.core import config as numba_config
+from numba.core.caching import FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 Wholes = NDArray[np.int64]
+# What Numba raises where kept code was cut short or overwritten, as by a computer that lost power; the command line took the first
+# for Ctrl-D.
+DAMAGED = (EOFError, UnpicklingError)
 SOURCES = ("engine", "laws", "noise")  # the packages on which compiled code depends
 
 
@@ -34,16 +40,23 @@ def version_of(package: Path) -> str:
 
 VERSION = version_of(Path(__file__).parents[1])
 
+PROCESSOR = get_host_cpu_name() + get_host_cpu_features().flatten()  # computers of several kinds may share a folder
+
 
 def versioned[**P, R](function: Callable[P, R], key: str = "", **names: Any) -> Callable[P, R]:
     """The same function with the version of all sources and a key in its closure, which makes Numba's cache depend on them.
 
     Numba checks a function's own file only, and would keep old code of functions that it calls in other files. It also checks the
     values that a function closes over, but not the global `names` that are given to it here.
+
+    Version, key and processor are in its name too, by which Numba names files. It writes first which file has what, and then this
+    file: of two processes that keep two laws under one name at the same time, one could be left with the code of the other.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__.replace(co_freevars=("version",))
-    return FunctionType(code, {**function.__globals__, **names}, closure=(CellType(VERSION + key),))
+    named = FunctionType(code, {**function.__globals__, **names}, closure=(CellType(VERSION + key),))
+    named.__qualname__ = f"{function.__qualname__}_{hashlib.sha256((VERSION + key + PROCESSOR).encode()).hexdigest()[:16]}"
+    return named
 
 
 _INNER: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True}
@@ -51,16 +64,25 @@ _INNER: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True
 
 def inner[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that only compiled code calls, once per computer; division by zero gives inf or nan."""
-    compiled: Any = kept_on_disk(lambda cache: njit(**_INNER, cache=cache)(versioned(function)))
-    save = compiled._cache.save_overload
+    code = versioned(function)
+    compiled: Any = kept_on_disk(lambda cache: njit(**_INNER, cache=cache)(code), code)
+    load, save = compiled._cache.load_overload, compiled._cache.save_overload
 
-    def save_if_possible(*of: Any) -> None:  # it is compiled and saved when it is first called
+    def load_if_whole(*of: Any) -> Any:  # it is loaded, or compiled and saved, when it is first called
+        try:
+            return load(*of)
+        except DAMAGED:
+            with suppress(OSError):
+                compiled._cache.flush()
+            return None
+
+    def save_if_possible(*of: Any) -> None:
         try:
             save(*of)
-        except OSError as error:
+        except (OSError, *DAMAGED) as error:
             _warn_not_kept(error)
 
-    compiled._cache.save_overload = save_if_possible
+    compiled._cache.load_overload, compiled._cache.save_overload = load_if_whole, save_if_possible
     return compiled  # type: ignore[no-any-return]
 
 
@@ -90,10 +112,14 @@ def compiled_by_itself(function: Callable[..., None], signature: Any) -> Any:
         return _by_itself(function).get_compile_result(signature)
 
 
-def kept_on_disk(make: Callable[[bool], Any]) -> Any:
-    """What `make` compiles, kept on disk (True) where that is possible, and else in memory only (False)."""
+def kept_on_disk(make: Callable[[bool], Any], code: Callable[..., Any]) -> Any:
+    """What `make` compiles of `code`, kept on disk (True) where that is possible, and else in memory only (False)."""
     try:
-        return make(True)
+        try:
+            return make(True)
+        except DAMAGED:
+            FunctionCache(code).flush()
+            return make(True)
     except (OSError, RuntimeError) as error:  # no folder that can be written to, or a full disk
         if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
             raise
@@ -150,7 +176,7 @@ def compiled(kind: Any, function: Callable[..., Any], key: str = "", kept: bool 
         def make(cache: bool) -> Any:
             return cfunc(kind, cache=cache, error_model="numpy")(code)
 
-        return kept_on_disk(make) if kept else make(False)
+        return kept_on_disk(make, code) if kept else make(False)
 
 
 def calling(kind: Any) -> Any:

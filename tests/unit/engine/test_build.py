@@ -11,6 +11,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from numba import types
 from numba.core import caching, config
 
 from bayeslaw.engine import build
@@ -51,7 +52,7 @@ def test_code_that_can_not_be_kept_on_disk_is_compiled_in_memory_and_says_so(err
         return "compiled"
 
     with pytest.warns(UserWarning, match="can't be kept on disk, so each process compiles it anew"):
-        assert build.kept_on_disk(make) == "compiled"
+        assert build.kept_on_disk(make, twice) == "compiled"
 
 
 def test_code_that_can_not_be_kept_is_warned_of_once() -> None:
@@ -64,7 +65,7 @@ def test_code_that_can_not_be_kept_is_warned_of_once() -> None:
 
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        assert [build.kept_on_disk(partial(make, name=name)) for name in ("f", "g")] == ["f", "g"]
+        assert [build.kept_on_disk(partial(make, name=name), twice) for name in ("f", "g")] == ["f", "g"]
     assert [str(warning.message).partition(": ")[2] for warning in shown] == [
         "no folder for it can be written to. Name a folder in NUMBA_CACHE_DIR."
     ]
@@ -82,6 +83,48 @@ def test_a_disk_that_is_full_when_a_function_is_first_called_costs_only_the_copy
         assert misses(tmp_path, monkeypatch) == 1
 
 
+def scaled(x: float) -> float:
+    return factor * x  # type: ignore[name-defined,no-any-return]  # noqa: F821 - given when it is compiled
+
+
+def scaling(key: str, factor: float) -> Any:
+    return build.compiled(types.float64(types.float64), scaled, key, factor=factor).ctypes
+
+
+@pytest.mark.slow
+def test_functions_of_two_keys_are_kept_in_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba writes the list of its files before the files: of two laws kept at once, one could be left with the other's code."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    save, others = caching.IndexDataCacheFile._save_data, [("b", 3.0)]
+
+    def save_later(self: Any, name: str, data: object) -> None:
+        if others:
+            for path in tmp_path.rglob("*.nbi"):  # the other process had looked before this one wrote its list
+                path.unlink()
+            assert scaling(*others.pop())(1.0) == 3.0
+        save(self, name, data)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", save_later)
+    assert scaling("a", 2.0)(1.0) == 2.0
+    assert scaling("b", 3.0)(1.0) == 3.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
+@pytest.mark.parametrize("left", [b"", b"\x00\x00"])
+def test_kept_code_that_is_damaged_is_compiled_anew(
+    ending: str, left: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every fit ended in an EOFError, which the command line took for Ctrl-D and called aborted."""
+    for attempt in range(2):
+        assert misses(tmp_path, monkeypatch) == 1
+        assert scaling("a", 2.0)(1.0) == 2.0
+        assert misses(tmp_path, monkeypatch) == 0
+        if not attempt:
+            for path in tmp_path.rglob(f"*{ending}"):
+                path.write_bytes(left)
+
+
 def test_graphs_are_written_in_packages_whose_change_compiles_them_again_alone() -> None:
     """A function that writes a graph elsewhere would go on as it was compiled before it was changed."""
     package = Path(build.__file__).parents[1]
@@ -95,7 +138,7 @@ def test_other_errors_of_the_compiler_are_not_hidden() -> None:
         raise RuntimeError(f"of LLVM, {cache}")
 
     with pytest.raises(RuntimeError, match="of LLVM, True"):
-        build.kept_on_disk(make)
+        build.kept_on_disk(make, twice)
 
 
 @pytest.mark.slow
