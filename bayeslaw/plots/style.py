@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -50,8 +49,7 @@ DECADE = 10.0  # ratio of the ends of what is drawn from which on an axis is log
 HATCHED: dict[str, Any] = {"ec": "0.82", "hatch": "//", "lw": 0}  # ground outside the runs
 COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
 BAR = 5.0  # points, the width of a bar in place of a band
-_LEAST: WeakKeyDictionary[Axes, float] = WeakKeyDictionary()
-"""Inches that axes need at least, of those that `keep_readable` was asked for."""
+LEAST = "_bayeslaw_least"  # attribute of axes that `keep_readable` was asked for: the inches that they need at least
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
 
 
@@ -271,7 +269,7 @@ def keep_readable(ax: Axes, least: float = LEAST_AXES) -> None:
     In a small figure of the caller's they would leave nothing: constrained layout gives texts their space first, and what is left
     to all rows of axes in equal parts.
     """
-    _LEAST[ax] = least
+    setattr(ax, LEAST, least)
     figure, place = _figure(ax), ax.get_subplotspec()
     if place is None or ax.get_figure(root=False) is not figure:
         return
@@ -279,7 +277,7 @@ def keep_readable(ax: Axes, least: float = LEAST_AXES) -> None:
     for other in figure.axes:
         where = other.get_subplotspec()
         if where is not None and where.get_gridspec() is place.get_gridspec():
-            heights.append(_LEAST.get(other, LEAST_AXES) / len(where.rowspan))
+            heights.append(getattr(other, LEAST, LEAST_AXES) / len(where.rowspan))
             texts[where.rowspan.stop - 1] = max(texts[where.rowspan.stop - 1], _height_of_texts(other))
     figure.set_figheight(max(figure.get_figheight(), len(texts) * max(heights) + sum(texts.values())))
 
@@ -428,7 +426,7 @@ def make_space(figure: Figure, grid: GridSpec | None = None) -> None:
         extra = legend.get_window_extent().height if legend is not None and below else 0.0
         extra += ax.title.get_window_extent().height if ax.get_title() else 0.0
         rows = _panels(ax)[0] if grid is None else grid.nrows
-        extra += max(0.0, _LEAST.get(ax, 0.0) + UNDER * 1.2 / 72 - figure.get_figheight() / rows) * figure.dpi
+        extra += max(0.0, getattr(ax, LEAST, 0.0) + UNDER * 1.2 / 72 - figure.get_figheight() / rows) * figure.dpi
         row = (part, 0 if place is None else place.rowspan.start)
         parts[row] = max(parts.get(row, 0.0), extra / figure.dpi)
     height = figure.get_figheight()
