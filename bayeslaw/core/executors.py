@@ -27,7 +27,7 @@ from typing import Any, Self
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, kind_of
 from bayeslaw.core.progress import console_for
 from bayeslaw.core.threads import one_blas_thread
 
@@ -218,7 +218,11 @@ def executor(where: str | Executor = "in-process") -> Executor:
     """
     if isinstance(where, Executor):
         return where
-    text = str(where).strip()
+    if not isinstance(where, str):
+        hint = "; of a cluster of Dask give its scheduler_address" if hasattr(where, "scheduler_address") else ""
+        problem = f"An executor is named by a text, such as 'processes:4', not by {kind_of(where)}"
+        raise BayeslawError(f"{problem}{hint}.", code="unknown-executor")
+    text = where.strip()
     kind, _, rest = text.partition(":")
     if text == "in-process":
         return InProcess()
@@ -233,7 +237,7 @@ def executor(where: str | Executor = "in-process") -> Executor:
     if rest.startswith("//") and len(rest) > 2 and kind not in ("http", "https"):
         return Dask(f"{kind}:{rest}")
     known = "write in-process, processes, processes:4 or the address of a Dask scheduler such as tcp://10.0.0.1:8786"
-    raise BayeslawError(f"{str(where)!r} is not an executor; {known}.", code="unknown-executor")
+    raise BayeslawError(f"{text!r} is not an executor; {known}.", code="unknown-executor")
 
 
 @contextmanager

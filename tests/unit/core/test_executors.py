@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -26,6 +29,17 @@ def test_the_error_names_the_texts_that_are_known() -> None:
         "'dask' is not an executor; write in-process, processes, processes:4 or the address of a Dask scheduler "
         "such as tcp://10.0.0.1:8786."
     )
+
+
+@pytest.mark.parametrize("given", [4, None, ThreadPoolExecutor])
+def test_what_is_no_text_is_named_by_its_type(given: Any) -> None:
+    with fails("unknown-executor", "'processes:4', not by a"):
+        executor(given)
+
+
+def test_a_cluster_of_dask_is_named_by_its_address() -> None:
+    with fails("unknown-executor", "not by a SimpleNamespace; of a cluster of Dask give its scheduler_address."):
+        executor(SimpleNamespace(scheduler_address="tcp://10.0.0.1:8786"))  # type: ignore[arg-type]
 
 
 def test_the_error_without_dask_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
