@@ -80,7 +80,16 @@ def seal(content: Mapping[str, Any], key: bytes | None = None) -> tuple[bytes, s
 
 
 def write_sealed(path: Path, content: bytes, *, new: bool = False) -> None:
-    """Write a sealed file whole or not at all, byte for byte on every system; see `write_whole`."""
+    """Write a sealed file whole or not at all, byte for byte on every system.
+
+    Parameters
+    ----------
+    path : Path
+    content : bytes
+        As `seal` returns it.
+    new : bool
+        See `write_whole`.
+    """
     write_whole(path, lambda temporary: temporary.write_bytes(content), new=new)
 
 
