@@ -44,7 +44,7 @@ from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_dige
 
 MOST_DRAWS, MOST_CHAINS = 10_000_000, 1_000  # draws of all chains together
 UNUSUAL = 0.95  # quantile of the prior of a law's learnt error above which that is a concern
-MOST_RECIPES, OF_RECIPE = 4, 3  # names in a column that may say how runs were trained, and the runs that each has at least
+MOST_RECIPES, OF_RECIPE = 8, 3  # names in a column that may say how runs were trained, and the runs that each has at least
 SHIFTED = 20  # draws at which the shift of binned settings is computed
 Learning = Literal["learned", "none"]
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
@@ -354,9 +354,10 @@ def _checks(
 
 
 def recipes_of_runs(law: Law, observed: Observations, frame: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return columns of names, such as optimizer, by which runs differ: two to four, each of three runs or more.
+    """Return columns of names, such as optimizer, by which runs differ: two to eight, each of three runs or more.
 
-    Not those that say which run, domain or checkpoint a row is of, or by which parameters or the noise vary.
+    Not those that say which run, domain or checkpoint a row is of, or by which parameters or the noise vary, nor names of sizes or
+    other values of a covariate, along which the law itself is judged.
 
     Parameters
     ----------
@@ -374,9 +375,16 @@ def recipes_of_runs(law: Law, observed: Observations, frame: pd.DataFrame) -> di
             2 <= counts.size <= MOST_RECIPES
             and counts.min() >= OF_RECIPE
             and (names.to_numpy() == of_run.to_numpy()[observed.run]).all()
+            and not any(_named_by(names, values) for values in observed.covariates.values())
         ):
             recipes[str(column)] = names
     return recipes
+
+
+def _named_by(names: pd.Series, values: Array) -> bool:
+    """Whether each name has one value of a covariate that has several."""
+    of_name = pd.Series(values).groupby(names.to_numpy()).nunique()
+    return bool((of_name == 1).all()) and np.unique(values).size > 1
 
 
 def settings_of_runs(law: Law, observed: Observations, logged: Mapping[str, Array]) -> dict[str, Array]:

@@ -79,6 +79,18 @@ def test_runs_of_two_recipes_are_a_concern_where_they_lie_off_the_law_by_differe
     assert not [other for other in (by_row, of_few, one_each) if "recipes" in judged(other)]
 
 
+def test_runs_of_six_corpora_fitted_as_one_are_a_concern_and_names_of_sizes_are_no_corpora() -> None:
+    table = twin()
+    number = pd.factorize(table["run"])[0]
+    table["corpus"] = np.array(["web", "code", "math", "books", "news", "wiki"])[number % 6]
+    assert judged(table)["recipes"].passed
+    table["loss"] *= np.exp(0.02 * (number % 6))
+    assert "differ by corpus" in judged(table, sigma_run=0.03)["recipes"].text
+    sizes = twin().assign(model=lambda t: t["N"].map("{:g} parameters".format))
+    assert 2 < sizes["model"].nunique() <= 8
+    assert "recipes" not in judged(sizes.assign(loss=lambda t: t["loss"] * t["N"] ** 0.01))
+
+
 @pytest.mark.parametrize("pooled", [True, False])
 def test_a_parameter_that_varies_by_another_column_is_not_advised_to_vary_by_the_recipe(pooled: bool) -> None:
     """A parameter has one column, and the value of one domain is no parameter that `by` knows."""
