@@ -198,7 +198,7 @@ def score(
     csv: options.Csv = False,
     all_: options.All = False,
     discrepancy: options.Discrepancy = None,
-    as_: options.As = "known",
+    as_: options.AsNew = "known",
     in_sample: options.InSample = False,
     seed: options.Seed = 0,
     force: options.Force = False,

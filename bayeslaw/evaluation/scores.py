@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from bayeslaw.data.validate import base_rows, check, complete, other_domain, wit
 from bayeslaw.forecasting.average import average
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.facts import with_facts
-from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.forecasting.forecast import forecast, seen_as
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.laws.outcome import LOSS, Outcome
@@ -180,7 +180,7 @@ def score(
     *,
     discrepancy: float | str | None = None,
     bootstrap: Mapping[str, Array] | None = None,
-    as_: Reading = "known",
+    as_: Reading | Literal["new-group"] = "known",
     seed: int = 0,
     force: bool = False,
     in_sample: bool = False,
@@ -201,7 +201,7 @@ def score(
         'none' scores `run` outside the runs too; .01 or '1%' scores the spread with a stated discrepancy of this size.
     bootstrap : mapping of parameter to array (S,), optional
         Resamples of a point fit, from `PointFit.bootstrap`: their predictions are scored as draws too. They have no noise.
-    as_ : {'known', 'new-run', 'new-checkpoint'}
+    as_ : {'known', 'new-run', 'new-checkpoint', 'new-group'}
         As what rows of fitted runs and checkpoints are forecast; see `bayeslaw.forecast`.
     seed : int
         Seed of the noise of new runs.
@@ -266,7 +266,7 @@ def scored(
     *,
     discrepancy: float | str | None = None,
     bootstrap: Mapping[str, Array] | None = None,
-    as_: Reading = "known",
+    as_: Reading | Literal["new-group"] = "known",
     seed: int = 0,
     force: bool = False,
     in_sample: bool = False,
@@ -290,6 +290,8 @@ def scored(
     runs = read_runs(runs)
     members = [member for member, _ in fit.selections]
     outcome = members[0].law.outcome
+    if not isinstance(fit, PointFit):
+        members = [member for member, _ in seen_as(as_, fit.selections, runs.frame, seed)[0]]
     if isinstance(fit, PointFit) and discrepancy not in (None, "none"):
         raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
     if isinstance(fit, PointFit) and mean is not None:

@@ -622,6 +622,6 @@ def _with_advice(fault: Fault, fit: Fit) -> Fault:
     if (column := fit.observed.group_column) == fault.column:
         way = f"the fit's noise differs by {column} too, and a fit without that (--noise-by, noise_by=) forecasts"
     else:
-        way = "`bayeslaw forecast` and `bayeslaw chain` forecast"
+        way = "`bayeslaw forecast`, `score` and `chain` forecast"
     new = f"{way} it as a new one with --as new-group (as_='new-group')"
     return replace(fault, suggestion=f"{fault.suggestion}; {new}")

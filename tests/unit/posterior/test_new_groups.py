@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
@@ -79,6 +80,18 @@ def test_forecasts_of_new_groups_are_asked_for_and_say_so(pooled: Fit) -> None:
     values = {k: fit.draws[f"{k}_math" if k in BY else k][:, None] for k in ("E", "A", "alpha", "B", "beta")}
     np.testing.assert_allclose(new, np.log(oracles.LAWS["chinchilla"](values, covariates)[:, 0]), rtol=1e-10)
     assert known.std() < 1e-12 < 0.05 < new.std()
+
+
+@pytest.mark.slow
+def test_a_group_that_was_left_out_is_scored_as_a_new_one(pooled: Fit) -> None:
+    """As where a paper leaves out one corpus after the other; it could be forecast, and not scored."""
+    runs = pd.DataFrame({"run": ["a", "b"], "N": [1e9, 2e9], "D": [1e10, 3e10], "domain": "math", "loss": [2.4, 2.1]})
+    with faults(("unknown-level", 1, "domain"), ("unknown-level", 2, "domain")):
+        score(pooled, runs, force=True)
+    table = score(pooled, runs, as_="new-group", force=True)
+    draws = forecast(pooled, runs.drop(columns="loss"), as_="new-group", force=True).predictive
+    assert table["rows"].item() == 2
+    assert table["mae_rel"].item() == pytest.approx(np.abs(np.median(draws, axis=0) / runs["loss"] - 1).mean())
 
 
 def test_a_task_that_the_fit_does_not_know_is_the_only_fault() -> None:
