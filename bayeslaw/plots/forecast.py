@@ -220,7 +220,9 @@ class _Curves:
             along = {x, "D"} if of_size.max() > 1 else {x, "N", "D"}
         others = [*(c for c in covariates if c not in along), *_asked(forecast, table, x), *texts]
         varying = [c for c in others if c in texts or table[c].unique().size > 1]
-        curves = [curve for _, curve in table.groupby(varying, sort=True)] if varying else [table]
+        # Numbers ascend, and names stay in the order in which they were asked for.
+        keys = [pd.factorize(table[c])[0] if c in texts else table[c].to_numpy() for c in varying]
+        curves = [curve for _, curve in table.groupby(keys, sort=True)] if varying else [table]
         drawn = [curves[i].sort_values(x) for i in evenly(len(curves), MOST_LINES)]
         return cls(forecast, x, along, others, varying, table, drawn, len(curves))
 

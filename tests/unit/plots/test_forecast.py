@@ -315,10 +315,10 @@ def test_domains_and_noise_groups_have_lines_of_their_own(ax: Axes) -> None:
     predicted = forecast(fit, at)
     seen = pd.DataFrame({"domain": ["web", "code"] * 2, "lab": ["b_1", "a", "a", "b_1"], "loss": [1.0, 2, 3, 4]}).assign(x=0.5)
     plot_forecast(predicted, ax, measured=seen, x="x", fitted=False)
-    assert labels(ax)[:3] == ["domain = code, lab = a", "domain = web, lab = a", "domain = web, lab = b_1"]
+    assert labels(ax)[:3] == ["domain = web, lab = b_1", "domain = web, lab = a", "domain = code, lab = a"]  # as they were asked for
     table = predicted.summary()
     curves = [line for line in lines(ax) if line.get_linestyle() == "-"]
-    for line, (domain, lab) in zip(curves, (("code", "a"), ("web", "a"), ("web", "b_1")), strict=True):
+    for line, (domain, lab) in zip(curves, (("web", "b_1"), ("web", "a"), ("code", "a")), strict=True):
         own = table[(table["domain"] == domain) & (table["lab"] == lab)]
         np.testing.assert_array_equal(line.get_xdata(), x)
         np.testing.assert_array_equal(line.get_ydata(), own["latent_median"])
