@@ -393,7 +393,13 @@ class HeldRows:
 
 
 def _as_fitted(fault: Fault, members: Sequence[Fit | PointFit], frame: pd.DataFrame) -> Fault:
-    """Return a fault of a missing column that names the column from which a fit has it, where the table has that one too."""
+    """Return a fault of a missing column that names the column from which a fit has it, where the table has that one too.
+
+    One of a value that no fitted row has, of a column by which parameters differ, says how it is scored.
+    """
+    if fault.code == "unknown-level" and all(isinstance(m, Fit) and m.observed.group_column != fault.column for m in members):
+        way = "score it as a new one with --as new-group (as_='new-group')"
+        return replace(fault, suggestion=f"{fault.suggestion}; {way}")
     sources = [source for member in members if isinstance(member, Fit) for source in member.sources]
     for text in (source.columns.get(fault.column, "") for source in sources if fault.code == "missing-column"):
         if (column := parted(fault.column, text)[0]) in frame:

@@ -122,7 +122,8 @@ def join_runs(fit: Fit, new: Runs) -> Runs:
     elif not holds_numbers(new.frame[name]):
         faults += without_numbers(new.frame[name], fit.law.name)
     if faults:
-        raise TableError(faults, new.name)
+        way = ": fit the old and the new rows in one table, for parameters of its own"
+        raise TableError([replace(f, suggestion=f.suggestion + way * (f.code == "unknown-level")) for f in faults], new.name)
     logged = new.frame[~base_rows(new.frame, fit.law)]
     Nesting.of(logged, fit.law, fit.info["noise_by"])  # names rows as the new table has them
     fit.observed.groups_of(logged)

@@ -10,8 +10,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from bayeslaw.core.errors import TableError
+from bayeslaw.data.table import read_runs
 from bayeslaw.evaluation.scores import score
 from bayeslaw.forecasting.forecast import forecast
+from bayeslaw.inference.refit import join_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.new_groups import new_groups, new_groups_check, with_new_groups
@@ -86,8 +89,10 @@ def test_forecasts_of_new_groups_are_asked_for_and_say_so(pooled: Fit) -> None:
 def test_a_group_that_was_left_out_is_scored_as_a_new_one(pooled: Fit) -> None:
     """As where a paper leaves out one corpus after the other; it could be forecast, and not scored."""
     runs = pd.DataFrame({"run": ["a", "b"], "N": [1e9, 2e9], "D": [1e10, 3e10], "domain": "math", "loss": [2.4, 2.1]})
-    with faults(("unknown-level", 1, "domain"), ("unknown-level", 2, "domain")):
+    with fails("unknown-level", "score it as a new one with --as new-group (as_='new-group')", kind=TableError):
         score(pooled, runs, force=True)
+    with fails("unknown-level", "fit the old and the new rows in one table", kind=TableError):
+        join_runs(pooled, read_runs(runs))
     table = score(pooled, runs, as_="new-group", force=True)
     draws = forecast(pooled, runs.drop(columns="loss"), as_="new-group", force=True).predictive
     assert table["rows"].item() == 2
