@@ -281,7 +281,8 @@ _SUM, _PRODUCT, _POWER, _ATOM = range(4)  # precedence
 
 _LATEX = {
     "group": r"\left({}\right)", "u-": "-{}", "+": "{} + {}", "-": "{} - {}", "*": r"{} \, {}", "/": r"\frac{{{}}}{{{}}}",
-    "**": "{}^{{{}}}", "exp": "e^{{{}}}", "sqrt": r"\sqrt{{{}}}", "total": r"\sum_k {}", "10**": "10^{{{}}}",
+    "**": "{}^{{{}}}", "in exponent /": "{}/{}", "exp": "e^{{{}}}", "sqrt": r"\sqrt{{{}}}", "total": r"\sum_k {}",
+    "10**": "10^{{{}}}",
     "e": r"{} \cdot 10^{{{}}}", "number": "{}", "call": r"{}\left({}\right)", ",": ", ", "function": r"\mathrm{{{}}}",
     "minimum": r"\min", "maximum": r"\max", "log": r"\log", "tanh": r"\tanh", "sigmoid": r"\sigma",
     "select": r"\begin{{cases}} {1} & {0} = 1 \\ {2} & \text{{otherwise}} \end{{cases}}",
@@ -292,7 +293,7 @@ _MATHML = {
     "group": "<mrow><mo>(</mo>{}<mo>)</mo></mrow>", "u-": "<mo>−</mo>{}", "+": "{}<mo>+</mo>{}", "-": "{}<mo>−</mo>{}",
     "*": '{}<mo rspace="0.17em">\u2062</mo>{}',  # the invisible times
     "/": "<mfrac><mrow>{}</mrow><mrow>{}</mrow></mfrac>", "**": "<msup><mrow>{}</mrow><mrow>{}</mrow></msup>",
-    "exp": "<msup><mi>e</mi><mrow>{}</mrow></msup>", "sqrt": "<msqrt>{}</msqrt>",
+    "in exponent /": "{}<mo>/</mo>{}", "exp": "<msup><mi>e</mi><mrow>{}</mrow></msup>", "sqrt": "<msqrt>{}</msqrt>",
     "total": "<munder><mo>∑</mo><mi>k</mi></munder>{}", "10**": "<msup><mn>10</mn><mn>{}</mn></msup>",
     "e": "<mn>{}</mn><mo>⋅</mo><msup><mn>10</mn><mn>{}</mn></msup>", "number": "<mn>{}</mn>",
     "call": "{}<mrow><mo>(</mo>{}<mo>)</mo></mrow>", ",": "<mo>,</mo>", "function": "<mi>{}</mi>",
@@ -412,10 +413,18 @@ def _written(node: ast.AST, forms: Mapping[str, str], symbol: Callable[[str], st
             return forms["call"].format(head, forms[","].join(wrapped(a, _SUM) for a in args)), _ATOM
         case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=left), op=(ast.Mult() | ast.Div()) as op, right=right):
             return _written(ast.UnaryOp(ast.USub(), ast.BinOp(left, op, right)), forms, symbol)  # (-a)*b is written -ab
+        case ast.BinOp(left=base, op=ast.Pow(), right=ast.BinOp(left=over, op=ast.Div(), right=under)) if _short(over, under):
+            exponent = forms["in exponent /"].format(wrapped(over, _SUM), wrapped(under, _ATOM))
+            return forms["**"].format(wrapped(base, _ATOM), exponent), _POWER
         case ast.BinOp(left=left, op=op, right=right):
             sign, precedence, least_left, least_right = _OPERATORS[type(op)]
             return forms[sign].format(wrapped(left, least_left), wrapped(right, least_right)), precedence
     raise FormulaError(f"{ast.dump(node)} was not checked.", code="unchecked-formula")
+
+
+def _short(*nodes: ast.expr) -> bool:
+    """Whether all are numbers or names, whose fraction can't be read in an exponent unless it is written a/b."""
+    return all(isinstance(node, ast.Constant | ast.Name) for node in nodes)
 
 
 _OPERATORS: dict[type[ast.operator], tuple[str, int, int, int]] = {
