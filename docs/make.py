@@ -47,6 +47,13 @@ GROUPS = {
     "Tasks": "What benchmarks measure: accuracies, errors and losses of answers.",
 }
 MEMBERS = ["   :members:", "   :inherited-members:"]  # the verdicts of fits and stacks are inherited
+# Of the page of the API.
+BEGIN = """\
+:py:obj:`bayeslaw.read_runs` reads a table, and :py:obj:`bayeslaw.fit` fits a law to it. The :py:obj:`bayeslaw.Fit` that it returns
+has a :py:obj:`summary <bayeslaw.Fit.summary>` of its parameters and the :py:obj:`verdicts <bayeslaw.Fit.verdicts>` of its checks.
+Many functions of a fit are also its methods: ``fit.forecast(settings)`` is :py:obj:`bayeslaw.forecast` with this fit, and so are
+``fit.score``, ``fit.update``, ``fit.anchors``, ``fit.allocate``, ``fit.transfer``, ``fit.tuning`` and ``fit.report``.
+:py:obj:`bayeslaw.load_fit` reads what :py:obj:`save <bayeslaw.Fit.save>` wrote."""
 PACKAGES = ("", ".data", ".schedules", ".inference", ".evaluation", ".design", ".planning", ".dynamics", ".plots", ".core")
 
 
@@ -193,7 +200,7 @@ def notebooks() -> None:
     lines = [
         "# Notebooks",
         "",
-        "Run by `make test` and kept with their outputs in `notebooks/`, in the order in which questions arise.",
+        "The notebooks are in the order in which questions arise. `notebooks/` has them with their outputs; `make test` runs them.",
         "",
     ]
     names = []
@@ -266,16 +273,19 @@ def help_of(path: tuple[str, ...]) -> str:
 
 
 def api() -> str:
-    """Every public name from its docstring, by package; a name at the top is not listed again."""
-    lines, top = ["# API", "", "Each name is imported when it is first used.", ""], set(dir(bayeslaw))
+    """Every public name from its docstring, by package, below a table of the names; a name at the top is not listed again."""
+    lines, top = ["# API", "", "```{eval-rst}", BEGIN, "```", ""], set(dir(bayeslaw))
     for package in PACKAGES:
         module = import_module(f"bayeslaw{package}")
         names = [name for name in dir(module) if not name.startswith("_") and (package == "" or name not in top)]
+        values = {name: value for name in names if not ismodule(value := getattr(module, name))}
         lines += [f"## bayeslaw{package}", "", (module.__doc__ or "").partition("\n")[0], "", "```{eval-rst}"]
-        for name in names:
-            value = getattr(module, name)
-            if ismodule(value):
-                continue
+        lines += [".. list-table::", "   :widths: auto", ""]
+        for name, value in values.items():
+            what = (value.__doc__ or "").partition("\n")[0] if callable(value) else ""
+            lines += [f"   * - :py:obj:`{name} <bayeslaw{package}.{name}>`", f"     - {what}"]
+        lines.append("")
+        for name, value in values.items():
             kind = "function" if callable(value) else "data"
             if isinstance(value, type):
                 kind = "exception" if issubclass(value, Exception) else "class"
