@@ -23,7 +23,7 @@ Key = Annotated[
 
 
 def register(
-    fit: Annotated[Path | None, Argument(help="A fit written by `bayeslaw fit` or a stack written by `bayeslaw compare`.")] = None,
+    fit: Annotated[Path | None, Argument(help="A fit or a stack, written by `bayeslaw fit` or `bayeslaw compare`.")] = None,
     output: Annotated[
         Path | None, Option("-o", "--output", help="The file to write the prediction to (.json), which must not exist.")
     ] = None,

@@ -37,7 +37,7 @@ def amount(text: str) -> float:
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
-FitPath = Annotated[Path, Argument(help="A fit written by `bayeslaw fit` or a stack written by `bayeslaw compare`.")]
+FitPath = Annotated[Path, Argument(help="A fit or a stack, written by `bayeslaw fit` or `bayeslaw compare`.")]
 RunsPath = Annotated[Path, Argument(help="A table of losses (.csv, .tsv, .parquet or .jsonl) with one evaluation in each row.")]
 Where = Annotated[
     str | None,

@@ -196,7 +196,7 @@ def score(
     runs : Runs, DataFrame or path
         Held-out rows. Rows of the fit (the same covariates and loss, whatever their run is called) and base checkpoints (D = 0)
         that the law can't describe are left out and counted. Rows that repeat others exactly are refused, or left out or
-        kept if `read_runs` was told so. Known errors of the losses (`loss_se`) are added to the predicted noise.
+        kept as `duplicates` of `read_runs` says. Known errors of the losses (`loss_se`) are added to the predicted noise.
     discrepancy : float or text, optional
         'none' scores `run` outside the runs too; .01 or '1%' scores the spread with a stated discrepancy of this size.
     bootstrap : mapping of parameter to array (S,), optional

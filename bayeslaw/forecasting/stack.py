@@ -200,7 +200,7 @@ def stacking(densities: pd.DataFrame) -> pd.DataFrame:
 
     `densities` are the log predictive densities of each left-out run (rows) under each fit (columns), all finite. The table has one
     row per fit, best first: elpd with its standard error se, elpd_diff to the best fit with its standard error dse, and weight;
-    one run tells no standard errors, which are then nan.
+    of one run standard errors are nan.
     These are the columns of `arviz_stats.compare`. Weights below `LEAST` are 0.
     """
     count = len(densities)

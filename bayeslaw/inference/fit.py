@@ -77,10 +77,10 @@ def fit(
     runs : Runs, DataFrame or path
         One evaluation a row; see `read_runs`.
     noise : {'auto', 'normal', 'normal-drift', 'normal-checkpoint', 'skew', 'student', 'normal-no-run', 'student-no-run'}
-        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't; the noise that the
-        law's card names where half of the runs, and eight at least, are logged at eight moments or more; for shares of counted
-        items 'beta-binomial' and 'beta-binomial-no-run', which are for these alone. 'normal-drift', for whole curves, has a run
-        effect that changes along the run's D, if the law has D, and else along its `step`.
+        'auto' is normal noise with a run effect where rows share runs, and Student-t noise where they don't; or the noise that the
+        law's card names, where half of the runs, and eight at least, are logged at eight moments or more. Shares of counted items
+        have noises of their own: 'beta-binomial', and 'beta-binomial-no-run' where no rows share runs. 'normal-drift', for whole
+        curves, has a run effect that changes along the run's D, if the law has D, and else along its `step`.
         'normal-checkpoint' adds an effect shared by the runs of one checkpoint, 'skew' a one-sided run effect that raises the
         outcome, as undertuning raises a loss; so it is not for accuracies, of which higher is better (a card does not say which way
         is better). Known standard errors of losses (`loss_se`) are added. Or a function: the log density of each point's error; see
@@ -98,10 +98,11 @@ def fit(
     draws, tune, chains, seed : int
         Draws kept and tuning draws for each chain, and the number of chains; the same seed gives the same draws.
     target_accept : float, optional
-        Acceptance rate that the step size is tuned to. By default it is 0.95 where the larger steps of a short first run did not
-        diverge and few made a path, and 0.9875 elsewhere. Where checks of the sampling fail, sampling is repeated once with four
-        times as much tuning, unless the first took too many gradients; the note `repeated` says so. With hundreds of values of
-        counted items, such as accuracies of many tasks, the rate is eight times as far from 1, 0.9 by default.
+        Acceptance rate that the step size is tuned to. By default it is 0.95 where, in a short first run of larger steps, none
+        diverged and few made a path, and 0.9875 elsewhere. Where checks of the sampling fail, sampling is repeated with four times
+        as much tuning, and once more with smaller steps if only divergences are left, unless that would take too many gradients;
+        the note `repeated` says so. With hundreds of values of counted items, such as accuracies of many tasks, the rate is eight
+        times as far from 1, 0.9 by default.
     progress, cores
         Whether to show a progress bar, and how many chains run at a time (all available cores), which draws do not depend on.
     bins : float, optional
