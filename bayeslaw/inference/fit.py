@@ -245,8 +245,10 @@ def _noise_of(noise: str | Callable[..., Any], law: Law, observed: Observations,
             code="bins-with-ou-effect",
         )
     if bins is not None and not chosen.compressible:
-        problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}."
-        raise BayeslawError(problem, code="bins-not-normal")
+        problem = f"Only points with normal noise can be put into bins; this fit has {chosen.text}"
+        if observed.outcome.kind != "count":
+            problem += ": name the run of each point in a column `run`, or choose noise normal-no-run if points share no runs"
+        raise BayeslawError(f"{problem}.", code="bins-not-normal")
     return chosen
 
 
