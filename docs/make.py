@@ -42,7 +42,7 @@ STAND |= {"lr": 1e-3, "batch": 5e5, "bits_w": 8.0, "bits_a": 8.0, "bits_kv": 8.0
 PRETRAIN, ADAPT = schedules.wsd(10_000, 3e-4, warmup=200), schedules.cosine(5_000, 1.5e-4, warmup=100)
 GROUPS = {
     "Pre-training": "Losses at the end of runs from scratch.",
-    "Continual pre-training": "Losses of adaptations, with replay or the length of the pre-training.",
+    "Continual pre-training": "Losses of adaptations and fine-tuning, many with replay or the length of the pre-training.",
     "Training curves": "Losses at every step, under any learning-rate schedule.",
     "Tasks": "What benchmarks measure: accuracies, errors and losses of answers.",
 }
@@ -87,12 +87,12 @@ def gallery() -> None:
 
 
 def group_of(law: Law) -> str:
-    """The group of the gallery in which a law stands, by its covariates."""
+    """The group of the gallery in which a law stands, by its covariates and its domain."""
     if "lr_peak" in law.covariates:
         return "Training curves"
     if not law.outcome.is_loss and law.outcome.kind != "real":  # a difference of losses is one too
         return "Tasks"
-    return "Continual pre-training" if {"r", "ptpp", "cpt", "L_source"} & set(law.covariates) else "Pre-training"
+    return "Continual pre-training" if law.domain or {"r", "ptpp", "cpt", "L_source"} & set(law.covariates) else "Pre-training"
 
 
 def page(law: Law) -> str:

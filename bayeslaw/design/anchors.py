@@ -121,7 +121,7 @@ class Anchors:
         (where it is paid with this run), spent so far, gain (share of the targets' variance that the run removes), the predicted
         width of the interval after it, `informs` (the parameters whose sd it narrows most), `worth`, and `checks` ('passed' or
         'FAILED (forced)'). `worth` is false from the purchase on after which no number of further runs is worth their joint
-        price: at their rate the whole budget would narrow the interval by less than `WORTH`. So a run that pays for a checkpoint is
+        price: at their rate the whole budget would narrow the interval by less than 10%. So a run that pays for a checkpoint is
         judged together with the runs that need it.
         """
         return copied(self._picks)

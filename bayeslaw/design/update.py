@@ -65,7 +65,7 @@ class Update[P: Posterior]:
     predictions : DataFrame
         The new runs beside the old fit's predictions; see `compare_with_predictions`.
     as_predicted : bool
-        Whether every p_adjusted is at least `ALARM`; `text` is the verdict in words.
+        Whether every p_adjusted is at least .01; `text` is the verdict in words.
     widths : DataFrame or None
         Intervals at the targets before and after; see `compare_widths`. None without targets, or if checks of the new fit failed.
 

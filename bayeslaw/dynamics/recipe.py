@@ -85,7 +85,7 @@ class Recipe:
         return parse_schedule(self.adapt)
 
     def varied(self, **choices: float) -> Recipe:
-        """Return the same recipe with other values of `CHOICES`; the potential of a finished pre-training can't be chosen."""
+        """Return the recipe with another peak, steps, potential or r; the potential of a finished pre-training can't be chosen."""
         recipe = self
         for name, value in choices.items():
             check_choice(name)

@@ -108,7 +108,7 @@ class Backtest:
 
     @property
     def reach(self) -> pd.DataFrame:
-        """Scores by reach: one row for each range of `BINS` with forecasts in it, and one for all.
+        """Scores by reach: one row for each range of e-folds with forecasts in it, and one for all.
 
         Columns: e_folds, forecasts, rows, runs and cuts (how many different ones), mae_rel and bias_rel (mean relative error of the
         median, absolute and signed), cover_eti50, cover_eti80, cover_eti90, width_rel_eti90 (mean width over the loss), crps
@@ -154,7 +154,7 @@ def backtest(
 ) -> Backtest:
     """Fit a law or a stack to the rows up to a cut and score its forecasts of those beyond it, at several cuts in one direction.
 
-    Values of the direction within `SAME` e-folds of each other are on one side of each cut. Cuts come after the middle of
+    Values of the direction within .1 e-folds of each other are on one side of each cut. Cuts come after the middle of
     the different values and later; before the first are at least two of them and twice as many rows as the law has parameters.
 
     Parameters

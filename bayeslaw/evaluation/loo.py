@@ -98,7 +98,7 @@ def leave_one_run_out(fit: Fit) -> Loo:
     Raises
     ------
     FitError
-        If it is not the fit of one law, as a stack is not, or has fewer than `FEWEST` draws.
+        If it is not the fit of one law, as a stack is not, or has fewer than 25 draws.
 
     Examples
     --------

@@ -168,7 +168,7 @@ def register(
     Raises
     ------
     BayeslawError
-        As `bayeslaw.forecast`; 'too-many-draws' where the file would have more than `MOST_NUMBERS`, 'missing-column' where the laws
+        As `bayeslaw.forecast`; 'too-many-draws' where the file would have more than 5,000,000, 'missing-column' where the laws
         or the settings don't have the direction.
 
     Examples

@@ -89,7 +89,7 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
     """Compare each fitted loss with what the fit predicts for a new run at its setting, with its run and without it.
 
     Transforms without the run are by Pareto-smoothed importance weights, `arviz_stats.loo_pit` (Vehtari et al. 2017, 2024). Where
-    runs share checkpoint effects, these are as learnt from the other runs. Of large tables some draws are used, at least `FEWEST`.
+    runs share checkpoint effects, these are as learnt from the other runs. Of large tables some draws are used, at least 400.
 
     Parameters
     ----------

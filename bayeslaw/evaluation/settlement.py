@@ -124,7 +124,7 @@ def settle(
     runs : Runs, DataFrame or path
         Measured rows. Base checkpoints (D = 0) that the laws can't describe, and rows that the fits had, are left out and counted.
     tolerance : float
-        Largest relative difference, at most `MOST_TOLERANCE`, between a measured number of a setting and a registered one.
+        Largest relative difference, at most .1, between a measured number of a setting and a registered one.
     in_sample : bool
         Score rows that the fits had too.
     mean : str, optional

@@ -180,8 +180,8 @@ class Forecast:
         """Checks of the latent loss under each law: R-hat, effective sample sizes, sensitivity to the law's priors; whether base
         losses contradict those of the runs; and how far outside the runs the settings lie.
 
-        With more than `diagnostics.FORECAST_ROWS` settings, that many are checked (`SENSED` for sensitivity): the extremes of each
-        covariate, and others spread between them.
+        With more than 24 settings, 24 are checked (8 for sensitivity to priors): the extremes of each covariate, and others
+        spread between them.
         """
         of_draws = list[Check]()
         for member in (*self.members, *(m for m in self.beyond if m.errors is not None and not m.errors.walk.exact)):
@@ -323,7 +323,7 @@ class Forecast:
         seed share random numbers, by which the noise of new runs cancels in their differences: give all settings in one call. By
         two fits, give the second another `seed` before you subtract their draws, or compare them by `bayeslaw.planning.versus`.
 
-        They are at most `MOST_DRAWS` numbers; `summary` has no such limit.
+        They are at most 250 million numbers; `summary` has no such limit.
         """
         sds = () if self.discrepancy is None else (self.discrepancy,)
         spreads = self.spreads

@@ -293,7 +293,8 @@ _MATHML = {
     "group": "<mrow><mo>(</mo>{}<mo>)</mo></mrow>", "u-": "<mo>−</mo>{}", "+": "{}<mo>+</mo>{}", "-": "{}<mo>−</mo>{}",
     "*": '{}<mo rspace="0.17em">\u2062</mo>{}',  # the invisible times
     "/": "<mfrac><mrow>{}</mrow><mrow>{}</mrow></mfrac>", "**": "<msup><mrow>{}</mrow><mrow>{}</mrow></msup>",
-    "in exponent /": "{}<mo>/</mo>{}", "exp": "<msup><mi>e</mi><mrow>{}</mrow></msup>", "sqrt": "<msqrt>{}</msqrt>",
+    "in exponent /": '{}<mo lspace="0" rspace="0">/</mo>{}', "exp": "<msup><mi>e</mi><mrow>{}</mrow></msup>",
+    "sqrt": "<msqrt>{}</msqrt>",
     "total": "<munder><mo>∑</mo><mi>k</mi></munder>{}", "10**": "<msup><mn>10</mn><mn>{}</mn></msup>",
     "e": "<mn>{}</mn><mo>⋅</mo><msup><mn>10</mn><mn>{}</mn></msup>", "number": "<mn>{}</mn>",
     "call": "{}<mrow><mo>(</mo>{}<mo>)</mo></mrow>", ",": "<mo>,</mo>", "function": "<mi>{}</mi>",

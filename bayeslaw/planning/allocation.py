@@ -52,8 +52,9 @@ class Allocation:
     corner : bool array (S, n)
         Whether the optimum is at a limit of N or D.
     exponents : dict of str to array (S,)
-        `POWERS` of N_opt = k C^a, D_opt = k C^b: of the closed form, else over the range of compute asked for; nan in draws that
-        have none, and in all where a law of a stack has none, as at a single compute.
+        Coefficients k and exponents of N_opt = k C^a, D_opt = k C^b, by the names that `powers` has: of the closed form, else over
+        the range of compute asked for; nan in draws that have none, and in all where a law of a stack has none, as at a single
+        compute.
     method : str
         'closed form' or 'numeric', or both where laws of a stack differ.
     notes : tuple of str

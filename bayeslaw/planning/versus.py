@@ -63,8 +63,8 @@ class Versus:
     noisy : array (2, S, n)
         Losses that the next runs would log; those of `losses` unless asked for.
     multiplier, inverse : arrays (S, n)
-        How many times A's compute B needs for A's loss, and how many times B's compute A needs for B's. inf where `REACH` times is
-        not enough, 0 where a `REACH`-th is. By the laws with their errors, so that where `inside` draws are not those of `losses`.
+        How many times A's compute B needs for A's loss, and how many times B's compute A needs for B's. inf where 1,000 times is
+        not enough, 0 where a thousandth is. By the laws with their errors, so that where `inside` draws are not those of `losses`.
     crossing : array (S,)
         FLOPs at which the better recipe changes first, nan where it does not in the range; empty unless compute was asked for.
     crossings : int array (S,)
@@ -152,7 +152,7 @@ class Versus:
         Its columns are the settings; median and equal-tailed interval of `difference` (B minus A) and `relative` (to A's loss);
         median and interval of `multiplier` (`multiplier_ci90_lb`: equal-tailed where both ends are finite and above 0, and else
         one-sided, so that it holds the same probability); `B_better`, a probability; `never`, the share of draws in which B does
-        not reach A's loss with `REACH` times the compute (their multiplier is inf and counts in the quantiles); `regret_A` and
+        not reach A's loss with 1,000 times the compute (their multiplier is inf and counts in the quantiles); `regret_A` and
         `regret_B`, of choosing either, and `wasted_A` and `wasted_B`, shares of compute; `spread`, which losses are compared:
         'latent' or 'run', or 'extrapolated' with the laws' errors; `outside`, how far the compute lies beyond the largest runs;
         `checks`.

@@ -341,7 +341,7 @@ class Fit(OfOneLaw, Verdicts):
     def sensitivity_of(self, quantities: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
         """Return the sensitivity to priors of quantities (chains, draws) of this fit's draws; see `power_scaling`.
 
-        Of large tables some draws are used, as many as have `SCALED` log likelihoods of rows, and at least 200 of each chain.
+        Of large tables some draws are used, as many as have 4 million log likelihoods of rows, and at least 200 of each chain.
         """
         every, *densities = self._log_densities
         return power_scaling({name: values[:, ::every] for name, values in quantities.items()}, *densities)
