@@ -282,7 +282,7 @@ def whole_life(
     label = checks_label(not fit.passed)
     return WholeLife(
         given=values, unit=unit, budgeted=budgeted, best=best,
-        deterministic=tuple(search.deterministic() for search in searches),
+        deterministic=tuple(search.deterministic for search in searches),
         training_only=tuple(None if budgeted else search.training_only(confidence) for search in searches),
         frontier=_frontier(values, every, [a.chosen for a in answers], costs).assign(checks=label),
         menu=pd.DataFrame() if menu is None else pd.concat([a.menu for a in answers], ignore_index=True).assign(checks=label),
@@ -336,13 +336,13 @@ class _Answer(NamedTuple):
 
 def _answer(fit: Posterior, search: LifeSearch, erring: Losses, levels: Sequence[float], confidence: float) -> _Answer:
     """Return the answer by laws taken for exact or, where a choice leaves the runs, by laws that err (`erring`)."""
-    chosen, sizes = search.frontier(levels), [] if search.menu is None else search.menu.tolist()
-    at_sizes = [search.at_size(n, confidence) for n in sizes]
-    beyond = any(error is not None for error in erring.errors) and _leaves(fit, [search.deterministic(), *chosen, *at_sizes])
+    chosen, menu = search.frontier(levels), search.menu
+    at_sizes = [] if menu is None else search.at_sizes(menu, confidence)
+    beyond = any(error is not None for error in erring.errors) and _leaves(fit, [search.deterministic, *chosen, *at_sizes])
     if beyond:
-        plain = replace(search, losses=erring)
-        search, chosen = _erring(plain, levels, confidence)
-        at_sizes = [search.at_size(n, confidence) for n in sizes]
+        plain, plug_in = replace(search, losses=erring), search.deterministic
+        search, chosen = _erring(plain, plug_in, levels, confidence)
+        at_sizes = [] if menu is None else search.at_sizes(menu, confidence)
         if not search.budgeted:
             at_sizes = [None if choice is None else _at_itself(plain, choice)[1] for choice in at_sizes]
     return _Answer(search, chosen, beyond, _menu(search, at_sizes, confidence))
@@ -354,14 +354,16 @@ def _leaves(fit: Posterior, chosen: Iterable[LifeChoice | None]) -> bool:
     return any(bool(size_and_tokens_outside(sizes_and_tokens(own), places).any()) for own, _ in fit.selections)
 
 
-def _erring(search: LifeSearch, levels: Sequence[float], confidence: float) -> tuple[LifeSearch, list[LifeChoice | None]]:
+def _erring(
+    search: LifeSearch, plug_in: LifeChoice | None, levels: Sequence[float], confidence: float
+) -> tuple[LifeSearch, list[LifeChoice | None]]:
     """The search with the law's error at one place, which all places that are compared share, and the choice for each confidence.
 
     An error that grows with the distance from the runs would make the least loss that can be guaranteed that of the place which
     leaves the runs least, and not that of the best size. Within a budget the place is the deterministic choice, since others lie
     near it. To reach a loss surely takes a choice farther out, where the law errs more, so that the place is the choice itself.
     """
-    if (plug_in := search.deterministic()) is None:
+    if plug_in is None:
         return search, search.frontier(levels)
     there = search.erring_at(plug_in)
     chosen = there.frontier(levels)
@@ -389,7 +391,7 @@ def _at_itself(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, Life
     there = search
     for _ in range(TURNS):
         there = search.erring_at(choice)
-        moved = there.at_size(choice.N, choice.confidence)
+        (moved,) = there.at_sizes(np.array([choice.N]), choice.confidence)
         if moved is None or abs(math.log(moved.D / choice.D)) < SAME:
             return there, moved
         choice = moved
@@ -424,11 +426,10 @@ def _menu(search: LifeSearch, choices: Sequence[LifeChoice | None], confidence: 
     """One row for each size of a menu: its choice at the confidence, its draws' own values, and how often it is the best."""
     if search.menu is None:
         return pd.DataFrame()
-    sizes = search.menu.tolist()
-    own = np.array([search.own(n)[1] for n in sizes])
+    own = search.own(search.menu, 1)[1].T
     rows = [
         _row(search.value, confidence, choice) | {"N": n, "probability_best": share}
-        for n, choice, share in zip(sizes, choices, probability_best(own).tolist(), strict=True)
+        for n, choice, share in zip(search.menu.tolist(), choices, probability_best(own).tolist(), strict=True)
     ]
     spread = columns(np.exp(own).T, 0.9, "own_loss" if search.budgeted else f"own_{search.unit}", method="nearest")
     table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, "probability_best"]).assign(**spread)

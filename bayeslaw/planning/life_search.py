@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from bayeslaw.core.text import compact
 from bayeslaw.planning.confidence import enough, in_words, share_with_error
 from bayeslaw.planning.life_costs import UNITS, LifeCosts
 from bayeslaw.planning.optimum import least_along
-from bayeslaw.planning.search import ROUNDING
+from bayeslaw.planning.search import ROUNDING, narrowed
 from bayeslaw.planning.stages import support
 from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.draws import JoinedDraws, LawDraws
@@ -26,7 +26,6 @@ SIZES, TOKENS = 61, 33  # points of the grids of log N and log D
 # jumps from one N to the next, as other draws decide: with several places the least is known to some 1e-5 of it.
 ROUNDS, NEAR, KEPT = 6, 9, 4
 LIMITS = 17  # tokens that are tried first at a size: quantiles of what the draws can afford; up to twice as many in a second round
-TIGHT = (1e-10, 1e-9, 1e-8, 1e-7, 1.0)  # steps of log D beyond a root, tried in turn until enough draws reach the loss
 HUGE = 1e6  # the margin below 0 that stands for a loss that is no number: a root finder needs a finite one
 BISECTIONS = 32  # of log D, where each draw has its own tokens
 
@@ -158,11 +157,13 @@ class LifeSearch:
             self._refuse()
         return [self.scored(place, level) for place, level in zip(places, levels, strict=True)]
 
-    def at_size(self, n: float, confidence: float) -> LifeChoice | None:
-        """The choice at one size."""
-        (d,), (value,) = self._best_tokens(n, [enough(confidence, self.searched.size)])
-        return self.scored((float(value), n, float(d)) if np.isfinite(value) else None, confidence)
+    def at_sizes(self, sizes: Array, confidence: float) -> list[LifeChoice | None]:
+        """The choice at each of some sizes (m,)."""
+        tokens, values = self._best_tokens(sizes, [enough(confidence, self.searched.size)])
+        places = zip(values[:, 0].tolist(), sizes.tolist(), tokens[:, 0].tolist(), strict=True)
+        return [self.scored(place if math.isfinite(place[0]) else None, confidence) for place in places]
 
+    @cached_property
     def deterministic(self) -> LifeChoice | None:
         """The choice by the median loss over draws and by the median of every amount."""
         by_medians = replace(self, costs=self.costs.median())
@@ -181,17 +182,17 @@ class LifeSearch:
 
     def _search(self, levels: Sequence[float]) -> list[_Place | None]:
         """The best place for each confidence; None where there is none."""
-        sizes, needed = self._sizes.tolist(), [enough(level, self.searched.size) for level in levels]
-        tokens, values = (np.array(of_sizes).T for of_sizes in zip(*(self._best_tokens(n, needed) for n in sizes), strict=True))
+        sizes, needed = self._sizes, [enough(level, self.searched.size) for level in levels]
+        tokens, values = self._best_tokens(sizes, needed)
         best: list[_Place | None] = []
-        for k, own_tokens, own_values in zip(needed, tokens, values, strict=True):
-            kept: list[_Place] = sorted(zip(own_values.tolist(), sizes, own_tokens.tolist(), strict=True))[:KEPT]
+        for i, k in enumerate(needed):
+            kept: list[_Place] = sorted(zip(values[:, i].tolist(), sizes.tolist(), tokens[:, i].tolist(), strict=True))[:KEPT]
             step = (self.span[1] - self.span[0]) / (SIZES - 1)
             for _ in range(ROUNDS if self.menu is None and step and math.isfinite(kept[0][0]) else 0):
                 around = step * np.linspace(-1, 1, NEAR)
-                near = {p for _, n, _ in kept for p in np.clip(math.log(n) + around, *self.span).tolist()}
-                tried = [(math.exp(p), *self._best_tokens(math.exp(p), [k])) for p in sorted(near)]
-                kept = sorted({*kept, *((float(value[0]), n, float(d[0])) for n, d, value in tried)})[:KEPT]
+                near = np.exp(sorted({p for _, n, _ in kept for p in np.clip(math.log(n) + around, *self.span).tolist()}))
+                tried = self._best_tokens(near, [k])
+                kept = sorted({*kept, *zip(tried[1][:, 0].tolist(), near.tolist(), tried[0][:, 0].tolist(), strict=True)})[:KEPT]
                 step *= 2 / (NEAR - 1)
             best.append(kept[0] if math.isfinite(kept[0][0]) else None)
         return best
@@ -201,61 +202,60 @@ class LifeSearch:
         """The menu, or sizes evenly spaced in log N over the range that is searched."""
         return self.menu if self.menu is not None else np.exp(np.linspace(*self.span, SIZES))
 
-    def _best_tokens(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-        """The best tokens at a size for each number of draws needed, and the log cost or log loss that is minimised there."""
-        key = (n, *needed)
-        if key not in self._tried:
-            self._tried[key] = self._tokens_of_least_loss(n, needed) if self.budgeted else self._tokens_of_least_cost(n, needed)
-        return self._tried[key]
+    def _best_tokens(self, sizes: Array, needed: Sequence[int]) -> tuple[Array, Array]:
+        """The best tokens (m, k) at sizes (m,) for each number of draws needed, and the least log costs or log losses."""
+        keys = [(n, *needed) for n in sizes.tolist()]
+        if new := [key for key in dict.fromkeys(keys) if key not in self._tried]:
+            search = self._tokens_of_least_loss if self.budgeted else self._tokens_of_least_cost
+            self._tried.update(zip(new, zip(*search(np.array([n for n, *_ in new]), needed), strict=True), strict=True))
+        tokens, values = zip(*(self._tried[key] for key in keys), strict=True)
+        return np.array(tokens), np.array(values)
 
     @cached_property
     def _tried(self) -> dict[tuple[float, ...], tuple[Array, Array]]:
         """The best tokens of sizes that were tried: a quarter of those around a place lie around another one too."""
         return {}
 
-    def _tokens_of_least_cost(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-        """The fewest tokens with which enough draws reach the loss, and the log of the mean cost with them."""
+    def _tokens_of_least_cost(self, sizes: Array, needed: Sequence[int]) -> tuple[Array, Array]:
+        """The fewest tokens with which enough draws reach the loss at each size, and the log of the mean cost with them."""
         training, serving = self._means
         with np.errstate(over="ignore"):
-            tokens = np.exp(self._fewest_tokens(n, needed))
-            return tokens, math.log(n) + np.log(training * tokens + serving)
+            tokens = np.exp(self._fewest_tokens(sizes, np.array(needed)))
+            return tokens, np.log(sizes)[:, None] + np.log(training * tokens + serving)
 
-    def _fewest_tokens(self, n: float, needed: Sequence[int]) -> list[float]:
-        """Log of the fewest tokens with which so many draws reach the loss, for each number of draws; inf where none are enough.
+    def _fewest_tokens(self, sizes: Array, needed: Index) -> Array:
+        """Log of the fewest tokens (m, k) with which so many draws reach the loss at each size; inf where none are enough.
 
-        They are looked for on a grid, and by Brent's method below the first place where enough draws reach the loss.
+        They are looked for on a grid, and then below the first place where enough draws reach the loss, for all sizes together.
         """
-        from scipy.optimize import brentq
+        most, grid = math.log(self.value), np.linspace(*self.losses.support[1], TOKENS)
 
-        most = math.log(self.value)
+        def margins(pair: Index, places: Array) -> Array:
+            """By how much at least the draws that are needed stay under the loss."""
+            logs = self._in_search.log(sizes[of_size[pair]], np.exp(places), 1)
+            ranks = needed[of_level[pair]] - 1
+            kept = np.partition(logs, np.unique(ranks), axis=0)[ranks, np.arange(pair.size)]
+            return np.maximum(most - kept, -HUGE)
 
-        def logs(places: Array) -> Array:
-            return self._in_search.log(n, np.exp(places), 1)
+        # To count draws takes a tenth of the time of ordering them.
+        on_grid = [np.count_nonzero(self._in_search.log(n, np.exp(grid), 1) <= most, axis=0) for n in sizes.tolist()]
+        reached = np.array(on_grid)[:, None, :] >= needed[:, None]
+        first = reached.argmax(axis=-1)
+        fewest = np.where(reached.any(axis=-1), grid[first], np.inf)
+        of_size, of_level = np.nonzero(np.isfinite(fewest) & (first > 0))
+        inside = first[of_size, of_level]
+        fewest[of_size, of_level] = narrowed(margins, grid[inside], grid[inside - 1])
+        return fewest
 
-        def reaching(places: Array) -> Index:
-            """How many draws stay under the loss, (m,); to count them takes a tenth of the time of ordering them."""
-            return np.asarray(np.count_nonzero(logs(places) <= most, axis=0))
+    def _tokens_of_least_loss(self, sizes: Array, needed: Sequence[int]) -> tuple[Array, Array]:
+        """The tokens (m, k) for which the loss that enough draws stay under, within the budget, is least; and these log losses."""
+        tokens, values = (
+            np.array(of_sizes) for of_sizes in zip(*(self._least_loss(n, needed) for n in sizes.tolist()), strict=True)
+        )
+        return tokens, values
 
-        def fewest(k: int) -> float:
-            reached = on_grid >= k
-            if reached[0] or not reached.any():
-                return float(grid[0]) if reached[0] else math.inf
-
-            def margin(place: float) -> float:
-                """By how much at least k draws stay under the loss."""
-                return max(float(most - np.partition(logs(np.array([place]))[:, 0], k - 1)[k - 1]), -HUGE)
-
-            i = int(reached.argmax())
-            root = brentq(margin, grid[i - 1], grid[i], xtol=TIGHT[0])
-            ends = np.minimum(root + np.array([0.0, *TIGHT]), grid[i])
-            return float(ends[(reaching(ends) >= k).argmax()])
-
-        grid = np.linspace(*self.losses.support[1], TOKENS)
-        on_grid = reaching(grid)
-        return [fewest(k) for k in needed]
-
-    def _tokens_of_least_loss(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
-        """The tokens for which the loss that enough draws stay under, within the budget, is least; and that log loss."""
+    def _least_loss(self, n: float, needed: Sequence[int]) -> tuple[Array, Array]:
+        """The tokens (k,) at a size for which the loss that enough draws stay under is least, and these log losses."""
         low, high = (math.exp(end) for end in self.losses.support[1])
         most = self._affordable(n, self.searched)
         tokens, values = np.full(len(needed), np.nan), np.full(len(needed), np.inf)
@@ -274,6 +274,8 @@ class LifeSearch:
             if not math.isfinite(value):
                 continue
             tokens[i], values[i] = d[j], value
+            if d.size == 1:
+                continue
             first, last = d[max(j - 1, 0)], d[min(j + 1, d.size - 1)]
             limits = np.unique(most[(most >= first) & (most <= last)])
             d = np.append(np.linspace(first, last, NEAR), limits[:: -(-limits.size // (2 * LIMITS)) or 1])
@@ -287,7 +289,7 @@ class LifeSearch:
         """Mean costs of training per parameter and token, and of serving per parameter."""
         return float(self.costs.training(self.unit).mean()), float(self.costs.serving(self.unit).mean())
 
-    def _affordable(self, n: float | Array, draws: Index) -> Array:
+    def _affordable(self, n: float, draws: Index) -> Array:
         """The most tokens (s,) that the budget leaves for training in each draw; not positive where serving alone takes it."""
         own = draws if self.costs.size > 1 else np.zeros(draws.size, dtype=np.int64)
         return np.asarray((self.value / n - self.costs.serving(self.unit, own)) / self.costs.training(self.unit, own))
@@ -317,33 +319,42 @@ class LifeSearch:
         """N, D, loss and cost (S,) of the optimum of each draw by itself; inf in draws that reach a target loss at no size."""
         every = np.arange(self.losses.size)
         if self.menu is not None:
-            tables = [self.own(n) for n in self.menu.tolist()]
-            objectives = np.array([objective for _, objective in tables])
-            best = np.argmin(objectives, axis=0)
-            n, d, least = self.menu[best], np.array([tokens for tokens, _ in tables])[best, every], objectives[best, every]
+            tokens, objectives = self.own(self.menu, 1)
+            best = objectives.argmin(axis=1)
+            n, d, least = self.menu[best], tokens[every, best], objectives[every, best]
         else:
-            n = np.exp(least_along(lambda x: self.own(np.exp(x))[1], *self.span, every.size, SIZES))
+            objective = partial(self._objective, axes=0), partial(self._objective, axes=1)
+            n = np.exp(least_along(*objective, *self.span, SIZES))
             d, least = self.own(n)
         never = np.isinf(least) & (not self.budgeted)
         loss, cost = np.exp(self.losses.log(n, d, 0)), self.costs.total(self.unit, n, d)
         n, d, loss, cost = (np.where(never, np.inf, values) for values in (n, d, loss, cost))
         return n, d, loss, cost
 
-    def own(self, n: float | Array) -> tuple[Array, Array]:
-        """Tokens (S,) of each draw at a size, or sizes (S,), and what is minimised: the log loss or log cost; inf where none is."""
-        every, (low, high) = np.arange(self.losses.size), self.losses.support[1]
+    def own(self, n: Array, axes: int = 0) -> tuple[Array, Array]:
+        """Tokens of each draw, and what is minimised: the log loss or log cost; inf where none is.
+
+        Both are (S,) at sizes (S,) of each draw and, with `axes=1`, (S, m) at sizes (m,).
+        """
+        column, (low, high) = (slice(None), *[None] * axes), self.losses.support[1]
+        training, serving = self.costs.training(self.unit)[column], self.costs.serving(self.unit)[column]
         if self.budgeted:
-            d = self._affordable(n, every)
+            d = (self.value / n - serving) / training
             payable, d = d >= math.exp(low), np.clip(d, math.exp(low), math.exp(high))
-            return d, np.where(payable, self.losses.log(n, d, 0), np.inf)
-        a, b = np.full(every.size, low), np.full(every.size, high)
-        reached = self.losses.log(n, np.exp(b), 0) <= math.log(self.value)
+            return d, np.where(payable, self.losses.log(n, d, axes), np.inf)
+        a, b = (np.full((self.losses.size, *n.shape[:axes]), end) for end in (low, high))
+        most = math.log(self.value)
+        reached = self.losses.log(n, np.exp(b), axes) <= most
         for _ in range(BISECTIONS):
             middle = (a + b) / 2
-            good = self.losses.log(n, np.exp(middle), 0) <= math.log(self.value)
+            good = self.losses.log(n, np.exp(middle), axes) <= most
             a, b = np.where(good, a, middle), np.where(good, middle, b)
         d = np.exp(b)
-        return d, np.where(reached, np.log(self.costs.total(self.unit, n, d)), np.inf)
+        return d, np.where(reached, np.log(n * (training * d + serving)), np.inf)
+
+    def _objective(self, log_n: Array, axes: int) -> Array:
+        """What each draw minimises along log N, as in `own`."""
+        return self.own(np.exp(log_n), axes)[1]
 
     def attainable(self) -> tuple[float, float]:
         """The largest share of the held-out draws that a size can keep what was asked in, and that size."""

@@ -140,33 +140,36 @@ def numeric(stage: LawDraws, compute: Array) -> ComputeOptima:
     log_n = np.empty((stage.size, k.size))
     corner = np.zeros_like(log_n, dtype=bool)
     for i in range(k.size):
-        log_n[:, i] = least_along(_loss_along(stage, float(k[i])), float(low[i]), float(high[i]), stage.size, GRID)
+        along = _loss_along(stage, float(k[i]), 0), _loss_along(stage, float(k[i]), 1)
+        log_n[:, i] = least_along(*along, float(low[i]), float(high[i]), GRID)
         corner[:, i] = np.minimum(log_n[:, i] - low[i], high[i] - log_n[:, i]) < 1e-6
     return ComputeOptima.of(stage, k, log_n, corner, _slopes(compute, log_n), "numeric")
 
 
-def _loss_along(stage: LawDraws, k: float) -> Callable[[Array], Array]:
-    """The losses (S,) at log N (S,) and N D = k; inf where a law has none."""
+def _loss_along(stage: LawDraws, k: float, axes: int) -> Callable[[Array], Array]:
+    """The losses at log N and N D = k, (S,) at one of each draw or with `axes=1` (S, m) at (m,); inf where a law has none."""
 
     def loss(x: Array) -> Array:
-        values = stage.outcome({"N": np.exp(x), "D": k / np.exp(x)})
+        values = stage.outcome({"N": np.exp(x), "D": k / np.exp(x)}, axes=axes)
         return np.where(np.isfinite(values), values, np.inf)
 
     return loss
 
 
-def least_along(f: Callable[[Array], Array], low: float, high: float, size: int, points: int) -> Array:
+def least_along(f: Callable[[Array], Array], on_grid: Callable[[Array], Array], low: float, high: float, points: int) -> Array:
     """Where a function is least for each of S draws: on a grid, then by golden sections around its lowest point.
 
     Parameters
     ----------
     f : callable
         Values (S,) at a place for each draw (S,).
-    low, high, size, points : float, float, int, int
-        The ends of the grid, the number of draws S, and that of the grid's points.
+    on_grid : callable
+        Values (S, m) of the same function at places (m,).
+    low, high, points : float, float, int
+        The ends of the grid and the number of its points.
     """
     grid = np.linspace(low, high, points)
-    best = np.argmin([f(np.full(size, x)) for x in grid.tolist()], axis=0)
+    best = on_grid(grid).argmin(axis=1)
     a, b = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, points - 1)]
     c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
     at_c, at_d = f(c), f(d)

@@ -303,10 +303,9 @@ def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float =
     ax = axes_of(ax)
     for i, (value, search) in enumerate(list(zip(values, life.searches, strict=True))[:MOST_LINES]):
         n = _shown_sizes(life, i)
-        choices = [search.at_size(size, life.confidence) for size in n.tolist()]
+        choices = search.at_sizes(n, life.confidence)
         line = np.array([math.nan if c is None else c.loss if life.budgeted else c.costs[life.unit] for c in choices])
-        own = np.exp(np.array([search.own(size)[1] for size in n.tolist()]))
-        _, low, high = quantiles(own, ci_prob, axis=1, method="nearest")
+        _, low, high = quantiles(np.exp(search.own(n, 1)[1]), ci_prob, axis=0, method="nearest")
         asked = f"{compact(value)} {unit}" if life.budgeted else f"loss {value:g}"
         if life.sizes is None:
             ax.plot(n, line, color=COLOURS[i], lw=2, label=f"{asked}, confidence {life.confidence:.0%}")
