@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,19 +43,38 @@ def opened(browser: Browser, path: Path, fragment: str = "", *, drawn: bool = Fa
         Of Playwright: viewport, color_scheme.
     """
     made = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-    page, problems = made.new_page(), list[str]()
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+    with loaded(made.new_page(), path, fragment, drawn=drawn) as page:
+        yield page
+        made.close()
+
+
+@contextmanager
+def loaded(page: Page, path: Path, fragment: str = "", *, drawn: bool = False) -> Iterator[Page]:
+    """A file in an open page, with the checks of `opened`.
+
+    Parameters
+    ----------
+    page, path, fragment, drawn
+        As in `opened`; another file than that of the page.
+    """
+    problems = list[str]()
 
     def asked(dialog: Dialog) -> None:
         problems.append(dialog.message)
         dialog.dismiss()
 
-    page.on("dialog", asked)
-    page.on("request", lambda request: problems.append(request.url) if not request.url.startswith(path.as_uri()) else None)
+    listeners: dict[Any, Callable[[Any], Any]] = {
+        "pageerror": lambda error: problems.append(str(error)),
+        "console": lambda message: problems.append(message.text) if message.type in ("error", "warning") else None,
+        "dialog": asked,
+        "request": lambda request: problems.append(request.url) if not request.url.startswith(path.as_uri()) else None,
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)
     page.goto(path.as_uri() + fragment)
     if drawn:
         page.wait_for_selector(READY)
     yield page
-    made.close()
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
     assert problems == []
