@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from bayeslaw.evaluation.predictive import PredictiveCheck
 from bayeslaw.laws.outcome import Outcome
@@ -54,20 +53,19 @@ def test_evenly_spread_ranks_lie_on_the_line_of_a_calibrated_fit(ax: Axes) -> No
     assert note(ax).startswith("200 losses of 20 runs; each run was left out as a whole")
 
 
-@pytest.mark.slow
-def test_the_line_of_a_calibrated_fit_stays_in_the_band_as_often_as_stated() -> None:
-    rng, held, tries = np.random.default_rng(0), 0, 100
-    for _ in range(tries):
-        check = check_of(20, 20)
-        ax = plot_loo_pit(replace(check, rows=check.rows.assign(loo_pit=rng.uniform(size=20))), Figure().subplots())
-        line = next(np.asarray(line.get_xydata(), dtype=float) for line in ax.lines if line.get_linestyle() == "-")
-        (band,) = ax.collections
-        path = np.asarray(band.get_paths()[0].vertices)
-        x = np.unique(path[:, 0])
-        low, high = (np.array([end(path[path[:, 0] == at, 1]) for at in x]) for end in (np.min, np.max))
-        inside = (line[:, 1] >= np.interp(line[:, 0], x, low) - 1e-9) & (line[:, 1] <= np.interp(line[:, 0], x, high) + 1e-9)
-        held += bool(inside.all())
-    assert held / tries == pytest.approx(0.9, abs=3 * np.sqrt(0.9 * 0.1 / tries))
+def test_the_line_of_a_calibrated_fit_stays_in_the_band_as_often_as_stated(ax: Axes) -> None:
+    """The band is the same for all losses of 20 runs, so one picture has that of all; bands for 85% and 95% hold 84% and 95%."""
+    pits, check = np.random.default_rng(0).uniform(size=(20_000, 20)), check_of(20, 20)
+    plot_loo_pit(replace(check, rows=check.rows.assign(loo_pit=pits[0])), ax)
+    (band,) = ax.collections
+    path = np.asarray(band.get_paths()[0].vertices)
+    x = np.unique(path[:, 0])
+    low, high = (np.array([end(path[path[:, 0] == at, 1]) for at in x]) for end in (np.min, np.max))
+    lines = np.stack([100 * (pits <= at / 100).mean(axis=1) - at for at in x], axis=1)
+    drawn = next(np.asarray(line.get_xydata(), dtype=float) for line in ax.lines if line.get_linestyle() == "-")
+    np.testing.assert_allclose(drawn, np.stack([x, lines[0]], axis=1), atol=1e-9)
+    held = ((lines >= low - 1e-9) & (lines <= high + 1e-9)).all(axis=1)
+    assert held.mean() == pytest.approx(0.9, abs=0.02)  # the band itself comes from 1,000 simulated lines
 
 
 def test_the_band_counts_fewer_runs_where_a_few_have_most_of_the_losses(ax: Axes) -> None:
