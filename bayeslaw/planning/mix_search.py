@@ -204,9 +204,12 @@ def within(points: Array, low: Array, high: Array) -> Array:
     points : array (m, k)
     low, high : arrays (k,)
     """
-    below, above = (points - high).min(axis=1, keepdims=True) - 1, (points - low).max(axis=1, keepdims=True) + 1
-    for _ in range(60):
-        middle = (below + above) / 2
-        too_large = np.clip(points - middle, low, high).sum(axis=1, keepdims=True) > 1
-        below, above = np.where(too_large, middle, below), np.where(too_large, above, middle)
-    return np.asarray(np.clip(points - (below + above) / 2, low, high))
+    k, ends = points.shape[1], np.hstack([points - high, points - low])
+    order = ends.argsort(axis=1)  # the sum of shares falls with the shift, in straight lines between these ends
+    ends = np.take_along_axis(ends, order, axis=1)
+    slopes = np.where(order < k, -1.0, 1.0).cumsum(axis=1)
+    sums = high.sum() + np.hstack([np.zeros((len(points), 1)), (slopes[:, :-1] * np.diff(ends, axis=1)).cumsum(axis=1)])
+    last = np.clip((sums > 1).sum(axis=1, keepdims=True) - 1, 0, 2 * k - 2)
+    end, excess, slope = (np.take_along_axis(values, last, axis=1) for values in (ends, sums - 1, slopes))
+    shift = end - np.divide(excess, slope, out=np.zeros_like(excess), where=slope < 0)
+    return np.asarray(np.clip(points - shift, low, high))

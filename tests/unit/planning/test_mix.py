@@ -50,9 +50,9 @@ def grid(step: int = 100) -> np.ndarray:
     return np.stack([a[kept], b[kept], step - a[kept] - b[kept]], axis=1) / step
 
 
-def losses(fit: Fit, mixtures: np.ndarray) -> np.ndarray:
-    """Losses (S, m) by the oracle."""
-    p = {k: v[:, None] for k, v in fit.draws.items() if k in fit.law.parameters}
+def losses(fit: Fit, mixtures: np.ndarray, draws: Any = slice(None)) -> np.ndarray:
+    """Losses (s, m) of some draws by the oracle."""
+    p = {k: v[draws, None] for k, v in fit.draws.items() if k in fit.law.parameters}
     return np.asarray(oracles.data_mixing(p, dict(zip(SHARES, mixtures.T, strict=True))))
 
 
@@ -202,12 +202,13 @@ def test_regret_under_limits_is_over_the_best_mixture_that_meets_them_in_each_dr
     limit = float(np.quantile(losses(fits["code"], grid()).min(axis=1), 0.8))
     found = mix(fits, {"web": 1.0}, limits={"code": limit}, confidence=0.5, bounds=OPEN)
     points, some = grid(300), found.optima.index.to_numpy()
-    web, met = losses(fits["web"], points)[some], losses(fits["code"], points)[some] <= limit
+    web, met = losses(fits["web"], points, some), losses(fits["code"], points, some) <= limit
     assert 0.1 < (~met.any(axis=1)).mean() < 0.5
     least = np.where(met | ~met.any(axis=1, keepdims=True), web, np.inf).min(axis=1)
     best = np.array([[present(found.best)[s] for s in SHARES]])
     row = found.table.set_index("mixture").loc["recommended"]
-    assert row["regret"] == pytest.approx((losses(fits["web"], best)[some, 0] - least).mean(), abs=5e-3)
+    on_grid = (losses(fits["web"], best, some)[:, 0] - least).mean()
+    assert on_grid <= row["regret"] <= on_grid + 2e-3  # a draw's best mixture lies between points of the grid
 
 
 @pytest.mark.slow
