@@ -17,20 +17,7 @@ from bayeslaw.core.errors import TableError
 from bayeslaw.data.logs.api import import_runs
 from bayeslaw.data.table import Runs, data_sha256, read_runs
 from bayeslaw.data.validate import Purpose, check
-from bayeslaw.laws.card import load_law
-from bayeslaw.laws.law import Law
-from tests import oracles
 from tests.errors import fails, faults
-
-
-@pytest.fixture
-def gate() -> Law:
-    return load_law("ptpp-gate")
-
-
-@pytest.fixture
-def table(gate: Law) -> pd.DataFrame:
-    return oracles.table(gate)
 
 
 def test_runs_share_their_table_with_nobody() -> None:

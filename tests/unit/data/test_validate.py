@@ -19,17 +19,6 @@ from bayeslaw.laws.law import Law
 from tests import oracles
 from tests.errors import fails, faults
 
-
-@pytest.fixture
-def gate() -> Law:
-    return load_law("ptpp-gate")
-
-
-@pytest.fixture
-def table(gate: Law) -> pd.DataFrame:
-    return oracles.table(gate)
-
-
 Key = tuple[str, int | None, str]
 
 
