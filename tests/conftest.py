@@ -150,6 +150,14 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+@pytest.fixture
+def pictures_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take most of the time of a report; test_report.py draws them."""
+    from bayeslaw.reporting.figures import Picture  # slow to import
+
+    monkeypatch.setattr(Picture, "bytes", lambda _, kind: b"<svg/>" if kind == "svg" else b"%PDF")
+
+
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory, sound_fit: Fit, small_fit: Fit) -> Path:
     """Tables, fits that passed and failed their checks, a card, corrupted and foreign files; not to be changed."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +34,7 @@ def odd(folder: Path) -> pd.DataFrame:
     return odd
 
 
-@pytest.mark.usefixtures("odd")
+@pytest.mark.usefixtures("odd", "pictures_are_not_drawn")
 @pytest.mark.parametrize(
     ("line", "columns"),
     [
@@ -44,15 +46,26 @@ def odd(folder: Path) -> pd.DataFrame:
 )
 def test_odd_tables_give_the_same_as_plain_ones(command: Command, line: str, columns: tuple[str, ...]) -> None:
     more = GRID if line.startswith("anchors") else ()
-    done = command(*line.format(held="odd.csv", at="odd_at.csv").split(), *more, *columns)
-    plain = command(*line.format(held="held.csv", at="plain_at.csv").split(), *more)
-    assert (done.status, plain.status) == (0, 0), done.err
-    answers = ("\n".join(line for line in result.out.splitlines() if not line.startswith("read: ")) for result in (done, plain))
+    answers = []
+    for held, at, how in (("odd.csv", "odd_at.csv", columns), ("held.csv", "plain_at.csv", ())):
+        done = command(*line.format(held=held, at=at).split(), *more, *how)
+        assert done.status == 0, done.err
+        answers.append("\n".join(line for line in done.out.splitlines() if not line.startswith("read: ")))
+        if "--json" in line:
+            answers[-1] += "\n".join(map(repr, _numbers_of(json.loads(Path("new.json").read_text()))))
     close = [
         [float(word) for text in answer.replace(",", " ").split() if (word := text.strip("[]()%;:")) and _is_number(word)]
         for answer in answers
     ]
+    assert len(close[0]) > (100 if "--json" in line else 2)
     np.testing.assert_allclose(close[0], close[1], rtol=1e-3)
+
+
+def _numbers_of(value: Any) -> list[float]:
+    """All numbers in the content of a JSON file, in its order."""
+    if isinstance(value, dict | list):
+        return [number for part in (value.values() if isinstance(value, dict) else value) for number in _numbers_of(part)]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
 
 
 def _is_number(word: str) -> bool:
