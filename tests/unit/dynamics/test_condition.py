@@ -150,8 +150,8 @@ def test_powers_leave_draws_effective() -> None:
 @pytest.mark.slow
 def test_few_runs_that_keep_to_their_band_are_said_to_leave_it() -> None:
     rng = np.random.default_rng(0)
-    alarms = np.mean([left_band(rng.uniform(size=200)) is not None for _ in range(1_000)])
-    assert alarms <= ALARM + 2 * math.sqrt(ALARM * (1 - ALARM) / 1_000)
+    alarms = np.mean([left_band(rng.uniform(size=200)) is not None for _ in range(2_000)])
+    assert 0.01 < alarms < ALARM  # which bounds it for runs of any length
 
 
 def test_a_run_leaves_its_band_when_the_evidence_for_any_later_share_outside_is_twenty_to_one() -> None:
