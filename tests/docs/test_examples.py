@@ -15,6 +15,7 @@ import pytest
 import bayeslaw
 from bayeslaw.cli.demo import table_path
 from tests import dynamics, oracles, twins
+from tests.fixed import stand_in_fit
 from tests.unit.dynamics.test_mixtures import weighed
 from tests.unit.dynamics.test_monitor import setting
 from tests.unit.dynamics.test_monitor import table as table_of_runs
@@ -37,7 +38,7 @@ def public() -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which examples run: tables, training curves, and fits of simulated losses."""
+    """The folder in which examples run: tables, training curves, and fits of simulated losses, two of them with given draws."""
     folder = tmp_path_factory.mktemp("examples")
     runs = oracles.table(bayeslaw.load_law("chinchilla"), runs=13)
     new = runs["run"] == runs["run"].iloc[-1]
@@ -54,14 +55,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bayeslaw.fit("task-sigmoid", accuracies, draws=500, progress=False).save(folder / "accuracy.nc")
     tried = oracles.table(bayeslaw.load_law("lr-batch"), runs=18)
     tried.to_csv(folder / "lr.csv", index=False)
-    bayeslaw.fit("lr-batch", tried, draws=500, discrepancy="none", progress=False).save(folder / "lr.nc")
+    stand_in_fit("lr-batch", tried, draws=1000, discrepancy="none").save(folder / "lr.nc")
     for name, factor in (("source", 0.9), ("target", 1.0)):
         fit = bayeslaw.fit("ptpp-floor", table.assign(loss=factor * table["loss"]), progress=False)
         assert fit.passed
         fit.save(folder / f"{name}.nc")
     mixtures = bayeslaw.load_law("mixture-scaling")
     simulated = twins.simulate(mixtures, twins.TRUTHS["mixture-scaling"], twins.settings(mixtures), 1)
-    bayeslaw.fit(mixtures, simulated, draws=500, discrepancy="none", progress=False).save(folder / "mixtures.nc")
+    stand_in_fit(mixtures, simulated, draws=1000, discrepancy="none").save(folder / "mixtures.nc")
     for name, fit in zip(("source", "target"), dynamics.fits(), strict=True):
         fit.save(folder / f"dynamics_{name}.nc")
     weighed().save(folder / "combination.nc")
