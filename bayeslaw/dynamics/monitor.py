@@ -249,7 +249,7 @@ def watch(
     learned = discrepancy == "learned"
     # At the same steps with the rate as it is now: laws err by shares of the difference.
     same = settings_ahead(fit, curves, run, kept(schedule, last), steps) if learned else ahead[:0]
-    fitted_as = _name_in(fit, run, rows)
+    fitted_as, shared = _name_in(fit, run, rows)
     settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead, same], ignore_index=True).assign(run=fitted_as)
     some = some_draws(fit)
     prediction = forecast_selections(fit.name, [(fit, some)], Runs(settings, run), seed=seed, learned=learned)
@@ -257,8 +257,8 @@ def watch(
     whole = prediction.with_errors if prediction.is_outside.any() else prediction
     past, law, same_rate = np.split(whole.expected(slice(None)).T, [len(rows), len(rows) + steps.size], axis=1)
     new = ~_fitted(fit, fitted_as, rows)
-    if fitted_as != run:
-        notes.append(f"the fit has losses of this run under the name {fitted_as}: they count once")
+    if shared:
+        notes.append(shared)
     elif new.all() and run in fit.observed.run_names and len(rows):
         notes.append(f"the fit has another run of the name {run}, with other losses: this one is taken for a new run")
     known = _conditioned(fit, whole.members[0], some, rows, new, past, settings, steps.size, seed)
@@ -370,7 +370,7 @@ def rows_for(fit: Fit, curves: Curves, run: str, schedule: Schedule, domain: str
         As for `watch`.
     """
     rows, _ = _usable(fit, _logged(fit, curves, run, domain))
-    fitted_as = _name_in(fit, run, rows)
+    fitted_as, _ = _name_in(fit, run, rows)
     rows = rows[~_fitted(fit, fitted_as, rows)].assign(run=fitted_as)
     ahead = settings_ahead(fit, curves, run, schedule, np.array([len(schedule)]))
     wanted = [c for c in (*map(str, ahead), "loss", "loss_se") if c in rows]
@@ -513,17 +513,27 @@ def _common(fit: Fit, run: str, rows: pd.DataFrame) -> tuple[NDArray[np.bool_], 
     return at.any(axis=1), same.any(axis=1)
 
 
-def _name_in(fit: Fit, run: str, rows: pd.DataFrame) -> str:
-    """Return the name of a run in a fit: its own, or that of the run with the same losses at nearly all common steps."""
+def _name_in(fit: Fit, run: str, rows: pd.DataFrame) -> tuple[str, str | None]:
+    """Return the name of a run in a fit, and a note on losses that a fitted run of another name has too.
+
+    The name is its own, or that of the run with the same losses at nearly all common steps. Where the last of these differ, it left
+    that run.
+    """
     if rows.empty or _fitted(fit, run, rows).any():
-        return run
+        return run, None
     order = np.argsort(fit.observed.response)
     response, fitted = np.log(rows["loss"].to_numpy(np.float64)), fit.observed.response[order]
     low, high = (np.searchsorted(fitted, response + side) for side in (-SAME_RESPONSE, SAME_RESPONSE))
     like = np.bincount(fit.observed.run[order[low[low < high]]], minlength=1)
     name = fit.observed.run_names[int(like.argmax())]
     at, same = _common(fit, name, rows)
-    return name if same.sum() >= LEAST_SAME and same.sum() >= NEARLY_ALL * at.sum() else run
+    shared = np.flatnonzero(same[at]) + 1
+    if shared.size < LEAST_SAME or shared.size < NEARLY_ALL * shared[-1]:
+        return run, None
+    if at.sum() - shared[-1] < LEAST_SAME:
+        return name, f"the fit has losses of this run under the name {name}: they count once"
+    step = int(rows["step"].to_numpy()[same].max())
+    return run, f"up to step {step:,} the fit has these losses as those of {name}, which this run left there: they count twice"
 
 
 def _scales(noise: Noise, fit: Fit, settings: pd.DataFrame, some: Index) -> Scales | None:

@@ -332,6 +332,17 @@ def test_a_run_that_the_fit_has_under_another_name_counts_once() -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_left_a_fitted_one_is_a_run_of_its_own() -> None:
+    """A fork has the losses of the run that it left up to there, and is not that run, however few are its own."""
+    fit, _ = setting()
+    fork = table().replace({"run": {"now": "fork"}})
+    fork["loss"] *= np.where((fork["run"] == "fork") & (fork["step"] > 1700), 1.001, 1.0)
+    curves = read_curves(fork, warmup=100)
+    assert any("up to step 1,700 the fit has these losses as those of now" in n for n in watch(fit, curves, "fork", WHOLE).notes)
+    assert set(rows_for(fit, curves, "fork", WHOLE).frame["run"]) == {"fork"}
+
+
+@pytest.mark.slow
 def test_a_target_that_was_reached_before_is_told() -> None:
     least = table().query("run == 'now'")["loss"].min()
     noted = [any("at the target or below" in n for n in watched(target=t * least).notes) for t in (1.01, 0.99)]
