@@ -58,7 +58,7 @@ from bayeslaw.posterior.diagnostics import (
 )
 from bayeslaw.posterior.effects import WORDS, Reading
 from bayeslaw.posterior.fit import Fit, require_fits
-from bayeslaw.posterior.new_groups import new_groups_check, with_new_groups
+from bayeslaw.posterior.new_groups import new_groups_check, new_pairs_check, with_new_groups
 from bayeslaw.posterior.run_distance import RunDistance
 
 OF_MODELS = ("seed", "checkpoint")  # columns by which models of the same settings differ
@@ -178,7 +178,7 @@ class Forecast:
     @cached_property
     def checks(self) -> tuple[Check, ...]:
         """Checks of the latent loss under each law: R-hat, effective sample sizes, sensitivity to the law's priors; whether base
-        losses contradict those of the runs; and how far outside the runs the settings lie.
+        losses contradict those of the runs; how far outside the runs the settings lie, and whether fitted rows have their groups.
 
         With more than 24 settings, 24 are checked (8 for sensitivity to priors): the extremes of each covariate, and others
         spread between them.
@@ -188,7 +188,8 @@ class Forecast:
             law = member.fit.law.name
             name = f"{law} with a learnt error: " if member.errors is not None else f"{law}: " if len(self.members) > 1 else ""
             of_draws += [replace(check, text=name + check.text) for check in member.checks()]
-        groups = {check.text: check for member in self.members if (check := new_groups_check(member.fit)) is not None}
+        of_groups = [check for m in self.members for check in (new_groups_check(m.fit), new_pairs_check(m.fit, m.covariates))]
+        groups = {check.text: check for check in of_groups if check is not None}
         fits = {id(m.fit): m for m in self.members if not m.fit.levels}.values()  # levels, such as domains, have bases of their own
         bases = {check.text: check for m in fits if (check := base_loss_check(m.fit.observed, m.covariates)) is not None}
         return (*of_draws, *groups.values(), *bases.values(), *self._bounded_check(), self._extrapolation[1])

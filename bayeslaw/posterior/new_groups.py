@@ -6,7 +6,9 @@ not pooled, as the law says of any value of the column.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import xarray as xr
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.streams import Stream
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import exact, listed
 from bayeslaw.laws.card import parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import MOST, with_by, with_levels
@@ -71,7 +73,35 @@ def new_groups_check(fit: Fit) -> Check | None:
     some = {pooled: f"{', '.join(of)} {'is' if len(of) == 1 else 'are'}" for pooled, of in names.items() if of}
     drawn = " and ".join(f"{which} drawn {how[pooled]}" for pooled, which in sorted(some.items(), reverse=True))
     text = f"{', '.join(groups)}: no fitted row is of it, so {drawn}"
-    return Check("new-groups", False, text, "note", pd.DataFrame({"group": groups}))
+    return Check("new_groups", False, text, "note", pd.DataFrame({"group": groups}))
+
+
+def new_pairs_check(fit: Fit, covariates: Mapping[str, Array]) -> Check | None:
+    """Return a note on values of two columns that fitted rows have, but not together, if settings have such values.
+
+    A parameter has a value for each value of one column, so that a fit forecasts pairs of which it has seen no row.
+
+    Parameters
+    ----------
+    fit : Fit
+    covariates : mapping of str to array (n,)
+        Of the settings, with the law's indicators.
+    """
+    unseen = []
+    for first, second in combinations(fit.law.levels, 2):
+        marks = [fit.law.marks_of(first), fit.law.marks_of(second)]
+        rows, asked = ([np.stack([of[name] for name in names]) for names in marks] for of in (fit.observed.covariates, covariates))
+        fitted = rows[0] @ rows[1].T > 0
+        new = (asked[0] @ asked[1].T > 0) & ~fitted & fitted.any(axis=1)[:, None] & fitted.any(axis=0)
+        names = fit.law.levels[first], fit.law.levels[second]
+        unseen += [f"{first} = {names[0][i]} with {second} = {names[1][j]}" for i, j in np.argwhere(new).tolist()]
+    if not unseen:
+        return None
+    text = (
+        f"{listed(unseen)}: fitted rows have each of these values and no row has both, so what a value of one column "
+        "changes is taken from rows with other values of the other"
+    )
+    return Check("new_pairs", False, text, "note", pd.DataFrame({"pair": unseen}))
 
 
 def _with_new(known: tuple[str, ...], frame: pd.DataFrame, column: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from bayeslaw.forecasting.forecast import forecast
 from bayeslaw.inference.refit import join_runs
 from bayeslaw.laws.card import load_law
 from bayeslaw.posterior.fit import Fit
-from bayeslaw.posterior.new_groups import new_groups, new_groups_check, with_new_groups
+from bayeslaw.posterior.new_groups import new_groups, new_groups_check, new_pairs_check, with_new_groups
 from tests import oracles
 from tests.domains import BY, two_domains
 from tests.errors import fails, faults
@@ -74,7 +74,7 @@ def test_forecasts_of_new_groups_are_asked_for_and_say_so(pooled: Fit) -> None:
     with faults(("unknown-level", 2, "domain")):
         forecast(pooled, settings)
     made = forecast(pooled, settings, as_="new-group", force=True)
-    note = next(check for check in made.checks if check.name == "new-groups")
+    note = next(check for check in made.checks if check.name == "new_groups")
     assert note.subject == "note"
     assert "domain = math" in note.text
     known, new = np.log(made.draws["latent"].values).T
@@ -131,3 +131,17 @@ def test_a_note_of_new_groups_counts_its_parameters(pooled: Fit) -> None:
         both.text
         == "domain = math: no fitted row is of it, so E, alpha are drawn around typical values with the spread of the groups"
     )
+
+
+@pytest.mark.slow
+def test_values_of_two_columns_that_no_row_has_together_are_a_note() -> None:
+    """Code was never tokenised by b, so what b changes there is what it changes on the web."""
+    rows = two_domains().assign(tokenizer=lambda t: np.where((t["domain"] == "web") & (t["N"] > 1e8), "b", "a"))
+    values: dict[str, Any] = {"E": 1.5, "E_spread": 0.2, "A": 40.0, "A_spread": 0.2, "alpha": 0.3, "B": 90.0, "beta": 0.28}
+    values |= {"E_web": 1.6, "E_code__py_": 0.8, "A_a": 40.0, "A_b": 42.0}
+    fit = posterior("chinchilla", {k: np.full(400, v) for k, v in values.items()}, frame=rows, by={"E": "domain", "A": "tokenizer"})
+    settings = pd.DataFrame([AT | {"domain": d, "tokenizer": k} for d in ("web", "code (py)") for k in "ab"])
+    note = next(check for check in forecast(fit, settings, force=True).checks if check.name == "new_pairs")
+    assert note.text.startswith("domain = code (py) with tokenizer = b: fitted rows have each of these values and no row has both")
+    covariates = {name: fit.observed.covariates[name] for name in fit.law.indicators}
+    assert new_pairs_check(fit, covariates) is None
