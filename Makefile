@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Bytecode is kept even where the shell forbids it: each process of the tests would compile package and tests anew, five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules watching conditioning choice ladders mixtures experts discrepancy cpt tuning docs wheel notebooks
+.PHONY: demo quick test lint ci setup clean tinycpt bench calibrate stale references plans designs schedules watching conditioning choice ladders mixtures experts discrepancy cpt tuning docs pages wheel notebooks
 
 setup: $(READY)
 
@@ -45,10 +45,12 @@ lint: $(READY)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# The documentation site, into docs/_build/html; every warning is an error.
-docs: $(READY)
-	$(PY) docs/make.py
+# The documentation site, into docs/_build/html; every warning is an error. First the pages that are made: reference, gallery, laws.
+docs: pages
 	$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+
+pages: $(READY)
+	$(PY) docs/make.py
 
 # Builds wheel and sdist into dist, then installs the wheel in an empty environment and uses it there.
 wheel: $(READY)

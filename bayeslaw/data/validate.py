@@ -552,7 +552,9 @@ def complete(frame: pd.DataFrame, law: Law) -> pd.DataFrame:
     if marks:  # at once: pandas warns of a hundred columns added one by one
         rest = frame.drop(columns=[name for name in marks if name in frame])
         frame = pd.concat([rest, pd.DataFrame(marks, index=frame.index)], axis=1)
-    base = (frame[list(law.onset)] == 0).all(axis=1) if set(law.onset) <= set(frame) else pd.Series(False, index=frame.index)
+    base = pd.Series(set(law.onset) <= set(frame), index=frame.index)
+    for name in law.onset if base.any() else ():
+        base &= (frame[name] == 0).to_numpy(dtype=bool, na_value=False)
     for name in sorted(law.idle_at_base & set(frame)):
         empty = base & frame[name].isna()
         if empty.any() and holds_numbers(frame[name]):
