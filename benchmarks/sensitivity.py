@@ -42,12 +42,10 @@ def free_replay() -> Law:
 
 
 def one_law() -> Law:
-    card = bayeslaw.load_law("transfer-target").card
-    card = card.replace(bayeslaw.load_law("transfer-target").formula.text, ONE_LAW)
-    card = card.replace('"LogNormal", mu = 0.0, sigma = 0.7 }', '"Normal", mu = 0.0, sigma = 1.5 }')  # G
-    card = card.replace('"LogNormal", mu = -1.4, sigma = 1.1 }', '"LogNormal", mu = 0.0, sigma = 1.2 }')  # c
+    """transfer-target with a gap of either sign, a weight of replayed tokens and a jump; its other priors are the card's."""
+    law = bayeslaw.load_law("transfer-target")
     more = {"s": 'dist = "Beta", alpha = 1, beta = 1', "J": 'dist = "LogNormal", mu = -3.0, sigma = 1.0'}
-    return with_parameters(card, "one-law", more)
+    return with_parameters(law.card.replace(law.formula.text, ONE_LAW), "one-law", more).with_priors({"G": "Normal(0, 1.5)"})
 
 
 def outcome(law: Law | str, seen: Runs, held: Runs, priors: dict[str, str]) -> dict[str, Any]:
