@@ -12,7 +12,7 @@ no designs, since `anchors` refuses such a fit, and is counted; any other truth 
 the law itself, so designs take it for exact (`discrepancy="none"`); designs that count the error that laws have on real runs, as by
 default, are bought and judged beside them. Candidates are runs of
 the four sizes at PTPP 62, 124 and 279 with six replay shares, ending at 1, 5 or 20 tokens per parameter. Each record is stored as
-soon as it is made (benchmarks/.anchors), under a digest of the code, so a stopped run can be continued.
+soon as it is made (benchmarks/.anchors), under a digest of the code and the card, so a stopped run can be continued.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from stored import Store, digest
-from tables import banner, markdown_table
+from tables import ROOT, banner, markdown_table
 from truths import failing
 
 import bayeslaw
@@ -160,7 +160,7 @@ def spent(frame: pd.DataFrame) -> float:
 
 
 def ratios(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]]:
-    """Variance under the chosen design over that under others: geometric mean over the truths with bootstrap limits."""
+    """Variance under the chosen design over that under others: geometric mean over the truths with an equal-tailed interval."""
     rng, rows = np.random.default_rng(0), []
     results = [r[str(times)] for r in records]
     chosen = np.log([f["chosen"]["variance"] for f in results])
@@ -175,14 +175,14 @@ def ratios(records: Sequence[dict[str, Any]], times: int) -> list[dict[str, Any]
     named = {f"chosen / {name}": chosen - other for name, other in others.items() if name != "predicted"}
     named |= {"paper's / random": paper, "predicted / realised": others["predicted"] - chosen}
     limits = {
-        "chosen / random": {1: "upper limit ≤ .90", 5: "upper limit ≤ .80"},
-        "chosen / the paper's": {1: "upper limit ≤ .95", 5: "upper limit ≤ .80"},
+        "chosen / random": {1: "upper end ≤ .90", 5: "upper end ≤ .80"},
+        "chosen / the paper's": {1: "upper end ≤ .95", 5: "upper end ≤ .80"},
         "predicted / realised": {1: "ratio in .85 to 1.3", 5: "ratio in .85 to 1.3"},
     }  # fmt: skip
     for name, logs in named.items():
         means = logs[rng.integers(0, logs.size, (RESAMPLES, logs.size))].mean(axis=1)
         row = {"budget": f"{times} x B0", "variance": name, "ratio": f"{np.exp(logs.mean()):.3f}"}
-        row["90% bootstrap limits"] = f"{np.exp(np.quantile(means, 0.1)):.3f} to {np.exp(np.quantile(means, 0.9)):.3f}"
+        row["80% bootstrap interval"] = f"{np.exp(np.quantile(means, 0.1)):.3f} to {np.exp(np.quantile(means, 0.9)):.3f}"
         rows.append(row | {"wanted": limits.get(name, {}).get(times, "")})
     return rows
 
@@ -248,8 +248,8 @@ def agreement(number: int, count: int = 60) -> dict[str, Any]:
 
 
 def records_of(count: int) -> list[dict[str, Any]]:
-    """Records of the first truths; missing ones are made, and stored under a digest of the package's code and this file."""
-    kept = Store(STORE / f"{digest(Path(__file__), without=LATER)}.jsonl")
+    """Records of the first truths; missing ones are made, and stored under a digest of the code, the card and this file."""
+    kept = Store(STORE / f"{digest(Path(__file__), ROOT / f'models/{LAW}.toml', without=LATER)}.jsonl")
     missing = [number for number in range(count) if number not in kept.known]
     with bayeslaw.core.executor("processes") as run, closing(run.stream(work, missing, what="truth")) as outcomes:
         for outcome in outcomes:

@@ -14,8 +14,8 @@ it. A plan is counted as kept if the truth's own losses satisfy both constraints
 take it for exact (`discrepancy="none"`); the last table has those with the error that laws have on real runs, as plans by default
 count it: on such truths they are too careful.
 
-Each record is stored as soon as it is made (benchmarks/.plans) under a digest of the package's code and of the ensemble. Ctrl-C
-stops the script; the same command continues from there.
+Each record is stored as soon as it is made (benchmarks/.plans) under a digest of the package's code, the card and the ensemble.
+Ctrl-C stops the script; the same command continues from there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Collection
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +34,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom
 from stored import Store, digest
-from tables import banner, markdown_table
+from tables import ROOT, banner, markdown_table
 
 import bayeslaw
 from bayeslaw.core.files import write_text
@@ -277,9 +278,15 @@ def rows_of(records: list[dict[str, Any]], on: str) -> list[dict[str, str]]:
 
 
 def records_path() -> Path:
-    """The file of records of this code and ensemble."""
+    """The file of records of this code, card and ensemble."""
     settings = [ENSEMBLE, NOISE, BASE_SE, PAPER, SIZES, STAGES, REPLAYS]
-    return STORE / f"{digest(without=LATER, settings=settings)}.jsonl"
+    return STORE / f"{digest(ROOT / f'models/{LAW}.toml', without=LATER, settings=settings)}.jsonl"
+
+
+def without(known: Collection[int], truths: int) -> str:
+    """How many of the truths have no record: their fits or plans failed, or were not made."""
+    lost = sum(number not in known for number in range(truths))
+    return f"\n\n{lost} of {truths} truths have no fits or no plans, and count nowhere above." if lost else ""
 
 
 def main() -> None:
@@ -292,11 +299,9 @@ def main() -> None:
     given = parser.parse_args()
     records = Store(given.store or records_path())
     missing = [i for i in range(given.truths) if i not in records.known] if not given.stored else []
-    lost = 0
     with bayeslaw.core.executor(given.executor) as run, closing(run.stream(work, missing, what="truth")) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
             if outcome.value is None:
-                lost += 1
                 print(f"truth {missing[outcome.index]}: {outcome.error}", file=sys.stderr, flush=True)
                 continue
             records.add(outcome.value)
@@ -306,8 +311,7 @@ def main() -> None:
     if not whole:
         raise SystemExit("There are no truths to report on.")
     given.results.mkdir(parents=True, exist_ok=True)
-    note = f"\n\n{lost} truths could not be fitted or planned." if lost else ""
-    write_text(given.results / "plans.md", report(whole) + note + "\n")
+    write_text(given.results / "plans.md", f"{report(whole)}{without(records.known, given.truths)}\n")
     print(given.results / "plans.md")
 
 
