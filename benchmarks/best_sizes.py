@@ -92,6 +92,8 @@ def minimum(rows: pd.DataFrame, compute: float) -> Minimum | None:
         if (again == chosen).all():
             break
         chosen = again
+    else:  # the rows never settle, and x is not of those chosen last
+        return None
     residual = loss[chosen] - x @ b
     slope = np.zeros(b.size)
     slope[1:3] = -1 / (2 * b[2]), b[1] / (2 * b[2] ** 2)
@@ -171,6 +173,19 @@ def means_of(rows: pd.DataFrame) -> dict[str, str]:
     return {"n": str(len(rows))} | shown | {"90% interval, high / low": f"{means['width']:.2f}", "cost": f"{means['cost']:.2%}"}
 
 
+def by_reach(rows: pd.DataFrame) -> str:
+    """Comparisons by their distance from the fitted runs, and how many lie farther than the table says."""
+    body = []
+    for reach, (low, high) in REACHES.items():
+        for spread in (EXACT, STATED):
+            some = rows[(rows["spread"] == spread) & rows["reach"].between(low, high)]
+            body.append({"reach": reach, "spread": spread, "sources": str(some["source"].nunique())} | means_of(some))
+    most = max(high for _, high in REACHES.values())
+    far = rows[(rows["spread"] == STATED) & (rows["reach"] > most)]
+    text = f"{len(far)} comparisons lie more than {most:g} e-folds beyond the fitted runs, and have no row here"
+    return f"{markdown_table(body)}\n\n{text}{f' ({", ".join(sorted(set(far["source"])))})' if len(far) else ''}."
+
+
 def choice(inside: pd.DataFrame) -> str:
     """The CRPS and the shares in 90% intervals by source and spread, and what would be chosen by the other sources."""
     crpss, held = (inside.pivot_table(name, "source", "spread") for name in ("crps", "in 90%"))
@@ -200,12 +215,7 @@ def main() -> None:
     about = {"measured": sum(measured.values()), "ladders": len(measured), "cases": int((rows["spread"] == STATED).sum())}
     print(f"# The best N at a compute, against what public ladders measured\n\n{banner('best_sizes')}\n")
     print(HEAD.format(known=KNOWN, failed=int((~fits["passed"].astype(bool)).sum()), fits=len(fits), **about))
-    body = []
-    for reach, (low, high) in REACHES.items():
-        for spread in (EXACT, STATED):
-            some = rows[(rows["spread"] == spread) & rows["reach"].between(low, high)]
-            body.append({"reach": reach, "spread": spread, "sources": str(some["source"].nunique())} | means_of(some))
-    print(f"\n{markdown_table(body)}\n\nBy source, as stated:\n")
+    print(f"\n{by_reach(rows)}\n\nBy source, as stated:\n")
     groups = rows[rows["spread"] == STATED].groupby(["source", "where"])
     print(markdown_table([{"source": str(source), "runs": str(where)} | means_of(own) for (source, where), own in groups]))
     print(f"\n{choice(rows[rows['where'] == 'inside'])}\n{EXPONENTS}")
