@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+import zlib
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -112,7 +113,14 @@ class Ladder:
 
     @property
     def key(self) -> str:
-        return hashlib.sha256(f"{code()} {self.source} {self.name} {self.split}".encode()).hexdigest()[:16]
+        """The name of the kept fit: of the code and the fitted rows."""
+        about = f"{code()} {self.source} {self.name} {self.split} {self.fitted.to_csv(index=False)}"
+        return hashlib.sha256(about.encode()).hexdigest()[:16]
+
+    @property
+    def seed(self) -> int:
+        """A seed of the ladder and split alone, so that random numbers are the same by any code."""
+        return zlib.crc32(f"{self.source} {self.name} {self.split}".encode())
 
 
 @cache
@@ -360,7 +368,7 @@ def scored(job: tuple[Ladder, tuple[float, float], float]) -> list[dict[str, Any
         "passed": plain.fit.passed, "discrepancy": float(np.median(away.fit.discrepancy.scale)),
         "inside": held_inside(ladder),
     }  # fmt: skip
-    right = {"extrapolated": if_right(every["extrapolated"], int(ladder.key[:8], 16))}
+    right = {"extrapolated": if_right(every["extrapolated"], ladder.seed)}
     return [where | {"kind": kind, "right": right.get(kind)} | scores(loss, draws) for kind, draws in every.items()]
 
 
