@@ -56,7 +56,7 @@ def work(job: Job) -> list[dict[str, Any]]:
         drawn: Truth | None = truth(law, job.number)
         drawn = with_error(law, drawn, job.number) if job.error and drawn is not None else drawn
         if drawn is None:
-            return []
+            return [{"law": job.law, "error": job.error, "failed": "a loss above 15 nats/token, which tables refuse"}]
         fit, _ = fitted(law, drawn.runs, {"discrepancy": "learned"}, job.number)
         draws = fit.forecast(drawn.targets.drop(columns="loss"), seed=1, force=True).draws
     except BayeslawError as error:

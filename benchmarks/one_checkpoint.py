@@ -88,7 +88,8 @@ def work(case: Case) -> list[dict[str, Any]]:
 
 def main() -> None:
     with ProcessPoolExecutor(2) as pool:
-        rows = pd.DataFrame([row for part in pool.map(work, list(cases())) for row in part])
+        every = list(cases())
+        rows = pd.DataFrame([row for part in pool.map(work, every) for row in part])
     print(HEAD.format(banner=banner("one_checkpoint")))
     body = list[dict[str, Any]]()
     for (law, cut, sweep), part in rows.groupby(["law", "fitted up to", "sweep"], sort=False):
@@ -104,7 +105,9 @@ def main() -> None:
     for law, part in rows.groupby("law"):
         reported, exact = (percent(float(part[name].mean())) for name in ("90%", "90%, exact"))
         shares.append(f"{reported} by `{law!s}` ({exact} with the law taken for exact)")
-    print(f"\n{int(rows['passed'].sum())} of {len(rows)} fits passed. 90% intervals contain, in the mean of all tables and of")
+    asked = len(CUTS) * len(every)
+    print(f"\n{asked - len(rows)} of {asked} tables have fewer than {LEAST_ROWS} early rows, and are left out.")
+    print(f"{int(rows['passed'].sum())} of {len(rows)} fits passed. 90% intervals contain, in the mean of all tables and of")
     print(f"the later losses, {', '.join(shares)}.")
 
 
