@@ -3,7 +3,7 @@
     python benchmarks/experts.py > benchmarks/results/experts.md        # downloads the losses, or takes them from the cache
 
 The runs of each router, dense ones among them, are fitted without the largest size, or the two largest, and these are forecast: by
-the last loss of every run, and by every fourth logged one from `FROM` steps on. Losses are those on the authors' own validation
+the last loss of every run, and by every fourth logged one from 60,000 steps on. Losses are those on the authors' own validation
 set. No number, prior or law was chosen on this set; that its sizes are counted by active parameters was decided when intervals by
 all parameters were seen to fail on it (docs/decisions/noise.md).
 """

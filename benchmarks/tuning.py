@@ -177,7 +177,8 @@ def main() -> None:
     print(
         "The expected loss is the law's at the best cell. The best cell is the least of some fifty losses that differ by effects of"
     )
-    print("batches too, so the forecast of that least is the fourth column: the least of the same cells' losses, draw by draw.\n")
+    print("batches too, so the next column forecasts that least: the least of the same cells' losses, draw by draw. The cells are")
+    print(f"those within {WITHIN:.0%} of the least, which the measured losses tell.\n")
     print(f"{largest(fits['all but the largest'], table)}\n")
     print("## Losses corrected to the optimum\n")
     print("By the fit of all sizes. Rows beyond 2% were not fitted. Spreads are over rates within one run (grid and batch size).\n")

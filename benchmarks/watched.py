@@ -1,7 +1,8 @@
 """Runs that are watched in benchmarks/watching.py: by fits to other runs of the same training, with losses that end a log in turn.
 
 A `Training` is a model on a data set. The memory of its annealing areas is chosen by forecasts of left-out runs among those that
-a fit sees, never by a run that it then watches.
+a fit sees, never by the errors of a run that it then watches. (On tinycpt such a run has a part in the fits that forecast the
+others: leaving each out of these too would take as many times as long as there are runs.)
 """
 
 from __future__ import annotations
