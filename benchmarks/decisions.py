@@ -47,7 +47,9 @@ POOL = pd.DataFrame(
 PRICE = 1.2e21  # of bought runs, FLOPs
 COMPUTE, RATIO, SERVED = 1e22, 20.0, 1e11
 
-HEAD = """{banner}
+HEAD = """# Decisions if a law errs as the package assumes
+
+{banner}
 
 {truths} pairs of ladders whose law errs as the package assumes: `chinchilla` times a walk in log N and log D, of the sizes that
 `discrepancy` has a priori inside the runs and `BEYOND` beyond. 30 runs of 50M to 1B parameters and 5 to 80 tokens per parameter;

@@ -41,7 +41,9 @@ BINS = 5
 SHARES = (0.0, 0.5, 0.9)  # correlations of the laws' errors
 NOT_LOSSES_OF_LANGUAGE = "val_de-en_100"  # translations
 
-HEAD = """{banner}
+HEAD = """# Recipe against recipe
+
+{banner}
 
 Two recipes compared by `bayeslaw.planning.versus`; A and B, difference is B's loss minus A's. Intervals are of 90% and
 equal-tailed; those of multipliers are one-sided where an end is infinite or 0.
