@@ -37,7 +37,7 @@ def counted(law: str, noise: str, numbers: range) -> dict[str, Any]:
         except BayeslawError:
             continue
         fits += 1
-        found.update(check.name for check in concerns(fit.checks))
+        found.update({check.name for check in concerns(fit.checks)})
         found["any"] += bool(concerns(fit.checks))
         print(law, noise, number, *(str(check) for check in concerns(fit.checks)), sep=" | ", file=sys.stderr, flush=True)
     return {"law": law, "noise": noise, "truths": fits} | {name: f"{100 * n / max(fits, 1):.0f}" for name, n in found.items()}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,9 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-from tables import banner, markdown_table
+from tables import ROOT, banner, git, markdown_table
 
-ROOT = Path(__file__).resolve().parents[1]
 BEGIN = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -166,18 +164,15 @@ def measured(part: str, checkouts: Mapping[str, Path], folder: Path, paths: Mapp
 
 def main() -> None:
     before, *parts = sys.argv[1:]
-    checkouts, git = {"before": Path(before).resolve(), "now": ROOT}, shutil.which("git") or "git"
-    commits = {
-        build: subprocess.run([git, "rev-parse", "--short", "HEAD"], cwd=path, capture_output=True, text=True, check=True)
-        for build, path in checkouts.items()
-    }
+    checkouts = {"before": Path(before).resolve(), "now": ROOT.resolve()}
+    commits = {build: git(path, "rev-parse", "--short", "HEAD") or "unknown" for build, path in checkouts.items()}
     rows: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory() as name:
         paths = tables(Path(name))
         for part in parts or PARTS:
             rows += measured(part, checkouts, Path(name), paths)
             print(rows[-1], file=sys.stderr, flush=True)
-    builds = ", ".join(f"{build}: {done.stdout.strip()}" for build, done in commits.items())
+    builds = ", ".join(f"{build}: {commit}" for build, commit in commits.items())
     about = (__doc__ or "").split("\n\n", 2)[2]
     print(f"# The engine before and now\n\n{banner('engine')}, {builds}\n\n{about}\n{markdown_table(rows)}")
 

@@ -25,8 +25,6 @@ acceptance of bayeslaw was chosen on tables of Form 3; every peer runs at its de
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -40,7 +38,7 @@ import numpy as np
 import pandas as pd
 from processes import STORE, interpreter, process
 from sampling import table as form3_table
-from tables import banner, markdown_table
+from tables import ROOT, banner, git, markdown_table
 
 import bayeslaw
 from bayeslaw.data.observations import Observations
@@ -157,8 +155,7 @@ def of_peers(problem: str) -> Mapping[str, Mapping[str, Any]]:
 
 def build() -> str:
     """The commit that is measured."""
-    command = [shutil.which("git") or "git", "describe", "--always", "--dirty"]
-    return subprocess.run(command, cwd=STORE.parent, capture_output=True, text=True, check=True).stdout.strip()
+    return git(ROOT, "describe", "--always", "--dirty") or "unknown"
 
 
 def measure(name: str, problem: str) -> None:

@@ -7,16 +7,15 @@ others: leaving each out of these too would take as many times as long as there 
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from tables import ROOT, SHARED
 
 import bayeslaw
 from bayeslaw.data.curves import read_curves
@@ -30,8 +29,6 @@ from bayeslaw.schedules.schedule import Schedule, logged
 
 SEEN = ("cosine_24000", "constant_24000", "wsdcon_9")
 WARMUP, BEGIN, BEGIN_TRAINER, EVERY = 2_160, 400, 100, 25
-HERE = Path(__file__).parents[1]
-SHARED = Path(os.environ.get("BAYESLAW_SHARED_DATA", HERE.parent / "shared" / "data"))
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def schedules() -> Iterator[Case]:
 
 def tinycpt(domain: str) -> Iterator[Case]:
     """Every adaptation without replay, by fits to all other runs."""
-    table = pd.read_csv(HERE / "data" / "tinycpt" / "curves.csv")
+    table = pd.read_csv(ROOT / "data" / "tinycpt" / "curves.csv")
     table = table[(table["phase"] == "pretrain") | (table["r"] == 0)]
     where = f"S1 > 0 and (phase == 'adapt' or step >= {BEGIN})"
     squares = by_memory(table, "cpt-dynamics", domain, where)
@@ -112,7 +109,7 @@ def tinycpt(domain: str) -> Iterator[Case]:
 
 def trainer(name: str) -> Iterator[Case]:
     """The longer runs of a tiny model (`watching_trainer.py`), by a fit to the short ones."""
-    table = pd.read_csv(HERE / "data" / "trainer" / "curves.csv").query(f"training == '{name}'").drop(columns="training")
+    table = pd.read_csv(ROOT / "data" / "trainer" / "curves.csv").query(f"training == '{name}'").drop(columns="training")
     seen = table[table["schedule"].str.contains("steps=700")]
     where = f"step >= {BEGIN_TRAINER}"
     reading: dict[str, Any] = {"warmup": EVERY, "memory": best(by_memory(seen, "annealing", where=where, warmup=EVERY))}

@@ -35,8 +35,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
-from tables import banner, markdown_table
-from watched import SHARED, WARMUP, Case, Training, replay, schedules, state, trainings
+from tables import SHARED, banner, markdown_table
+from watched import WARMUP, Case, Training, replay, schedules, state, trainings
 
 import bayeslaw
 from bayeslaw.data.curves import read_curves
