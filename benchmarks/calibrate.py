@@ -102,7 +102,8 @@ interval over its median. Picture: `calibration-coverage.png`."""
 
 def digest(law: bayeslaw.Law, options: Mapping[str, Any]) -> str:
     """Digest of everything that a record depends on: code, card, priors, design, settings."""
-    return stored.digest(HERE / "truths.py", without=LATER, settings=[law.sha256, dict(options)])
+    trainings = HERE.parent / "tests/curves.py"  # the schedules of truths.py
+    return stored.digest(HERE / "truths.py", trainings, without=LATER, settings=[law.sha256, dict(options)])
 
 
 def store(name: str, folder: Path, options: Mapping[str, Any] = NONE) -> stored.Store:
