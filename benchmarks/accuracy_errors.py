@@ -81,23 +81,23 @@ def forecast(job: tuple[str, str, str, pd.DataFrame, pd.DataFrame]) -> dict[str,
     }  # fmt: skip
 
 
-def likelihood(made: dict[str, Any]) -> Array:
+def likelihood(task: dict[str, Any]) -> Array:
     """Log likelihood of `SIZES` by one task."""
-    away = made["x"] > 0
-    variance = made["s"][away] ** 2 + (SIZES[:, None, None] * SHARES[:, None] * made["x"][away]) ** 2
-    log = -0.5 * (np.log(variance) + made["z"][away] ** 2 / variance).sum(axis=2)
+    away = task["x"] > 0
+    variance = task["s"][away] ** 2 + (SIZES[:, None, None] * SHARES[:, None] * task["x"][away]) ** 2
+    log = -0.5 * (np.log(variance) + task["z"][away] ** 2 / variance).sum(axis=2)
     largest = log.max(axis=1, keepdims=True)
     return np.asarray(np.log(np.exp(log - largest).mean(axis=1)) + largest[:, 0])
 
 
-def most_likely(made: list[dict[str, Any]]) -> float:
-    return float(SIZES[np.argmax(np.sum([likelihood(one) for one in made], axis=0))])
+def most_likely(tasks: list[dict[str, Any]]) -> float:
+    return float(SIZES[np.argmax(np.sum([likelihood(task) for task in tasks], axis=0))])
 
 
-def with_size(made: dict[str, Any], size: float) -> Array:
+def with_size(task: dict[str, Any], size: float) -> Array:
     """Return draws (S, n) with an error of that size."""
-    found = made["fit"].forecast(made["at"], force=True)
-    mean = walks.BEYOND[0] + math.log(size / USED[made["law"]])
+    found = task["fit"].forecast(task["at"], force=True)
+    mean = walks.BEYOND[0] + math.log(size / USED[task["law"]])
     members = []
     for member in found.beyond:
         learnt = member.fit.discrepancy
@@ -107,9 +107,9 @@ def with_size(made: dict[str, Any], size: float) -> Array:
     return np.asarray(replace(found, beyond=tuple(members)).predictive)
 
 
-def scores(made: list[dict[str, Any]], draws: list[Array]) -> dict[str, str]:
+def scores(tasks: list[dict[str, Any]], draws: list[Array]) -> dict[str, str]:
     """Shares of held-out accuracies beyond the runs in intervals, widths and CRPS."""
-    pairs = [(one["measured"][one["x"] > 0], d[:, one["x"] > 0]) for one, d in zip(made, draws, strict=True)]
+    pairs = [(task["measured"][task["x"] > 0], d[:, task["x"] > 0]) for task, d in zip(tasks, draws, strict=True)]
     measured, columns = np.concatenate([y for y, _ in pairs]), [d for _, d in pairs]
     found = {}
     for prob in (0.5, 0.8, 0.9):
@@ -127,16 +127,16 @@ def main() -> None:
     rows = []
     for law in LAWS:
         with ProcessPoolExecutor(2) as pool:
-            made = list(pool.map(forecast, [(law, *table) for table in tables(law)]))
-        sets = sorted({one["set"] for one in made})
-        whole = most_likely(made)
+            tasks = list(pool.map(forecast, [(law, *table) for table in tables(law)]))
+        sets = sorted({task["set"] for task in tasks})
+        whole = most_likely(tasks)
         for scored in sets:
-            own, others = ([one for one in made if (one["set"] == scored) == mine] for mine in (True, False))
+            own, others = ([task for task in tasks if (task["set"] == scored) == mine] for mine in (True, False))
             size = most_likely(others)
-            about = {"law": law, "scored on": scored, "tasks": len(own), "failed checks": sum(not one["passed"] for one in own)}
-            rows.append(about | {"size": "taken for exact"} | scores(own, [one["exact"] for one in own]))
+            about = {"law": law, "scored on": scored, "tasks": len(own), "failed checks": sum(not task["passed"] for task in own)}
+            rows.append(about | {"size": "taken for exact"} | scores(own, [task["exact"] for task in own]))
             learnt = {"size": f"{size:.2f} (both sets: {whole:.2f})"}
-            rows.append(about | learnt | scores(own, [with_size(one, size) for one in own]))
+            rows.append(about | learnt | scores(own, [with_size(task, size) for task in own]))
     print(markdown_table(rows))
 
 

@@ -71,13 +71,13 @@ def main() -> None:
     with bayeslaw.core.executor("processes:2") as place:
         for source, name, table in ladders(int(sys.argv[1]) if len(sys.argv) > 1 else 1):
             try:
-                error, row, said = judged(source, name, table, place)
+                error, row, of_laws = judged(source, name, table, place)
             except BayeslawError as problem:
                 refused.append(f"{source}, {name}: {problem}")
                 continue
             found.append({"source": source} | error)
             rows.append(row)
-            notes += said
+            notes += of_laws
             print(row, file=sys.stderr, flush=True)
     mean = pd.DataFrame(found).groupby("source").mean()
     best = str(mean[list(LAWS)].mean().idxmin())

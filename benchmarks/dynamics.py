@@ -126,11 +126,11 @@ def exact(curves: Curves) -> list[dict[str, Any]]:
             loss = truth.law.predict(draw, {name: frame[name].to_numpy() for name in truth.law.covariates})[0]
             code, names = pd.factorize(frame["run"])
             effect = draw["sigma_run"] * rng.standard_normal(len(names))
-            made = frame.assign(loss=loss * np.exp(effect[code] + draw["sigma_point"] * rng.standard_normal(len(frame))))
-            out = (made["phase"] == "adapt") & (made["schedule"] == "wsd")
-            fit = bayeslaw.fit(LAWS[0], made[~out], noise=NOISES[0], seed=number)
-            predicted = bayeslaw.forecast(fit, made[out], force=True)
-            test, table = made.loc[out, "loss"].to_numpy(), predicted.summary()
+            simulated = frame.assign(loss=loss * np.exp(effect[code] + draw["sigma_point"] * rng.standard_normal(len(frame))))
+            out = (simulated["phase"] == "adapt") & (simulated["schedule"] == "wsd")
+            fit = bayeslaw.fit(LAWS[0], simulated[~out], noise=NOISES[0], seed=number)
+            predicted = bayeslaw.forecast(fit, simulated[out], force=True)
+            test, table = simulated.loc[out, "loss"].to_numpy(), predicted.summary()
             (low, high), (least, most) = _ends(table, ["run"] * len(test)), _ends(table, predicted.headlines)
             shares["run"].append(((low <= test) & (test <= high)).mean())
             shares["reported"].append(((least <= test) & (test <= most)).mean())
@@ -190,13 +190,13 @@ def main() -> None:
     print("# Losses at any step: tinycpt's curves\n\n" + banner("dynamics") + "\n")
     assert __doc__ is not None
     print(__doc__.split("\n\n", 2)[2].strip() + "\n")
-    made = {(law, noise): held_out(curves, law, noise) for law in LAWS for noise in NOISES}
+    by_law = {(law, noise): held_out(curves, law, noise) for law in LAWS for noise in NOISES}
     print("## In the mean of the splits\n")
     print(markdown_table([
         {"law": law, "noise": noise, "domain": domain, **means([r for r in results if r["domain"] == domain])}
-        for (law, noise), results in made.items() for domain in DOMAINS
+        for (law, noise), results in by_law.items() for domain in DOMAINS
     ]) + "\n")  # fmt: skip
-    for (law, noise), results in made.items():
+    for (law, noise), results in by_law.items():
         print(f"## {law}, noise {noise}\n")
         print(markdown_table(results) + "\n")
     print("## Where the law is exact\n")

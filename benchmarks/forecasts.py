@@ -155,7 +155,7 @@ def main() -> None:
             for domain in ("target", "source"):
                 for key, split in splits(sizes).items():
                     if key == "stages" or len(sizes) >= 5:
-                        rows = [row for made in pool.map(work, jobs(table, domain, split)) for row in made]
+                        rows = [row for part in pool.map(work, jobs(table, domain, split)) for row in part]
                         print(f"## {table}, {domain} domain, {split.title}\n\nfitted: {split.seen}; held out: {split.held}\n")
                         print(markdown(rows) + "\n", flush=True)
 

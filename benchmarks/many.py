@@ -22,7 +22,7 @@ import bayeslaw
 
 TRUTH = {"E": 1.69, "A": 406.4, "alpha": 0.34, "B": 410.7, "beta": 0.28}  # the card's published numbers
 SIGMA = {"sigma_run": 0.003, "sigma_point": 0.003}
-Made = tuple[str, bool, int, float]
+FitRecord = tuple[str, bool, int, float]
 
 
 def settings() -> pd.DataFrame:
@@ -53,12 +53,12 @@ def bootstrapped(law: bayeslaw.Law, count: int) -> list[bayeslaw.inference.Task]
     return [bayeslaw.inference.Task(law, table, {"seed": seed}) for seed, table in enumerate(tables, start=1)]
 
 
-def kept(fit: bayeslaw.Fit) -> Made:
+def kept(fit: bayeslaw.Fit) -> FitRecord:
     """The digest of a fit's draws, whether its checks passed, its process, and the processor time of that process at its end."""
     return str(fit.info["draws_sha256"]), fit.passed, os.getpid(), time.process_time()
 
 
-def timed(name: str, tasks: list[bayeslaw.inference.Task], where: str) -> tuple[dict[str, object], list[Made]]:
+def timed(name: str, tasks: list[bayeslaw.inference.Task], where: str) -> tuple[dict[str, object], list[FitRecord]]:
     """One row of the table, and the fits; the time includes the start of processes but not that of a cluster."""
     start = time.perf_counter()
     fits = bayeslaw.core.values_of(bayeslaw.fit_many(tasks, executor=where, then=kept))
@@ -68,13 +68,13 @@ def timed(name: str, tasks: list[bayeslaw.inference.Task], where: str) -> tuple[
     return row, fits
 
 
-def processor_seconds(fits: list[Made]) -> float:
+def processor_seconds(fits: list[FitRecord]) -> float:
     """Processor seconds per fit without the start of the process and its first fit; they hardly depend on other load."""
     by_process = pd.DataFrame(fits, columns=["draws", "passed", "process", "at"]).groupby("process")["at"]
     return float((by_process.max() - by_process.min()).sum() / (by_process.size() - 1).sum())
 
 
-def identical(lists: Iterable[list[Made]]) -> bool:
+def identical(lists: Iterable[list[FitRecord]]) -> bool:
     """Whether all lists agree up to the length of the shortest."""
     return all(len({draws for draws, *_ in same}) == 1 for same in zip(*lists, strict=False))
 

@@ -132,8 +132,8 @@ def beyond(form: str, known: pd.DataFrame, large: pd.DataFrame) -> list[dict[str
     """Return errors of a form at the large models, fitted to all fitted runs."""
     middle, parts = known[[*DOMAINS]].to_numpy().mean(axis=0), []
     for domain in DOMAINS:
-        told, held = (rows.assign(loss=rows[f"{domain}_loss"]).dropna(subset="loss") for rows in (known, large))
-        error = 100 * (fitted(form, told, domain, middle)(held) / held["loss"] - 1)
+        seen, held = (rows.assign(loss=rows[f"{domain}_loss"]).dropna(subset="loss") for rows in (known, large))
+        error = 100 * (fitted(form, seen, domain, middle)(held) / held["loss"] - 1)
         parts.append(held[["N", "end"]].assign(domain=domain, error=error))
     every = pd.concat(parts)
     groups = {f"all, {n / 1e9:.2f}B": every["N"] == n for n in sorted(every["N"].unique())}

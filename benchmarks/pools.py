@@ -156,8 +156,8 @@ def chooser(part: Part, picks: Picks, seed: int) -> Choose:
         fit = posterior(part, tuple(sorted(bought)), seed, learned=picks == "default")
         sd = doubt(fit) if "doubt" in picks else None
         pool = candidates.drop(columns="loss")
-        made = anchors(fit, pool, settings, budget=budget, cost="cost", discrepancy=sd, seed=seed, force=True)
-        return [candidates["run"].tolist().index(run) for run in made.picks["run"]]
+        choice = anchors(fit, pool, settings, budget=budget, cost="cost", discrepancy=sd, seed=seed, force=True)
+        return [candidates["run"].tolist().index(run) for run in choice.picks["run"]]
 
     def linearised(bought: list[int], candidates: pd.DataFrame, budget: float) -> list[int]:
         point = bayeslaw.point_fit(part.law, part.fitted_to(bought), starts=STARTS, seed=seed)

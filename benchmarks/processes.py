@@ -22,14 +22,14 @@ def interpreter(environment: str) -> str:
     if not environment:
         return sys.executable
     wanted, folder = SCRIPTS / f"{environment}.txt", STORE / environment
-    made, python = folder / wanted.name, folder / "bin" / "python"
-    if not made.exists() or made.read_text() != wanted.read_text():
+    kept, python = folder / wanted.name, folder / "bin" / "python"
+    if not kept.exists() or kept.read_text() != wanted.read_text():
         name = wanted.read_text().split()[1].rstrip(":")
         if not (base := shutil.which(name)):
             raise SystemExit(f"{environment} needs {name}, which is not installed")
         subprocess.run([base, "-m", "venv", "--clear", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wanted], check=True)
-        shutil.copy(wanted, made)
+        shutil.copy(wanted, kept)
     return str(python)
 
 

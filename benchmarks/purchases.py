@@ -132,7 +132,7 @@ def means(rows: pd.DataFrame) -> dict[str, str]:
 def main() -> None:
     every = list(cases())
     with ProcessPoolExecutor(2) as pool:
-        rows = pd.DataFrame([row for made in pool.map(work, every) for row in made])
+        rows = pd.DataFrame([row for part in pool.map(work, every) for row in part])
     print("# Runs bought on the sweeps of small models, measured losses\n\n" + banner("purchases") + "\n")
     print((__doc__ or "").split("\n\n", 2)[2])
     body = list[dict[str, Any]]()

@@ -67,8 +67,8 @@ def scored(job: Job, rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame]:
     seconds = time.perf_counter() - start
     of, loss = rows.loc[~seen, ["run"]].reset_index(drop=True), rows.loc[~seen, "loss"].to_numpy()
     for name, discrepancy in (("exact", "none"), ("reported", None)):
-        made = fit.forecast(settings[~seen], discrepancy=discrepancy, force=True)  # the column `checks` says so
-        low, middle, high = np.quantile(made.predictive, [0.05, 0.5, 0.95], axis=0)
+        forecast = fit.forecast(settings[~seen], discrepancy=discrepancy, force=True)  # the column `checks` says so
+        low, middle, high = np.quantile(forecast.predictive, [0.05, 0.5, 0.95], axis=0)
         of[f"{name} error"], of[f"{name} width"] = middle - loss, high - low
         of[f"{name} in"] = (low <= loss) & (loss <= high)
     last = ~of["run"].duplicated(keep="last")
@@ -99,15 +99,15 @@ def main() -> None:
     rows = tables()
     jobs = [Job(model, law, noise) for model in MODELS for law in LAWS for noise in NOISES]
     with ProcessPoolExecutor(2) as pool:
-        made = list(pool.map(scored, jobs, [rows[job.model] for job in jobs]))
+        scores = list(pool.map(scored, jobs, [rows[job.model] for job in jobs]))
     print("# Unseen learning-rate schedules of three models\n\n" + banner("schedules") + "\n")
     assert __doc__ is not None
     print(__doc__.split("\n\n", 2)[2].strip() + "\n")
     print("The published errors are means over the six curves of each curve's mean (so does the code of the source), not over all")
     print("points, a third of which are those of cosine_72000. Widths are in nats. The check `drift` is one of that noise.\n")
-    print(markdown_table([whole for whole, _ in made]) + "\n\n## Curve by curve, as reported\n")
+    print(markdown_table([whole for whole, _ in scores]) + "\n\n## Curve by curve, as reported\n")
     print("`error` is the mean of forecast minus measured.\n")
-    shown = pd.concat([part for job, (_, part) in zip(jobs, made, strict=True) if job.law in SHOWN and job.noise == NOISES[0]])
+    shown = pd.concat([part for job, (_, part) in zip(jobs, scores, strict=True) if job.law in SHOWN and job.noise == NOISES[0]])
     print(markdown_table([{str(k): v for k, v in row.items()} for row in shown.drop(columns="noise").to_dict("records")]))
 
 

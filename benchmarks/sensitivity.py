@@ -61,10 +61,10 @@ def over_cases(law_of: Any, domains: tuple[str, ...] = ("target", "source"), sho
         for table, key in CASES:
             runs = seed_0(table, domain)
             split = splits(SIZES)[key]
-            made = outcome(law_of(domain), runs.where(split.seen), runs.where(split.held), priors)
-            fit = made.pop("fit")
+            cells = outcome(law_of(domain), runs.where(split.seen), runs.where(split.held), priors)
+            fit = cells.pop("fit")
             medians = {name: f"{np.median(fit.draws[name]):.2f}" for name in show}
-            rows.append({"table": table, "domain": domain, "held out": split.title} | made | medians)
+            rows.append({"table": table, "domain": domain, "held out": split.title} | cells | medians)
     return markdown_table(rows)
 
 

@@ -59,7 +59,7 @@ class Older(NamedTuple):
     """A table that is older than what it measures: its name, its commit, the last change, and why it still holds, if it does."""
 
     table: str
-    made: str
+    commit: str
     change: str
     because: str = ""
 
@@ -72,14 +72,14 @@ def older(root: Path = ROOT) -> list[Older]:
     same = [commit for key in about.pop("same", {}) for commit in _commits(root, key)]
     for path in sorted((root / "benchmarks" / "results").glob("*.md")):
         entry, head = about.get(path.stem, {}), COMMIT.search(path.read_text())
-        made = head[1] if head else ""
+        commit = head[1] if head else ""
         changes = (git(root, "log", "--no-merges", "--format=%h %as %s", "--", *entry.get("measures", ())) or "").splitlines()
         change = next((line for line in changes if not line.startswith(tuple(same))), "") if entry else ""
-        if not made or not change:
-            found.append(Older(path.stem, made or "no commit", change or "nothing known of what it measures"))
-        elif not _contains(root, made, last := change.split()[0]):
+        if not commit or not change:
+            found.append(Older(path.stem, commit or "no commit", change or "nothing known of what it measures"))
+        elif not _contains(root, commit, last := change.split()[0]):
             because = entry.get("because", "") if _contains(root, entry.get("through", ""), last) else ""
-            found.append(Older(path.stem, made, change, because))
+            found.append(Older(path.stem, commit, change, because))
     return found
 
 
@@ -101,7 +101,7 @@ def main() -> None:
     ):
         print(f"{title}: {len(shown) or 'none'}")
         for t in shown:
-            print(f"  {t.table}.md, made at {t.made}; last change {t.change}" + (f"\n    {t.because}" if t.because else ""))
+            print(f"  {t.table}.md, made at {t.commit}; last change {t.change}" + (f"\n    {t.because}" if t.because else ""))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def test_a_table_older_than_what_it_measures_is_listed(tmp_path: Path) -> None:
     assert tables.older(tmp_path) == []
     change = commit(tmp_path, "package/engine.py", "2", "A faster engine")
     (found,) = tables.older(tmp_path)
-    assert (found.table, found.made, found.because) == ("speed", first, "")
+    assert (found.table, found.commit, found.because) == ("speed", first, "")
     assert found.change.startswith(change)
     assert found.change.endswith("A faster engine")
 
