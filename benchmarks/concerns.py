@@ -34,7 +34,8 @@ def counted(law: str, noise: str, numbers: range) -> dict[str, Any]:
         try:
             drawn = truths.truth(bayeslaw.load_law(law), number, {"noise": noise})
             fit = bayeslaw.fit(law, drawn.runs, noise=noise, seed=number, progress=False, cores=1, **DRAWS)
-        except BayeslawError:
+        except BayeslawError as error:  # the column `truths` counts fits
+            print(law, noise, number, error, sep=" | ", file=sys.stderr, flush=True)
             continue
         fits += 1
         found.update({check.name for check in concerns(fit.checks)})
