@@ -14,10 +14,9 @@ fitted again to all rows so far before the forecast (`refit`); the same without 
 - `simulated`: runs drawn from the fit to the three curves, to count false alarms of "left its band" and to see how wide intervals
   are where the law holds.
 
-Chosen on which rows: the memory of the annealing areas by left-out runs among those fitted; on tinycpt the watched run has a part
-in the fits that forecast the others, but its own error does not count. What laws err by (`change_errors`) is learnt, for each
-training, from the others, by the errors of forecasts that take the law for exact, a run counting once: medians of log-normal
-distributions of two shares, between 1 and 100% and flat beforehand, with a spread of `SPREAD` (stated).
+Chosen on which rows: the memory of the annealing areas by left-out runs among those fitted. What laws err by (`change_errors`) is
+learnt, for each training, from the others, by the errors of forecasts that take the law for exact, a run counting once: medians of
+log-normal distributions of two shares, between 1 and 100% and flat beforehand, with a spread of `SPREAD` (stated).
 That laws err by such shares, `SPREAD` and the flat prior were chosen on all of these trainings (medians of the largest
 likelihood, tried first, held 64% on `prose` and as much elsewhere); a training that had no part in anything is in
 `watching_trainer.md`.
