@@ -37,18 +37,15 @@ def test_rows_that_never_settle_have_no_best_size() -> None:
     assert best_sizes.minimum(rows, 1e20) is None
 
 
-def test_comparisons_beyond_the_farthest_reach_are_counted() -> None:
+def test_every_comparison_of_best_sizes_has_one_reach() -> None:
     shares = {f"in {p:.0%}": 1.0 for p in best_sizes.PROBABILITIES} | {"error": 0.1, "width": 2.0, "cost": 0.0}
     rows = pd.DataFrame([
         {"source": source, "spread": spread, "reach": reach, **shares}
         for spread in (best_sizes.EXACT, best_sizes.STATED)
-        for source, reach in (("a", 0.0), ("a", 0.5), ("b", 1.5), ("b", 4.6), ("b", 4.9), ("c", 6.0))
+        for source, reach in (("a", 0.01), ("a", 0.5), ("a", 1.0), ("b", 1.5), ("b", 2.0), ("b", 4.6), ("b", 4.9), ("c", 6.0))
     ])  # fmt: skip
-    text = best_sizes.by_reach(rows)
-    assert text.endswith("2 comparisons lie more than 4.7 e-folds beyond the fitted runs, and have no row here (b, c).")
-    assert best_sizes.by_reach(rows[rows["reach"] < 4.7]).endswith(
-        "0 comparisons lie more than 4.7 e-folds beyond the fitted runs, and have no row here."
-    )
+    table = [line.split(" | ") for line in best_sizes.by_reach(rows).splitlines()[2:]]
+    assert [int(cells[3]) for cells in table if cells[1] == best_sizes.STATED] == [1, 2, 2, 3]
 
 
 def test_a_kept_fit_is_of_its_rows_and_random_numbers_are_of_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
