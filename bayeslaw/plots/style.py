@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.gridspec import GridSpec
+    from matplotlib.text import Text
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; lines also differ by marker or by dashes.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -441,12 +442,22 @@ def show_dollars(of: Figure | Axes) -> None:
     Of axes those in title, labels, ticks and legend: other texts may be the caller's own, and formulas.
     """
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
     parts = [of] if isinstance(of, Figure) else [of.title, of.xaxis, of.yaxis, *filter(None, [of.get_legend()])]
-    for text in (text for part in parts for text in part.findobj(Text)):
-        if isinstance(text, Text) and "$" in text.get_text() and r"\mathdefault" not in text.get_text():  # numbers on an axis
+    for text in (text for part in parts for text in _texts_of(part)):
+        if "$" in text.get_text() and r"\mathdefault" not in text.get_text():  # numbers on an axis
             text.set_parse_math(False)
+
+
+def _texts_of(part: Artist) -> Iterator[Text]:
+    """Return all texts of a part of a picture but for those at minor ticks, which are numbers, and which it takes long to make."""
+    from matplotlib import axis, text
+
+    if isinstance(part, text.Text):
+        yield part
+    below = (part.label, part.offsetText, *part.get_major_ticks()) if isinstance(part, axis.Axis) else part.get_children()
+    for child in below:
+        yield from _texts_of(child)
 
 
 def save_figure(path: str | Path, draw: Callable[[Axes], object], *, width: float = WIDTH, height: float | None = None) -> None:
