@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import holds_numbers, scaled
-from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.errors import BayeslawError, shown
 from bayeslaw.core.text import label_text, listed, number
 from bayeslaw.data.cells import spelt_numbers
 from bayeslaw.data.columns import did_you_mean, of_unknown_meaning, resolve
@@ -39,6 +39,14 @@ _HELP = (
 )
 
 
+class _Malformed(Exception):
+    """A condition that can't be read: what is wrong, to which `where` adds how to write it."""
+
+    def __init__(self, problem: str, code: str) -> None:
+        super().__init__(problem)
+        self.problem, self.code = problem, code
+
+
 def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | None = None) -> pd.DataFrame:
     """Return the rows of a table for which a condition holds; one that holds for no row is refused.
 
@@ -49,7 +57,10 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
         Further columns that the condition may name, with rows of the same numbers.
     """
     if not isinstance(text, str):
-        raise BayeslawError(f"A condition is a text such as 'ptpp <= 31', not {text!r}.", code="not-a-text")
+        way = "."
+        if isinstance(text, (pd.Series, np.ndarray, list)):
+            way = ": bayeslaw.read_runs(runs.frame[mask]) reads the rows of a mask."
+        raise BayeslawError(f"A condition is a text such as 'ptpp <= 31', not {shown(text)}{way}", code="not-a-text")
     if not text.strip():
         message = f"The condition {text!r} is empty: is a variable of the shell not set? Leave it out to keep all rows."
         raise BayeslawError(message, code="empty-condition")
@@ -58,12 +69,12 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
     try:
         tree = _parsed(text.strip(), list(map(str, known)))
         mask = _mask(tree, known, text)
+    except _Malformed as error:
+        raise BayeslawError(f"{error.problem}; {_way(text, known)}.", code=error.code) from None
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         if isinstance(error, BayeslawError):
             raise
-        amount = re.search(r"(?<![\w.])\d+(\.\d+)?[kMBT]\b", text)
-        way = f"write {number(amount[0]):g} for {amount[0]}" if amount else _HELP
-        raise BayeslawError(f"{text!r} is not a condition; {way}.", code="not-a-condition") from None
+        raise BayeslawError(f"{text!r} is not a condition; {_way(text, known)}.", code="not-a-condition") from None
     if not mask.any():
         message = f"No row meets {text!r}; the table has {len(frame)} rows. {_columns(tree, known)}"
         raise BayeslawError(message.strip(), code="no-row-meets")
@@ -154,7 +165,7 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
             return np.all([_compare(left, op, right, text, len(frame)) for left, op, right in chain], axis=0)
         case ast.Name() if isinstance(column := _value(node, frame, text), pd.Series) and (flags := _flags(column)).notna().any():
             return np.asarray(flags == True, dtype=bool)  # noqa: E712 (missing values are not true)
-    raise BayeslawError(f"{ast.unparse(node)!r} in {text!r} is not a comparison; {_HELP}.", code="not-a-comparison")
+    raise _Malformed(f"{ast.unparse(node)!r} in {text!r} is not a comparison", "not-a-comparison")
 
 
 def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDArray[np.bool_]:
@@ -177,7 +188,7 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
     except (TypeError, KeyError, ValueError, OverflowError) as error:
         if isinstance(error, BayeslawError):
             raise
-        raise BayeslawError(f"{text!r} compares values that can't be compared; {_HELP}.", code="not-comparable") from None
+        raise _Malformed(f"{text!r} compares values that can't be compared", "not-comparable") from None
 
 
 def _as_numbers(value: Any, other: Any) -> Any:
@@ -237,10 +248,34 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
                 message = f"{text!r} asks for the last row of each run, and the table has no column run, or neither D nor step."
                 raise BayeslawError(message, code="unknown-column")
             known = [str(c) for c in frame]
-            hint = _in_quotes(name, frame) or did_you_mean(name, known)
+            cell = _unquoted(re.sub(_QUOTED, "", text), frame)
+            hint = f" Write {cell!r} in quotes." if cell else _in_quotes(name, frame) or did_you_mean(name, known)
             message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{hint}"
             raise BayeslawError(message, code="unknown-column")
-    raise BayeslawError(f"{ast.unparse(node)!r} is not allowed in {text!r}; {_HELP}.", code="not-allowed")
+    raise _Malformed(f"{ast.unparse(node)!r} is not allowed in {text!r}", "not-allowed")
+
+
+def _way(text: str, frame: pd.DataFrame) -> str:
+    """Return how to write a condition that can't be read: by the first habit of pandas or a shell that it shows, or in general."""
+    bare = re.sub(_QUOTED, "", text)
+    if cell := _unquoted(bare, frame):
+        return f"write {cell!r} in quotes"
+    if amount := re.search(r"(?<![\w.])\d+(\.\d+)?[kMBT]\b", bare):
+        return f"write {number(amount[0]):g} for {amount[0]}"
+    signs = {sign: word for sign, word in {"&": "and", "|": "or", "~": "not"}.items() if sign in bare}
+    if signs:
+        return f"write {listed([f"'{word}' for {sign}" for sign, word in signs.items()])}, for example: N >= 1e8 and D < 1e10"
+    if re.search(r"(?<![<>=!])=(?!=)", bare):
+        return "write == for ="
+    return _HELP
+
+
+def _unquoted(bare: str, frame: pd.DataFrame) -> str:
+    """Return a text of the table, such as run-01, that a condition names without quotes and that is no name; '' if there is none."""
+    columns = (frame[c] for c in frame if not holds_numbers(frame[c]))
+    cells = {cell for column in columns for cell in column if isinstance(cell, str) and not cell.isidentifier()}
+    named = (cell for cell in cells if re.search(rf"(?<![\w.]){re.escape(cell)}(?![\w.])", bare) and re.search(r"[^\W\d]", cell))
+    return max(named, key=len, default="")
 
 
 def _in_quotes(name: str, frame: pd.DataFrame) -> str:
@@ -255,7 +290,7 @@ def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
     left, right = _in_floats(left), _in_floats(right)
     for side in (left, right):
         if isinstance(side, (str, bool, list)) or (isinstance(side, pd.Series) and not holds_numbers(side)):
-            raise BayeslawError(f"{text!r} computes with values that are not numbers; {_HELP}.", code="not-comparable")
+            raise _Malformed(f"{text!r} computes with values that are not numbers", "not-comparable")
     try:
         return _COMPUTE[type(op)](left, right)
     except (ArithmeticError, TypeError, ValueError):

@@ -153,6 +153,33 @@ def test_messages_of_conditions() -> None:
     assert str(caught.value) == "No row meets 'step > 30'; the table has 20 rows. step is one of 0, 1, 2, 3, 4, 5, …."
 
 
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("(N > 5e6) & (D > 1e9)", "write 'and' for &, for example: N >= 1e8 and D < 1e10."),
+        ("N > 5e6 & D > 1e9", "write 'and' for &, for example"),
+        ("~(N > 5e6) | D > 1e9", "write 'or' for |, 'not' for ~, for example"),
+        ("N = 5e6", "write == for =."),
+        ("run == run-01", "write 'run-01' in quotes."),
+        ("run == gpt-14M", "write 'gpt-14M' in quotes."),
+        ("run == gpt-small", "Write 'gpt-small' in quotes."),
+        ("run == 'a&b' and lr.notnull()", "write column names, numbers, 'texts'"),
+    ],
+)
+def test_what_pandas_and_shells_write_gets_the_word_of_conditions(text: str, way: str) -> None:
+    table = pd.DataFrame({"N": 1e7, "D": [1e9, 2e9, 3e9], "lr": 1e-3, "run": ["run-01", "gpt-14M", "gpt-small"]})
+    with pytest.raises(BayeslawError) as caught:
+        where(table, text)
+    assert way in str(caught.value)
+
+
+def test_a_mask_is_no_condition_and_is_not_written_out() -> None:
+    runs = read_runs(pd.DataFrame({"N": [1e7, 2e7], "loss": [3.0, 2.9]}))
+    with fails("not-a-text", "not a Series: bayeslaw.read_runs(runs.frame[mask]) reads the rows of a mask."):
+        runs.where(runs.frame["N"] > 1e7)  # type: ignore[arg-type]
+    assert len(read_runs(runs.frame[runs.frame["N"] > 1e7])) == 1
+
+
 def test_a_condition_leaves_the_table_unchanged() -> None:
     before = TABLE.copy()
     kept = where(TABLE, "N > 1e6")
