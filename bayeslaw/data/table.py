@@ -345,17 +345,11 @@ def _computed(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
 def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return a table as it stands in its file, with rows counted from 1, and its name."""
     if not isinstance(source, (str, PathLike, pd.DataFrame)):
-        advice = "."
-        if isinstance(getattr(source, "runs", None), Runs):
-            advice = ": give its attribute `runs`."
-        elif isinstance(source, (list, tuple)):
-            advice = ": bayeslaw.import_runs reads several logs, and pandas.concat joins several DataFrames."
-        elif isinstance(source, Mapping):
-            advice = ": a dictionary of columns becomes one by pandas.DataFrame(…)."
-        elif type(source).__name__ in ("Law", "Fit", "Stack", "PointFit"):  # of which nothing is known here
-            advice = ": have two arguments changed places?"
-        problem = f"A table is the path of a file or a pandas DataFrame, not the type {type(source).__name__}"
-        raise BayeslawError(problem + advice, code="not-a-table")
+        kind = type(source).__name__
+        if _converter(source):  # polars calls its tables DataFrame too
+            kind = f"{type(source).__module__.split('.')[0]}.{kind}"
+        problem = f"A table is the path of a file or a pandas DataFrame, not the type {kind}"
+        raise BayeslawError(problem + _instead(source), code="not-a-table")
     if isinstance(source, pd.DataFrame):
         frame, name = source.copy(), IN_MEMORY
     else:
@@ -370,6 +364,29 @@ def as_in_file(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     if not len(frame):
         raise BayeslawError(f"{name} has no rows.", code="no-rows")
     return frame, name
+
+
+def _converter(source: object) -> str:
+    """Return the method by which a table of another library becomes one of pandas, '' where it has none."""
+    return next((name for name in ("to_pandas", "to_dataframe") if callable(getattr(source, name, None))), "")
+
+
+def _instead(source: object) -> str:
+    """Return what to give in place of something that is no table, as the end of a message."""
+    if isinstance(getattr(source, "runs", None), Runs):
+        return ": give its attribute `runs`."
+    if way := _converter(source):
+        return f": give what its method {way}() returns."
+    rows = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(row, Mapping) for row in source)
+    if isinstance(source, Mapping) or rows:
+        return f": a {'list of rows' if rows else 'dictionary of columns'} becomes one by pandas.DataFrame(…)."
+    if isinstance(source, np.ndarray):
+        return ": an array becomes one by pandas.DataFrame(array, columns=['N', 'D', 'loss'])."
+    if isinstance(source, (list, tuple)):
+        return ": bayeslaw.import_runs reads several logs, and pandas.concat joins several DataFrames."
+    if type(source).__name__ in ("Law", "Fit", "Stack", "PointFit"):  # of which nothing is known here
+        return ": have two arguments changed places?"
+    return "."
 
 
 class _Renamed(NamedTuple):

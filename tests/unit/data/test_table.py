@@ -36,6 +36,21 @@ def test_runs_share_their_table_with_nobody() -> None:
         Runs([1.0])  # type: ignore[arg-type]
 
 
+def test_a_table_of_another_kind_gets_what_makes_one_of_pandas_of_it() -> None:
+    rows = [{"N": 1e7, "D": 1e9, "loss": 3.0}]
+    of_polars = type("DataFrame", (), {"__module__": "polars.dataframe.frame", "to_pandas": lambda self: pd.DataFrame(rows)})()
+    ways = {
+        "the type polars.DataFrame: give what its method to_pandas() returns.": of_polars,
+        "the type list: a list of rows becomes one by pandas.DataFrame(": rows,
+        "the type dict: a dictionary of columns becomes one by pandas.DataFrame(": rows[0],
+        "the type ndarray: an array becomes one by pandas.DataFrame(array, columns=": np.ones((2, 3)),
+        "the type list: bayeslaw.import_runs reads several logs": ["a.csv", "b.csv"],
+    }
+    for way, table in ways.items():
+        with fails("not-a-table", way):
+            read_runs(table)  # type: ignore[arg-type]
+
+
 def test_columns_get_our_names_and_units() -> None:
     runs = read_runs(
         pd.DataFrame(
