@@ -182,6 +182,9 @@ class Law:
     tuning: Mapping[str, str] = field(default_factory=dict)
     shares: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.formula, frozenset(self.parameters)))  # equal laws agree in these; mappings have no hash
+
     def __repr__(self) -> str:
         return short_lines(f"<Law {self.name}: {self.outcome.name} = {self.formula.text}>")
 

@@ -120,6 +120,9 @@ class Prior:
         if on is not None and not isinstance(on, Expression):  # its text, or nothing that can be read
             object.__setattr__(self, "on", Expression.parse(on))
 
+    def __hash__(self) -> int:
+        return hash((self.dist, frozenset(self.args.items()), self.on))
+
     def _check_bounds(self) -> None:
         low, high = self.bounds
         if not low < high:
