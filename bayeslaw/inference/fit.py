@@ -17,7 +17,7 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
-from bayeslaw.core.text import exact, label_text
+from bayeslaw.core.text import counted, exact, label_text
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS, TEXT, our_name
 from bayeslaw.data.curves import ABOUT_AREAS
@@ -323,7 +323,7 @@ def _check_mappings(**given: object) -> None:
 def _check_settings(*, draws: int, tune: int, chains: int, target_accept: float | None, bins: float | None) -> None:
     """Refuse settings of the sampler that are out of range together, and bins that are no number."""
     if (count := chains * (draws + tune)) > MOST_DRAWS:
-        what = f"{chains:,} chains of {draws:,} draws after {tune:,} tuning draws"
+        what = f"{counted(chains, 'chain')} of {draws:,} draws after {tune:,} tuning draws"
         raise BayeslawError(f"{what} are {count:,} draws; at most {MOST_DRAWS:,} are made.", code="too-many-draws")
     if target_accept is not None and not (isinstance(target_accept, Real) and 0.5 <= target_accept < 1):
         raise BayeslawError(f"target_accept must be at least 0.5 and less than 1, not {target_accept!r}.", code="bad-target-accept")

@@ -32,7 +32,7 @@ from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, as_mapping, whole_number
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.intervals import columns, interval_names, open_quantiles, quantiles
-from bayeslaw.core.text import compact, counted, short_lines
+from bayeslaw.core.text import compact, counted, percent, short_lines
 from bayeslaw.data.table import Table
 from bayeslaw.design.anchors import Anchors, anchors
 from bayeslaw.forecasting.grid import Settings
@@ -239,7 +239,7 @@ class Versus:
             f"is {of[0]} {self.unit} ({interval} {of[1]} to {of[2]}), and B needs {_times(middle)} times A's compute for A's loss "
             f"({_span(low, high, ci_prob)}"
         )
-        text += f"; never within {REACH:,.0f} times in {never:.1%} of the draws)" if never else ")"
+        text += f"; never within {REACH:,.0f} times in {percent(never)} of the draws)" if never else ")"
         chosen = "A" if regret[0] <= regret[1] else "B"
         least, most = (float(f(regret)) for f in (min, max))
         text += f". Choosing {chosen} has the smaller expected regret: {compact(least, 2)} against {compact(most, 2)} {self.unit}."
@@ -249,13 +249,14 @@ class Versus:
         """Say where the two cross."""
         row = self.crossings_table(ci_prob).iloc[0]
         low, high = compact(float(self.compute.min()), 3), compact(float(self.compute.max()), 3)
-        rest = f"in {row['A_throughout']:.1%} A is better throughout, in {row['B_throughout']:.1%} B"
+        whole = {name: percent(share) if (share := row[f"{name}_throughout"]) else "none" for name in "AB"}
+        rest = f"in {whole['A']} A is better throughout, in {whole['B']} B"
         if not row["crosses"]:
             return f"They cross in no draw between {low} and {high} FLOPs: {rest}."
         middle, start, end = (compact(float(row[k]), 3) for k in row.index[-3:])
-        first, more = ("first ", f", in {row['several']:.1%} more than once") if row["several"] else ("", "")
+        first, more = ("first ", f", in {percent(row['several'])} more than once") if row["several"] else ("", "")
         return (
-            f"They cross between {low} and {high} FLOPs in {row['crosses']:.1%} of the draws{more}, {first}at {middle} FLOPs "
+            f"They cross between {low} and {high} FLOPs in {percent(row['crosses'])} of the draws{more}, {first}at {middle} FLOPs "
             f"({100 * ci_prob:g}% equal-tailed interval {start} to {end}); {rest}."
         )
 

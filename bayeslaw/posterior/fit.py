@@ -156,7 +156,8 @@ class Fit(OfOneLaw, Verdicts):
     def __repr__(self) -> str:
         size = self.tree["posterior"].sizes
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
-        return short_lines(f"<Fit of {self.name} to {self._fitted}: {size['chain']} chains of {size['draw']:,} draws, {verdicts}>")
+        drawn = f"{counted(size['chain'], 'chain')} of {counted(size['draw'], 'draw')}"
+        return short_lines(f"<Fit of {self.name} to {self._fitted}: {drawn}, {verdicts}>")
 
     @property
     def _fitted(self) -> str:

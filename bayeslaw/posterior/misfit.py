@@ -170,7 +170,7 @@ def outlier_check(
         "law": expected[far], "sds": deviation[far],
     })  # fmt: skip
     named = [
-        f"row {row['row']} ({row['run']}): {row[name_of]:.4g}, {_off(row[name_of], row['law'], outcome)}"
+        f"{_named(row['row'], row['run'])}: {row[name_of]:.4g}, {_off(row[name_of], row['law'], outcome)}"
         for row in frame[:NAMED].to_dict("records")
     ]
     more = f"; and {far.size - NAMED} more" if far.size > NAMED else ""
@@ -305,6 +305,11 @@ def _expected(residual: Array, observed: Observations) -> Array:
     """Return the law's outcomes (n,) from residuals."""
     values = observed.response - residual
     return np.asarray(values if observed.outcome.kind == "count" else observed.outcome.from_scale(values))
+
+
+def _named(row: int, run: str) -> str:
+    """Return a row by its number, and by its run where the table names runs."""
+    return run if run == f"row {row}" else f"row {row} ({run})"
 
 
 def _off(measured: float, expected: float, outcome: Outcome) -> str:

@@ -75,7 +75,7 @@ def _sampled(fitting: Mapping[str, Any]) -> str:
     further = f", target acceptance rate {rate:g}" if rate is not None and not again else ""
     sentences = [
         f"The posterior was sampled by the No-U-Turn sampler of nutpie {versions.get('nutpie', '')} through bayeslaw "
-        f"{versions.get('bayeslaw', '')} ({settings['chains']} chains of {settings['draws']} draws after "
+        f"{versions.get('bayeslaw', '')} ({counted(settings['chains'], 'chain')} of {settings['draws']} draws after "
         f"{(again or {}).get('tune', tune)} tuning draws each, seed {fitting['seed']}{further})."
     ]
     if again and "tune" in again:

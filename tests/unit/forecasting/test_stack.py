@@ -88,6 +88,8 @@ def test_representations_are_short(stack: Stack, sound_fit: Fit) -> None:
     assert repr(sound_fit).splitlines() == [
         "<Fit of chinchilla to 40 losses of 8 runs: 2 chains of 1,500 draws, sampling", "  passed, model no concerns>",
     ]  # fmt: skip
+    single = sound_fit.tree.isel(chain=[0])
+    assert "1 chain of 1,500 draws" in repr(replace(sound_fit, tree=single))
     assert repr(sound_fit.law) == "<Law chinchilla: loss = E + A/N**alpha + B/D**beta>"
     assert repr(result) == "<Forecast by chinchilla at 2 settings: 3,000 draws>"
     assert repr(stack) == "<Stack of " + ", ".join(f"{name} ({weight:.3g})" for name, weight in stack.weights.items()) + ">"

@@ -159,6 +159,19 @@ def test_a_loss_that_is_never_reached_is_counted(fits: tuple[Fit, Fit]) -> None:
     assert any("counts as 0" in note for note in result.notes)
 
 
+def test_a_share_of_few_draws_is_not_called_none_of_them(fits: tuple[Fit, Fit], along: Versus) -> None:
+    """One draw of 2,001 in which B never reaches A's loss stood as 0.0% of the draws."""
+    result = versus(*fits, compute=1e22)
+    rare = replace(result, multiplier=np.append(np.full(2000, 2.0), np.inf)[:, None])
+    assert "never within 1,000 times in fewer than 0.1% of the draws" in rare.lines()[1]
+    assert "never within" not in replace(result, multiplier=np.full((2001, 1), 2.0)).lines()[1]
+    size = along.crossing.size
+    one = replace(along, crossing=np.where(np.arange(size) == 0, 1e20, np.nan), crossings=np.eye(1, size, dtype=np.int64)[0])
+    rest = next(line for line in one.lines() if line.startswith("They cross"))
+    assert rest.startswith("They cross between 1e17 and 1e24 FLOPs in 0.5% of the draws,")
+    assert "0.0%" not in rest
+
+
 def test_where_the_supports_end_the_search_is_said(fits: tuple[Fit, Fit]) -> None:
     """Near the end of N and D that laws describe, compute can't grow a thousand times."""
     far, near = (versus(*fits, compute=compute, discrepancy="none") for compute in (1e28, 1e22))

@@ -121,6 +121,12 @@ def test_a_diverged_row_is_named(noise: str) -> None:
     assert "leave out" in check.advice
 
 
+def test_a_row_of_a_table_that_names_no_runs_is_named_once() -> None:
+    table = twin().drop(columns="run")
+    table.loc[17, "loss"] = 9.74
+    assert "noise off: row 18: 9.74, +" in judged(table, "student", dof=2.4)["outliers"].text
+
+
 @pytest.mark.parametrize("dof", [2.1, 2.6, 5.0, 30.0])
 def test_a_gross_error_is_named_however_heavy_the_tails_that_it_made(dof: float) -> None:
     table = twin()
