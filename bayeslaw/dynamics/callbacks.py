@@ -97,6 +97,9 @@ class RunForecasts:
         self.watched: Watch | None = None
         self._rows: dict[int, dict[str, float]] = {}
 
+    def __repr__(self) -> str:
+        return f"<RunForecasts: {repr(self.watched)[1:-1] if self.watched else self.follower.waiting}>"
+
     def rate(self, step: int, rate: float) -> None:
         """Note a logged learning rate, which is compared with the schedule's."""
         self._rows.setdefault(step, {})["lr"] = rate

@@ -78,6 +78,15 @@ class Follower:
         self._failed: bool | None = None  # of the checks, which are made once
         self._begin()
 
+    def __repr__(self) -> str:
+        at = f"step {self._step:,} of {len(self.schedule):,} of {self.run!r}" if self._step >= 0 else self.waiting
+        return f"<Follower: {at}, by {self.fit.name}>"
+
+    @property
+    def waiting(self) -> str:
+        """What is followed before its first loss, in words."""
+        return f"no loss yet of {self.run!r}, whose schedule has {len(self.schedule):,} steps"
+
     def _begin(self) -> None:
         self._current, self._step, self._ended, self._refitted = self.fit, -1, 0.0, 0
         self._stated: dict[int, tuple[float, float]] = {}

@@ -11,7 +11,7 @@ import pytest
 
 from bayeslaw.core.executors import Result
 from bayeslaw.data.curves import Curves, read_curves
-from bayeslaw.dynamics import follow
+from bayeslaw.dynamics import RunForecasts, follow
 from bayeslaw.dynamics.follow import Follower
 from bayeslaw.inference.batch import Task
 from bayeslaw.laws.card import load_law
@@ -43,6 +43,16 @@ def test_what_was_stated_of_a_loss_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     second = follower.update(so_far(1200))
     assert second.stated["step"].tolist() == list(range(200, 1201, 100))
     np.testing.assert_array_equal(first.stated["pit"], second.stated["pit"][:9])
+
+
+def test_what_follows_a_run_shows_how_far_it_is() -> None:
+    follower, forecasts = Follower(without()[0], "now", WHOLE, refit="never"), RunForecasts(without()[0], WHOLE)
+    assert repr(follower) == "<Follower: no loss yet of 'now', whose schedule has 4,000 steps, by annealing>"
+    assert repr(forecasts) == "<RunForecasts: no loss yet of 'running', whose schedule has 4,000 steps>"
+    follower.update(so_far(1000))
+    forecasts.add(1000, 3.8)
+    assert repr(follower) == "<Follower: step 1,000 of 4,000 of 'now', by annealing>"
+    assert repr(forecasts).startswith("<RunForecasts: Watch of running, step 1,000 of 4,000: loss at the end")
 
 
 def test_of_many_losses_each_is_stated_with_those_just_before_it_known(monkeypatch: pytest.MonkeyPatch) -> None:
