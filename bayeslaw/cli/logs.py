@@ -35,6 +35,13 @@ def import_(
         list[str] | None, Option(help="A column of losses, as COLUMN or COLUMN=DOMAIN; by default found by its name. Repeatable.")
     ] = None,
     domain: Annotated[list[str] | None, Option(help="Keep only the losses of this domain. Repeatable.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        Option(
+            help="A further column to keep as it is, of which a run has one value, as COLUMN or NAME=COLUMN: "
+            "optimizer=config.optimizer. Repeatable."
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         Option("--set", help="A value that all runs share, such as N=410e6 or tokens_per_step=524288. Repeatable."),
@@ -56,6 +63,7 @@ def import_(
     shared = constants(options.pairs_of("--set", set_, "NAME=VALUE, such as tokens_per_step=524288"), "--set")
     chosen: dict[str, Any] = {"losses": _losses(loss), "domains": domain, "resumed": resumed, "nan": nan}
     chosen["columns"] = options.columns_of(column)
+    chosen["keep"] = options.pairs_of("--keep", [text if "=" in text else f"{text}={text}" for text in keep or ()], "NAME=COLUMN")
     try:
         imported = bayeslaw.import_runs(sources, kind=kind, map=map_, curves=curves, loss_unit=unit, **chosen, **shared)
     except TableError as error:

@@ -39,7 +39,7 @@ _HELP = (
 )
 
 
-class _Malformed(Exception):
+class _MalformedError(Exception):
     """A condition that can't be read: what is wrong, to which `where` adds how to write it."""
 
     def __init__(self, problem: str, code: str) -> None:
@@ -69,7 +69,7 @@ def where(frame: pd.DataFrame, text: str, originals: Mapping[str, pd.Series] | N
     try:
         tree = _parsed(text.strip(), list(map(str, known)))
         mask = _mask(tree, known, text)
-    except _Malformed as error:
+    except _MalformedError as error:
         raise BayeslawError(f"{error.problem}; {_way(text, known)}.", code=error.code) from None
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         if isinstance(error, BayeslawError):
@@ -165,7 +165,7 @@ def _mask(node: ast.AST, frame: pd.DataFrame, text: str) -> NDArray[np.bool_]:
             return np.all([_compare(left, op, right, text, len(frame)) for left, op, right in chain], axis=0)
         case ast.Name() if isinstance(column := _value(node, frame, text), pd.Series) and (flags := _flags(column)).notna().any():
             return np.asarray(flags == True, dtype=bool)  # noqa: E712 (missing values are not true)
-    raise _Malformed(f"{ast.unparse(node)!r} in {text!r} is not a comparison", "not-a-comparison")
+    raise _MalformedError(f"{ast.unparse(node)!r} in {text!r} is not a comparison", "not-a-comparison")
 
 
 def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDArray[np.bool_]:
@@ -188,7 +188,7 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
     except (TypeError, KeyError, ValueError, OverflowError) as error:
         if isinstance(error, BayeslawError):
             raise
-        raise _Malformed(f"{text!r} compares values that can't be compared", "not-comparable") from None
+        raise _MalformedError(f"{text!r} compares values that can't be compared", "not-comparable") from None
 
 
 def _as_numbers(value: Any, other: Any) -> Any:
@@ -252,7 +252,7 @@ def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:
             hint = f" Write {cell!r} in quotes." if cell else _in_quotes(name, frame) or did_you_mean(name, known)
             message = f"No column {name!r} for {text!r}; there are {', '.join(known)}.{hint}"
             raise BayeslawError(message, code="unknown-column")
-    raise _Malformed(f"{ast.unparse(node)!r} is not allowed in {text!r}", "not-allowed")
+    raise _MalformedError(f"{ast.unparse(node)!r} is not allowed in {text!r}", "not-allowed")
 
 
 def _way(text: str, frame: pd.DataFrame) -> str:
@@ -271,7 +271,7 @@ def _way(text: str, frame: pd.DataFrame) -> str:
 
 
 def _unquoted(bare: str, frame: pd.DataFrame) -> str:
-    """Return a text of the table, such as run-01, that a condition names without quotes and that is no name; '' if there is none."""
+    """Return a text of the table that a condition names without quotes and that is no name, such as run-01; '' if there is none."""
     columns = (frame[c] for c in frame if not holds_numbers(frame[c]))
     cells = {cell for column in columns for cell in column if isinstance(cell, str) and not cell.isidentifier()}
     named = (cell for cell in cells if re.search(rf"(?<![\w.]){re.escape(cell)}(?![\w.])", bare) and re.search(r"[^\W\d]", cell))
@@ -290,7 +290,7 @@ def _compute(left: Any, op: ast.operator, right: Any, text: str) -> Any:
     left, right = _in_floats(left), _in_floats(right)
     for side in (left, right):
         if isinstance(side, (str, bool, list)) or (isinstance(side, pd.Series) and not holds_numbers(side)):
-            raise _Malformed(f"{text!r} computes with values that are not numbers", "not-comparable")
+            raise _MalformedError(f"{text!r} computes with values that are not numbers", "not-comparable")
     try:
         return _COMPUTE[type(op)](left, right)
     except (ArithmeticError, TypeError, ValueError):

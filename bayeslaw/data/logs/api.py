@@ -20,6 +20,7 @@ from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, our
 from bayeslaw.data.logs.assemble import rows
 from bayeslaw.data.logs.cells import ambiguous_steps, numbers
 from bayeslaw.data.logs.json_logs import is_json, last_step, read_json, run_folder
+from bayeslaw.data.logs.kept import Keep, kept_notes, kept_values, with_kept, with_values
 from bayeslaw.data.logs.log import BY_KIND, LOGGER_STEPS, SPLIT, Log, Meanings, meanings, step_columns, with_settings
 from bayeslaw.data.logs.mapping import KINDS, LogMap, constants, mapping, read_mapping, with_columns, with_losses
 from bayeslaw.data.logs.merge import LOSS, RESUMED, Entries, fault, loss_columns, merged, refuse
@@ -59,6 +60,7 @@ def import_runs(
     columns: Mapping[str, str] | None = None,
     losses: str | Mapping[str, str | None] | Collection[str] | None = None,
     domains: str | Collection[str] | None = None,
+    keep: Keep = (),
     resumed: str | None = None,
     nan: str | None = None,
     curves: bool = False,
@@ -81,6 +83,10 @@ def import_runs(
         The columns of validation losses, or these with the domain of each; by default found by their names.
     domains : str or collection of str, optional
         Domains to keep; by default all.
+    keep : str, collection of str or mapping, optional
+        Further columns to keep as they are, such as 'config.optimizer', of which a run has one value; or
+        ``{"optimizer": "config.optimizer"}``, by the names that they get. Parameters may vary by them, as in
+        ``fit(…, by={"E": "optimizer"})``.
     resumed : {'last', 'first'}, optional
         Which value counts where a run logs two for a step: the later log's, from the step at which the run was resumed, or the
         earlier log's. Such runs are refused by default.
@@ -117,14 +123,17 @@ def import_runs(
             message = f"{column} and --loss {', '.join(named)} (losses={losses!r}) both name the losses: give one."
             raise BayeslawError(message, code="ambiguous-losses")
         given = with_losses(given, named)
-    given = with_columns(given, columns or {})
+    given = with_kept(with_columns(given, columns or {}), keep)
     given = given if loss_unit is None else replace(given, loss_unit=unit(loss_unit))
     given = replace(given, constants={**given.constants, **constants(values, "the values of all runs")})
     if isinstance(sources, (str, Path, pd.DataFrame)) or not isinstance(sources, Iterable):
         sources = [sources]
     paths = [as_path(source, "A log") for source in sources]
     logs = _in_order(_read_all(paths, kind or given.kind, given))
-    frame, notes = rows(merged(_entries(logs, given), resumed), given, domains, drop=nan == "drop", curves=curves)
+    entries = _entries(logs, given)
+    frame, notes = rows(merged(entries, resumed), given, domains, drop=nan == "drop", curves=curves)
+    frame = with_values(frame, entries.kept, given.rename)
+    notes += kept_notes(frame, given.kept)
     notes += [note for path in paths if (note := _left_in(path, [log.name for log in logs]))]
     runs = read_runs(frame)
     if runs.unit == PERPLEXITY:
@@ -158,7 +167,7 @@ def _read_all(sources: Sequence[Path], kind: str | None, given: LogMap) -> list[
         if not source.exists():
             raise BayeslawError(f"There is no file or folder {source}.", code="no-such-file")
         if kind in (None, "mlflow") and is_store(source):
-            of_stores += read_store(source, {*given.columns, *given.losses})
+            of_stores += read_store(source, given.named)
         else:
             files += _inside(source, kind) if source.is_dir() else [(source, kind, "")]
     return [*of_stores, *_of_files(files, given)]
@@ -191,7 +200,7 @@ def _with_settings(logs: list[Log], folders: list[Path], given: LogMap) -> list[
     settings = dict[Path, dict[str, object]]()
     for log, folder in zip(logs, folders, strict=True):
         settings.setdefault(folder if folder in entries else folder.parent, {}).update(log.settings)
-    named, read = {*given.columns, *given.losses}, list[Log]()
+    named, read = given.named, list[Log]()
     for log, folder in zip(logs, folders, strict=True):
         if len(log.frame):
             read.append(with_settings(log, settings.get(folder, {}), named))
@@ -231,7 +240,7 @@ def _left_in(folder: Path, read: Sequence[str]) -> str:
 def _read(path: Path, name: str, kind: str | None, run: str, given: LogMap) -> Log:
     try:
         if kind == "tensorboard" or (kind is None and ("tfevents" in path.name or is_event_file(path))):
-            return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, {*given.columns})
+            return read_events(path, name, run or path.absolute().parent.name, {*given.losses}, given.covariates)
         if path.suffix == ".wandb":
             message = f"{name} is the binary file in which Weights & Biases keeps a run: export its history, as CSV or JSON lines."
             raise BayeslawError(message, code="not-an-export")
@@ -288,6 +297,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
         meaning = _meanings(log, given)
         used |= {*meaning.losses}
         _check_one_split(log, meaning, splits)
+        meaning = replace(meaning, other=tuple(c for c in meaning.other if c not in given.kept))
         part, read, wrong = _renamed(log, meaning, marks, len(logs) > 1)
         for note in (*log.notes, *read):
             of_logs.setdefault(note.removeprefix(f"{log.name}: "), {})[log.name] = None
@@ -303,6 +313,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
         parts.append(part)
     if faults:
         raise TableError(faults, logs[0].name if len(logs) == 1 else "the log")
+    kept = kept_values(logs, [part["run"] for part in parts], given.kept)
     domains: dict[str, str] = {}  # one spelling for each: Pile, pile
     parts = [p.rename(columns=lambda c: domains.setdefault(c.lower(), c) if c.startswith(LOSS) else c) for p in parts]
     frame = pd.concat(parts, ignore_index=True).astype({"_name": "category"})
@@ -312,7 +323,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
     if "eval_interval" in given.constants and all(log.kind != "text" for log in logs):
         notes.append("eval_interval is not used: it is for lines that programs print (kind text), and other logs name their steps")
     notes += _not_found(frame, logs, given, used)
-    return Entries(_with_run_names(frame, given), tuple(notes))
+    return Entries(_with_run_names(frame, given), tuple(notes), kept=kept)
 
 
 def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collection[str]) -> list[str]:
@@ -322,7 +333,7 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collec
     raw = pd.concat([log.frame for log in logs], ignore_index=True) if len(logs) > 1 else logs[0].frame
     unread = pd.DataFrame([log.unread for log in logs if log.unread])
     raw = pd.concat([raw, unread[[c for c in unread if c not in raw]]], ignore_index=True)
-    raw = raw[[c for c in raw if c not in (*given.columns, "_time")]]
+    raw = raw[[c for c in raw if c not in (*given.covariates, "_time")]]
     if not loss_columns(frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
         training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)
@@ -442,7 +453,9 @@ def _notes(log: Log, meaning: Meanings) -> list[str]:
                 "laws describe validation losses"
             )
     if other := [repr(c) for c in sorted(meaning.other, key=lambda c: not names_loss(c)) if not c.startswith("_")]:
-        notes.append(f"{log.name}: {counted(len(other), 'column')} not used ({listed(other)})")
+        notes.append(
+            f"{log.name}: {counted(len(other), 'column')} not used ({listed(other)}); --keep (keep=) keeps columns as they are"
+        )
     if meaning.other_losses:
         shown = listed(meaning.other_losses)
         notes.append(

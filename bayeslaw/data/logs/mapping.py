@@ -39,6 +39,8 @@ class LogMap:
         Values of every run, and of one run by its name.
     rename : mapping
         A run's name in the log to its new name.
+    kept : mapping
+        Column of the log that is kept as it is to its name in the table.
     loss_unit, column_unit : str, optional
         The unit of all losses, and that which a column of losses is given with; None for nats/token.
     """
@@ -49,11 +51,22 @@ class LogMap:
     constants: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
     delimiter: str | None = None
     decimal: str | None = None
     thousands: str | None = None
     loss_unit: str | None = None
     column_unit: str | None = None
+
+    @property
+    def covariates(self) -> set[str]:
+        """The columns, but for those of losses, that the user names."""
+        return {*self.columns, *self.kept}
+
+    @property
+    def named(self) -> set[str]:
+        """All columns that the user names."""
+        return {*self.covariates, *self.losses}
 
     @property
     def unit(self) -> str | None:
@@ -106,7 +119,7 @@ def mapping(given: Mapping[str, Any], name: str = "the mapping") -> LogMap:
         raise BayeslawError(f"{name}: loss_unit is {loss_unit}, and a column of losses is in {column_unit}.", code="two-units")
     every = constants(given.get("constants", {}), f"{name}, [constants]")
     renamed = dict(given.get("rename", {}))
-    return LogMap(kind, columns, losses, every, runs, renamed, **marks, loss_unit=loss_unit, column_unit=column_unit)
+    return LogMap(kind, columns, losses, every, runs, renamed, {}, **marks, loss_unit=loss_unit, column_unit=column_unit)
 
 
 def constants(given: Mapping[str, Any], name: str, known: tuple[str, ...] = (*CONSTANTS, *READING)) -> dict[str, Any]:

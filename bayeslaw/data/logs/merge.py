@@ -31,11 +31,14 @@ class Entries:
         and the domain; `_name` and `_row`, the file and the entry's number there.
     batches : mapping
         The first two values of runs that log several of `batch`, at any entries.
+    kept : mapping
+        Before entries are merged: the value of each run, by the name of each kept column.
     """
 
     frame: pd.DataFrame
     notes: tuple[str, ...] = ()
     batches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    kept: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def axis(self) -> str | None:

@@ -177,7 +177,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 def test_equal_priors_and_laws_are_one_key() -> None:
     first, again = Prior("Normal", {"mu": 2, "sigma": 1}), Prior.parse("Normal(2, 1)")
-    assert first == again and {first: "a"}[again] == "a"
+    assert first == again
+    assert {first: "a"}[again] == "a"
     law, changed = load_law("chinchilla"), load_law("chinchilla").with_priors({"E": first})
     assert {law: "a", changed: "b"} == {load_law("chinchilla"): "a", law.with_priors({"E": again}): "b"}
     assert len({parameter.prior for parameter in law.parameters.values()}) == 5
