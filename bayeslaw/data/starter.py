@@ -54,6 +54,7 @@ _OF_RUN = re.compile(r".+ - \S*loss")  # a column of a chart, 'big - eval/loss'
 IMPORT = "read it by `bayeslaw import` (in Python bayeslaw.import_runs)."
 SAME_LOSS = 1e-3  # relative difference up to which losses of two columns are of one evaluation
 LEAST_RATIO = 0.01  # tokens per parameter below which a guessed unit of N is dropped
+_LEAST_FLOPS = 1e13  # of the compute of a training, which a column C or compute may have in another unit, or not at all
 _SMALLEST = 1e5  # of numbers of parameters and tokens; smaller ones are in another unit
 
 
@@ -93,12 +94,13 @@ def guesses(frame: pd.DataFrame, wanted: Collection[str]) -> dict[str, str]:
 def _candidates(frame: pd.DataFrame, ours: str, free: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
     """Yield, for each way to be a column of ours, the columns that may be it, with 'COLUMN' or 'COLUMN:UNIT' for each.
 
-    Columns that have its name in logs, such as config.N, come first.
+    Columns that have its name in logs, such as config.N, or its letter and a unit, such as N_M, come first.
     """
     none, ways = _WORDS.get(ours, ("", ()))
     own = {c: words for c, words in free.items() if has_meaning(c, ours) or not has_meaning(c)}
     of_logs = [c for c in own if our_name(c, "logs") == ours]
-    for columns in (of_logs, *([c for c, words in own.items() if _fits(words, none, way)] for way in ways)):
+    lettered = [c for c, words in own.items() if _is_letter_with_unit(c, words, ours)]
+    for columns in (of_logs, lettered, *([c for c, words in own.items() if _fits(words, none, way)] for way in ways)):
         candidates = dict[str, str]()
         for column in columns:
             words = own[column]
@@ -110,6 +112,13 @@ def _candidates(frame: pd.DataFrame, ours: str, free: Mapping[str, list[str]]) -
                 candidates[column] = f"{column}:{_unit(ours, words, values)}".removesuffix(":")
         if candidates:
             yield candidates
+
+
+def _is_letter_with_unit(column: str, words: list[str], ours: str) -> bool:
+    """Whether a column is called by our letter and a unit alone, such as N_M, D (B) or D_billions; n counts many things."""
+    letter, *unit = words or [""]
+    own = ours in ("N", "D", "U") and column.strip().startswith(ours) and letter == ours.lower()
+    return own and len(unit) == 1 and _UNITS.get(unit[0], "%") != "%"
 
 
 def several_losses(frame: pd.DataFrame, missing: Collection[str]) -> list[str]:
@@ -180,7 +189,10 @@ def _tokens_from(frame: pd.DataFrame, missing: Collection[str], reader: str) -> 
             text = f"{option('atpp', c)} (in Python {reader}(…, columns={{'atpp': {c!r}}}))"
             return f" If {c} has tokens per parameter, add {text}: D is then {c} x N."
     for c, words in numbers.items():
-        if "flop" in words and {"per", "sec", "second"}.isdisjoint(words):
+        if not {"per", "sec", "second"}.isdisjoint(words):
+            continue
+        compute = (c.strip() == "C" or "compute" in words) and np.median(_numbers(frame[c])) >= _LEAST_FLOPS
+        if compute or "flop" in words:
             return f" If {c} has 6 N D of the whole run, give the table a column D, in pandas df['D'] = df[{c!r}] / (6 * df['N'])."
     if any(our_name(c, "curves") == "step" for c in numbers):
         way = "`bayeslaw import --set tokens_per_step=524288`, with yours (in Python import_runs(…, tokens_per_step=524288))"

@@ -182,6 +182,10 @@ def test_a_column_of_true_and_false_in_memory() -> None:
     [
         ({"Model Size (M)": [124, 410]}, "N", "Model Size (M):M"),
         ({"nParams": [124, 410]}, "N", "nParams:M"),
+        ({"N_M": [70, 6900]}, "N", "N_M:M"),
+        ({"N (billions)": [0.07, 6.9]}, "N", "N (billions):B"),
+        ({"D_B": [1, 20], "": [1, 2]}, "D", "D_B:B"),
+        ({"n_m": [70, 6900], "N_pct": [1, 2], "N_layers": [8, 9], "D_N_M": [1, 2]}, "N", None),
         ({"nParams": [0.4, 6.9]}, "N", "nParams:B"),
         ({"nParams": [1e8, 4e8]}, "N", "nParams"),
         ({"config.model_size": ["70M", "1.5B"]}, "N", "config.model_size"),
@@ -256,6 +260,14 @@ def test_columns_that_give_tokens_are_told_how(column: str, way: str) -> None:
     assert way not in advice(table.assign(**{column: "many"}), ["D"])
     for other in ("flops_per_second", "pretrain_tpp", "tokens_per_second", "step_time"):
         assert "D" not in advice(table.drop(columns=column).assign(**{other: 1.0}), ["D"]).partition("})).")[2]
+
+
+@pytest.mark.parametrize("column", ["C", "train_compute"])
+def test_compute_gives_tokens_if_it_is_large_enough_for_flops(column: str) -> None:
+    table = pd.DataFrame({"N": [1e8, 2e8], "loss": [3.1, 3.0], column: [1e18, 4e18]})
+    assert f"If {column} has 6 N D of the whole run" in advice(table, ["D"])
+    assert "6 N D" not in advice(table.assign(**{column: [1.0, 4.0]}), ["D"])  # a class, or PF-days
+    assert "6 N D" not in advice(table.rename(columns={column: "compute_per_second"}), ["D"])
 
 
 def test_tokens_per_parameter_of_a_run_give_its_tokens() -> None:
