@@ -255,7 +255,8 @@ def explained_check(residual: Array, observed: Observations, outliers: Collectio
     around = observed.response[kept] - observed.response[kept].mean()
     share = max(0.0, 1 - float((residual[kept] ** 2).sum() / (around**2).sum()))
     passed = share >= EXPLAINED or float((residual**2 - observed.known)[kept].mean()) < SCATTER**2
-    text = f"the law explains {share:.0%} of the variance of the {outcome.plural}"
+    of_all = f"{share:.0%}" if share < 0.995 else f"{share:.1%}" if share < 0.9995 else "over 99.9%"
+    text = f"the law explains {of_all} of the variance of the {outcome.plural}"
     advice = (
         f"Look whether each {outcome.name} stands beside its own settings (were columns sorted, shifted or joined?), and "
         "whether runs differ in something that the law doesn't have"

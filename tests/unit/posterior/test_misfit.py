@@ -180,6 +180,10 @@ def test_losses_that_do_not_follow_their_settings_are_named() -> None:
     assert passed.passed
     log, mean = np.log(sound["loss"]), np.log(twins.without_noise(LAW, TRUTH, sound))
     assert passed.table["share"].item() == pytest.approx(1 - ((log - mean) ** 2).sum() / ((log - log.mean()) ** 2).sum())
+    assert "explains over 99.9% of the variance" in passed.text  # and not 100%, as no law does
+    noisy = sound.assign(loss=sound["loss"] * np.exp(0.02 * np.random.default_rng(0).standard_normal(len(sound))))
+    checked = judged(noisy)["explained"]
+    assert f"explains {checked.table['share'].item():.1%} of the variance" in checked.text
     sound.loc[17, "loss"] = 9.74  # an outlier is named as such
     assert judged(sound, sigma_point=0.08)["explained"].passed
 
