@@ -375,15 +375,22 @@ def _erring(
 
 
 def _reaching(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
-    """The choice that reaches a loss with the law's error at itself, and the search with that."""
-    unit, there = search.unit, search
+    """The choice that reaches a loss with the law's error at itself, and the search with that.
+
+    Two sizes may each be the cheaper one with the error at the other. Then it is the cheapest of those that were tried.
+    """
+    unit, there, tried = search.unit, search, list[tuple[LifeSearch, LifeChoice]]()
     for _ in range(ROUNDS):
         there, held = _at_itself(search, choice)
         moved = there.frontier([choice.confidence])[0]
-        if moved is None or (held is not None and moved.costs[unit] > (1 - CHEAPER) * held.costs[unit]):
-            return there, moved
+        if held is not None:
+            if moved is not None and moved.costs[unit] > (1 - CHEAPER) * held.costs[unit]:
+                return there, moved
+            tried.append((there, held))
+        if moved is None:
+            break
         choice = moved
-    return there, None
+    return min(tried, key=lambda pair: pair[1].costs[unit]) if tried else (there, None)
 
 
 def _at_itself(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:

@@ -320,6 +320,23 @@ def test_a_loss_is_reached_with_the_laws_error_at_the_plan_itself(fit: Fit, size
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("most", "served", "level"), [(2.12, 1e12, 0.8), (2.06, 1e13, 0.7)])
+def test_sizes_that_take_turns_to_be_the_cheaper_one_are_a_plan(fit: Fit, most: float, served: float, level: float) -> None:
+    """With the law's error at one of two sizes the other is cheaper: such a loss was said to be reached at no size."""
+    erring = learning(fit)
+    drawn = present(present(erring.extrapolation).discrepancy).drawn(np.arange(SIZE), (0, Stream.PLANNED, 0, Stream.NEXT_RUN_ERROR))
+    life = solve(erring, max_loss=most, served=served, confidence=level, levels=(level,))
+    plan, draws = present(life.best[0]), life.searches[0].searched
+    assert not any("at no size" in text and "confidence" in text for text in life.notes)
+    error = drawn.at({"N": np.array([plan.N]), "D": np.array([plan.D])})[0]
+    share = (losses(fit, draws, plan.N, plan.D)[:, 0] * np.exp(error[draws]) <= most).mean()
+    assert share == pytest.approx(level, abs=0.006)  # a draw of 200: tokens are the same to a thousandth
+    n, d = (values.ravel() for values in np.meshgrid(np.geomspace(1e9, 3e10, 60), np.geomspace(3e10, 3e13, 100)))
+    kept = (losses(fit, draws, n, d) * np.exp(drawn.at({"N": n, "D": d}).T[draws]) <= most).mean(axis=0) >= level
+    assert plan.costs["flops"] == pytest.approx((6 * n * d + 2 * n * served)[kept].min(), rel=0.05)
+
+
+@pytest.mark.slow
 def test_a_loss_that_the_laws_error_outruns_is_infeasible(fit: Fit) -> None:
     """At no N and D do 90% of the draws reach it, though they would with the error at the deterministic choice."""
     erring = learning(fit)
