@@ -39,7 +39,8 @@ class Averages:
     code: Index
 
     def __repr__(self) -> str:
-        return short_lines(f"<Averages over {self.over} at {counted(len(self.settings), 'setting')}: {len(self.draws):,} draws>")
+        where = f"{self.over} at {counted(len(self.settings), 'setting')}"
+        return short_lines(f"<Averages over {where}: {counted(len(self.draws), 'draw')}>")
 
     def measured(self, values: Array) -> Array:
         """Return averages (g,) of what was measured in the rows (n,), nan where a row of an average has no value."""

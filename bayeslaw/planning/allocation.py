@@ -105,7 +105,8 @@ class Allocation:
         return ", ".join(filter(None, [self.stage or self.name, settings_text(self.settings)]))
 
     def __repr__(self) -> str:
-        return short_lines(f"<Allocation of {counted(self.compute.size, 'budget')} by {self.name}: {len(self.loss):,} draws>")
+        what = f"{counted(self.compute.size, 'budget')} by {self.name}"
+        return short_lines(f"<Allocation of {what}: {counted(len(self.loss), 'draw')}>")
 
     def _repr_html_(self) -> str:
         """Show the best sizes and tokens, and their power laws, in a notebook."""

@@ -69,7 +69,7 @@ class Transfer:
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Transfer at {counted(len(self.settings), 'setting')}: {len(self.loss):,} draws>"
+        return f"<Transfer at {counted(len(self.settings), 'setting')}: {counted(len(self.loss), 'draw')}>"
 
     @property
     def transferred(self) -> Array:

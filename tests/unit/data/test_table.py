@@ -48,7 +48,7 @@ def test_a_table_of_another_kind_gets_what_makes_one_of_pandas_of_it() -> None:
     }
     for way, table in ways.items():
         with fails("not-a-table", way):
-            read_runs(table)  # type: ignore[arg-type]
+            read_runs(table)
 
 
 def test_columns_get_our_names_and_units() -> None:

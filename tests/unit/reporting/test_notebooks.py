@@ -208,6 +208,7 @@ def test_results_that_hold_arrays_are_shown_in_a_line(sound_fit: Fit) -> None:
     assert repr(allocation) == f"<Allocation of 3 budgets by {sound_fit.name}: {size:,} draws>"
     transfer = Transfer(SETTINGS, np.ones((400, 1)), np.full((400, 1), 1e10))
     assert repr(transfer) == "<Transfer at 1 setting: 400 draws>"
+    assert repr(Transfer(SETTINGS, np.ones((1, 1)), np.full((1, 1), 1e10))) == "<Transfer at 1 setting: 1 draw>"  # of a point fit
     updated = Update(sound_fit, pd.DataFrame(), True, "The new runs agree with the predictions.", None)
     assert repr(updated) == f"<Update of {sound_fit.name}: The new runs agree with the predictions.>"
     rows = pd.DataFrame({"N": [1e9, 1e9, 2e9, 2e9], "task": ["a", "b", "a", "b"]})
