@@ -395,14 +395,37 @@ def _reaching(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, LifeC
 
 def _at_itself(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
     """The choice at the same size whose tokens reach the loss with the law's error at these tokens, and the search with that."""
-    there = search
+    before = choice
     for _ in range(TURNS):
-        there = search.erring_at(choice)
-        (moved,) = there.at_sizes(np.array([choice.N]), choice.confidence)
+        there, moved = _with_error_there(search, choice)
         if moved is None or abs(math.log(moved.D / choice.D)) < SAME:
             return there, moved
-        choice = moved
-    return there, None  # more tokens lead farther out than they help
+        before, choice = choice, moved
+    return _between(search, before, choice)
+
+
+def _with_error_there(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
+    """The choice at the same size with the law's error at a choice, and the search with that."""
+    there = search.erring_at(choice)
+    return there, there.at_sizes(np.array([choice.N]), choice.confidence)[0]
+
+
+def _between(search: LifeSearch, first: LifeChoice, second: LifeChoice) -> tuple[LifeSearch, LifeChoice | None]:
+    """The choice between two at one size that lead to each other; none where more tokens only lead farther out."""
+
+    def enough(choice: LifeChoice) -> bool:
+        """Whether the tokens reach the loss with the law's error at them."""
+        needed = _with_error_there(search, choice)[1]
+        return needed is not None and needed.D <= choice.D
+
+    low, high = sorted((first, second), key=lambda choice: choice.D)
+    if enough(low) or not enough(high):
+        return search.erring_at(high), None
+    while math.log(high.D / low.D) > SAME:
+        middle = replace(low, D=math.sqrt(low.D * high.D))
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    there = search.erring_at(high)
+    return there, there.scored((math.nan, high.N, high.D), high.confidence)
 
 
 def _next_run(fit: Fit, chosen: Index, settings: Mapping[str, Any], entropy: tuple[int, ...]) -> Array:
