@@ -31,6 +31,13 @@ VALIDATION_SHARE = 0.04
 SHORTEST_BLOCK = 80  # characters; shorter repeated paragraphs (`return self`) are ordinary code, longer ones are boilerplate
 
 
+def write(path: Path, content: bytes | str) -> None:
+    """Write under a temporary name, then rename: a killed run leaves no half file."""
+    temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
+    temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
+    temporary.replace(path)
+
+
 def wheel(name: str, version: str, cache: Path) -> Path:
     """Download a wheel once, without its dependencies, and return its path."""
     stem = name.replace("-", "_").lower() + "-" + version
@@ -55,7 +62,7 @@ def sdist(name: str, version: str, cache: Path) -> Path:
             content = answer.read()
         if hashlib.sha256(content).hexdigest() != files[path.name]["hashes"]["sha256"]:
             raise SystemExit(f"{path.name} was not downloaded completely; run again.")
-        path.write_bytes(content)
+        write(path, content)
     return path
 
 
@@ -137,7 +144,7 @@ def load(sweep: Sweep) -> dict[str, dict[str, NDArray[np.uint8]]]:
         record = {"packages": corpus.packages, **digests}
         if domain not in known:
             known[domain] = record
-            path.write_text(json.dumps(known, indent=2) + "\n")
+            write(path, json.dumps(known, indent=2) + "\n")
         elif known[domain] != record:
             raise SystemExit(f"The corpus {domain} differs from {path.name}: {record} instead of {known[domain]}")
     return corpora

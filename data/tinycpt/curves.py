@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import corpora
 import make
 import numpy as np
 import pandas as pd
@@ -139,7 +140,7 @@ def cached(data: Data, curve: Curve, state: tf.State, keep: tuple[int, ...] = ()
         kept, frame = follow(data, curve, state, keep)
         for step, path in paths.items():
             make.save_state(path, kept[step])
-        make.write(table, json.dumps(frame.to_dict("list")))
+        corpora.write(table, json.dumps(frame.to_dict("list")))
         print(f"{curve.run}: {len(frame)} rows", flush=True)
     return {step: make.load_state(path, state) for step, path in paths.items()}
 
@@ -165,7 +166,7 @@ def assemble() -> int:
     frame.insert(3, "parent_step", known.map(lambda branch: branch.parent_step, na_action="ignore").astype("Int64"))
     frame = frame.assign(lr=frame["lr"].map("{:.6g}".format).replace("nan", ""))
     rounded = frame.round(dict.fromkeys(("train_loss", "source_loss", "target_loss"), 4))
-    make.write(TINYCPT.folder / "curves.csv", rounded.to_csv(index=False))
+    corpora.write(TINYCPT.folder / "curves.csv", rounded.to_csv(index=False))
     return len(frame)
 
 

@@ -9,8 +9,9 @@ Every size is pre-trained once at a constant learning rate on the source domain.
 rate to a tenth over the last 15% of the stage's tokens: that is the annealed checkpoint; the trunk continues without decay,
 and its own state at the stage is the constant checkpoint, which tinycpt2 adapts too. Each checkpoint is adapted to the
 target domain at several replay shares, at a constant rate after a short warm-up, with both validation losses logged along
-the way. Finished pieces are kept in `.cache` under descriptive names, so an interrupted run continues where it stopped; the
-tables contain complete runs only. What the sweeps consist of is in `sweeps.py`.
+the way. Finished pieces are kept in `.cache` under descriptive names, so an interrupted run continues where it stopped. The
+committed tables are written anew when the whole grid is finished; the finished runs of a part of it are a table in `.cache`.
+What the sweeps consist of is in `sweeps.py`.
 """
 
 from __future__ import annotations
@@ -203,14 +204,8 @@ def losses_together(data: Data, states: tf.State, target: str) -> list[dict[str,
     return [{domain: float(of[run]) for domain, of in measured.items()} for run in range(states.updates.size)]
 
 
-def write(path: Path, content: bytes | str) -> None:
-    """Write under a temporary name, then rename: a killed run leaves no half file."""
-    temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
-    temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
-    temporary.replace(path)
-
-
 def save_state(path: Path, state: tf.State) -> None:
+    """Write a state as `corpora.write` writes: a killed run leaves no half file."""
     temporary = path.with_name(path.name + f".{os.getpid()}.tmp")
     with temporary.open("wb") as handle:
         np.savez(handle, *[np.asarray(leaf) for leaf in jax.tree.leaves(state)])
@@ -319,13 +314,13 @@ def generate(sweep: Sweep, part: Part, data: Data) -> None:
         waiting: list[Run] = []
         for base, state in checkpoints(data, model, part, sweep.cache):
             if not paths[base, None].exists():
-                write(paths[base, None], json.dumps(base_rows(data, base, state, target)))
+                corpora.write(paths[base, None], json.dumps(base_rows(data, base, state, target)))
             waiting += [Run(base, state.weights, r, names[base, r]) for r in part.replay if not paths[base, r].exists()]
         size = together(model)
         for group in (waiting[i : i + size] for i in range(0, len(waiting), size)):
             start = time.perf_counter()
             for name, rows in adaptation_rows(data, group, sweep, target).items():
-                write(sweep.cache / f"rows-{name}.json", json.dumps(rows))
+                corpora.write(sweep.cache / f"rows-{name}.json", json.dumps(rows))
             print(f"{', '.join(run.name for run in group)}  {time.perf_counter() - start:.1f} s", flush=True)
 
 
@@ -334,21 +329,24 @@ def together(model: Model) -> int:
     return 1 if jax.default_backend() == "cpu" else max(1, WINDOWS_TOGETHER // model.batch)
 
 
-def assemble(sweep: Sweep, shift: str) -> int:
-    """Collect every finished run of a shift into its table, in a fixed order, and return the number of rows."""
+def assemble(sweep: Sweep, shift: str) -> str:
+    """Collect every finished run of a shift into a table, in a fixed order, and return what was written, in words.
+
+    Only a whole grid takes the place of the table in the sweep's folder; `Sweep.table` says where parts go.
+    """
     parts = [part for part in sweep.grid if part.shift == shift]
     names = {name for part in parts for model in models(sweep, part) for name in pieces(sweep, part, model).values()}
     paths = [path for name in names if (path := sweep.cache / f"rows-{name}.json").exists()]
     if not paths:
-        return 0
+        return f"{shift}: no run is finished"
     frame = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())]).assign(shift=shift)
     columns = ["run", "checkpoint", "seed", "N", "width", "depth", "ptpp", "r", "step", "D", "domain", "loss", "lr", "flops"]
     columns += ["shift"] + ["anneal"] * any(len(part.anneals) > 1 for part in parts)
     order = [column for column in ("N", "seed", "ptpp", "anneal", "r", "D", "domain") if column in columns]
     frame = frame.sort_values(order, na_position="first")[columns]
-    table = frame.assign(loss=frame["loss"].round(6)).to_csv(index=False)
-    write(sweep.folder / f"runs{sweep.suffix(shift)}.csv", table)
-    return len(frame)
+    path = sweep.table(shift, whole=len(paths) == len(names))
+    corpora.write(path, frame.assign(loss=frame["loss"].round(6)).to_csv(index=False))
+    return f"{path.relative_to(sweep.folder)}: {len(frame)} rows, {len(paths)} of {len(names)} checkpoints and runs"
 
 
 def main() -> None:
@@ -359,7 +357,7 @@ def main() -> None:
     parser.add_argument("--replay", type=float, nargs="+", help="only these replay shares")
     parser.add_argument("--seed", type=int, nargs="+", help="only these seeds")
     parser.add_argument("--shift", nargs="+", help="only these shifts")
-    parser.add_argument("--assemble", action="store_true", help="only collect finished runs into the tables")
+    parser.add_argument("--assemble", action="store_true", help="only collect finished runs into tables")
     arguments = parser.parse_args()
     sweep = SWEEPS[arguments.sweep]
     if not arguments.assemble:
@@ -368,7 +366,7 @@ def main() -> None:
             if arguments.shift is None or part.shift in arguments.shift:
                 generate(sweep, narrowed(part, arguments), data)
     for shift in sweep.shifts:
-        print(f"runs{sweep.suffix(shift)}.csv: {assemble(sweep, shift)} rows")
+        print(assemble(sweep, shift))
 
 
 def narrowed(part: Part, arguments: argparse.Namespace) -> Part:

@@ -55,6 +55,10 @@ class Sweep:
         """Return what the names of a shift's runs and table end in."""
         return "" if shift == next(iter(self.shifts)) else f"-{shift}"
 
+    def table(self, shift: str, *, whole: bool) -> Path:
+        """Return where runs of a shift are written: to the committed table if the grid is whole, to one in the cache if not."""
+        return (self.folder if whole else self.cache) / f"runs{self.suffix(shift)}.csv"
+
 
 STAGES = (15, 31, 62, 124, 279)
 PYTHON = {

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
+import shutil
 import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -176,6 +184,60 @@ def test_the_smallest_size_comes_out_again(claims: Claims, table: pd.DataFrame, 
         again = pd.DataFrame(rows).merge(table, on=["run", "D", "domain"], suffixes=("", "_table"))
         assert len(again) == 26
         assert np.allclose(again["loss"], again["loss_table"], rtol=claims.tolerance)
+
+
+@pytest.fixture
+def generator(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module `make`, without JAX where that is not installed: what is written needs no training."""
+    if find_spec("jax") is None:
+        for name in ("jax", "jax.numpy"):
+            monkeypatch.setitem(sys.modules, name, MagicMock())
+    yield import_module("make")
+    for name in ("make", "transformer"):
+        del sys.modules[name]
+
+
+def test_only_a_whole_grid_takes_the_place_of_the_table(
+    generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = (TINYCPT2.folder / "runs.csv").read_bytes()
+    (tmp_path / ".cache").mkdir()
+    shutil.copy(TINYCPT2.folder / "runs.csv", tmp_path)
+    monkeypatch.setattr(Sweep, "folder", tmp_path)
+    assert generator.assemble(TINYCPT2, "manuals") == "manuals: no run is finished"
+
+    table = pd.read_csv(tmp_path / "runs.csv").drop(columns="shift")
+    runs = {f"rows-{name}{'' if rows['D'].any() else '-base'}.json": rows for name, rows in table.groupby("run")}
+    for number, (name, rows) in enumerate(runs.items(), start=1):
+        (tmp_path / ".cache" / name).write_text(rows.to_json(orient="records"))
+        if number == 1:
+            part = generator.assemble(TINYCPT2, "manuals")
+            assert part == f".cache/runs.csv: {len(rows)} rows, 1 of {len(runs)} checkpoints and runs"
+            assert len(pd.read_csv(tmp_path / ".cache" / "runs.csv")) == len(rows)
+            assert (tmp_path / "runs.csv").read_bytes() == stored
+    assert generator.assemble(TINYCPT2, "manuals").startswith(f"runs.csv: {len(table)} rows")
+    assert (tmp_path / "runs.csv").read_bytes() == stored
+
+
+def test_an_archive_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while an archive is written leaves none that the next start would take for the whole one."""
+    corpora = import_module("corpora")
+    content = b"an archive" * 100
+    listed = {"filename": "a-1.tar.gz", "url": "a-1.tar.gz", "hashes": {"sha256": hashlib.sha256(content).hexdigest()}}
+    page = json.dumps({"files": [listed]}).encode()
+    monkeypatch.setattr(corpora.urllib.request, "urlopen", lambda what: io.BytesIO(content if isinstance(what, str) else page))
+
+    def killed(path: Path, data: bytes) -> None:
+        with path.open("wb") as half:
+            half.write(data[: len(data) // 2])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killing:
+        killing.setattr(Path, "write_bytes", killed)
+        with pytest.raises(KeyboardInterrupt):
+            corpora.sdist("a", "1", tmp_path)
+    assert not (tmp_path / "a-1.tar.gz").exists()
+    assert corpora.sdist("a", "1", tmp_path).read_bytes() == content
 
 
 def test_one_fit_takes_both_kinds_of_checkpoint() -> None:
