@@ -142,7 +142,8 @@ references: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt --group references
 	$(PY) benchmarks/references.py
 
-# Trains the models that the tables of data/tinycpt and data/tinycpt2 do not have yet; needs JAX. Hours. For tinycpt3 see its README.
+# Trains the models of data/tinycpt and data/tinycpt2 that are not in their folders .cache, and writes tables and figures; installs
+# JAX. Hours. For tinycpt3 see its README.
 tinycpt: $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tinycpt]"
 	$(PY) data/tinycpt/make.py
