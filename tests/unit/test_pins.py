@@ -1,0 +1,42 @@
+"""`constraints.txt` pins what CI installs: every package that bayeslaw, its tests and its site need, once."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def wanted(lines: list[str]) -> set[str]:
+    """Return the packages that requirements need, directly or through installed packages."""
+    found, waiting = set[str](), [(Requirement(line), "") for line in lines]
+    while waiting:
+        one, extra = waiting.pop()
+        if canonical(one.name) in found or (one.marker and not one.marker.evaluate({"extra": extra})):
+            continue
+        found.add(canonical(one.name))
+        try:
+            needed = [Requirement(line) for line in requires(one.name) or []]
+        except PackageNotFoundError:
+            continue
+        waiting += [(other, extra) for other in needed for extra in one.extras or {""}]
+    return found
+
+
+def test_every_package_is_pinned_once() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    lines = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["docs"]
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = Counter(canonical(line.partition("==")[0]) for line in pinned)
+    assert sorted(wanted(lines + project["dependency-groups"]["dev"]) - set(pins)) == []
+    assert [name for name, count in pins.items() if count > 1] == []
