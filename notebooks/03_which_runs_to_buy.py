@@ -70,8 +70,9 @@ print(made.text)
 # One of them differs: the law misses the *shape* of some curve there by more than its noise. That is worth knowing before more
 # money is spent, because more runs of this kind don't fix it. State a discrepancy, or [compare laws](02_which_law.ipynb).
 #
-# The table compares the predicted widths of the interval with the actual ones. The prediction includes the stated error of the
-# law, which no number of runs elsewhere removes; `update` shows the interval of the law's loss alone.
+# The table has the intervals at the targets before and after the purchase, and the `ratio` of their widths. They are intervals of
+# the loss that a run would log (`extrapolated`), with its noise, which no purchase removes, and with the error of laws beyond their
+# runs. So they narrow less than the widths that `anchors` predicted.
 
 # %%
 made.widths.round(4) if made.widths is not None else None

@@ -45,7 +45,8 @@ for note in plan.notes:
 # The search uses half of the posterior draws. The other, held-out half gives the probability that the plan satisfies both
 # constraints. The deterministic plan is the one you would choose if the fitted curves were the truth.
 #
-# The tables show what other confidences cost, and which constraint is active at each:
+# The first table shows what other confidences cost, and which constraint is active at each; the second has the losses that the
+# plan leads to:
 
 # %%
 plan.frontier[["confidence", "plan", "tokens", "atpp", "r", "held_out", "held_out_se", "active"]].round(3)

@@ -145,9 +145,10 @@ print("fit:", *fit.verdicts, sep=" | ")
 print("forecast:", forecast.checks[-1])
 
 # %% [markdown]
-# **This card is not good enough for larger models**, although its fit passes all checks: it predicts too high a loss for them,
-# and its 90% intervals contain few of their losses. Three sizes don't determine how a law continues over `N`; only held-out
-# runs at the far end show it. Trust a law for its predictions, not for its fit to the runs that it has seen.
+# **This card is not good enough for larger models**, and its fit does not show it: the sampling passed, and the concerns are
+# about the runs that were fitted. It predicts too high a loss for larger models, and its 90% intervals contain few of their
+# losses. Three sizes don't determine how a law continues over `N`; only held-out runs at the far end show it. Trust a law for
+# its predictions, not for its fit to the runs that it has seen.
 #
 # Next: [reading the checks](07_checks.ipynb). More: [how-to](../docs/howto/own-card.md) and [how to add a law to the
 # package](../docs/extending.md).

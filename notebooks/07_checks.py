@@ -61,8 +61,10 @@ fit.summary()[["median", "eti90_lb", "eti90_ub", "r_hat", "ess_bulk", "ess_tail"
 # The sampling has passed. What remains are concerns about the model.
 #
 # - `run_effect`: whole runs deviate from the law by more than seeds explain. The law misses something.
-# - `intra_class_correlation`: runs of one checkpoint have correlated errors. Both have the same cause here: single sizes
-#   deviate from any smooth law of N.
+# - `intra_class_correlation`: runs of one checkpoint have correlated errors.
+# - `misfit`: the mean residual depends on N, and changes its sign twice from the smallest size to the largest. These three have the
+#   same cause here: single sizes deviate from any smooth law of N.
+# - `autocorrelation`: neighbouring points of a run err together by more than the run effect explains.
 #
 # ## Do the runs identify the parameters?
 #
@@ -96,8 +98,8 @@ pd.concat({name: table.iloc[[-1]] for name, table in found.items()}, names=["fit
 
 # %% [markdown]
 # From .05 on the quantity is sensitive. *Weak likelihood* means that it is sensitive to the priors of the law but not to the
-# losses. *Conflict* means that it is sensitive to both, which may disagree. With the poor table this holds for the forecast;
-# with all runs the priors of the law hardly matter.
+# losses. *Conflict* means that it is sensitive to both, which may disagree. With the poor table this holds for the forecast. With
+# all runs the priors of the law hardly matter to the forecast, although most parameters are sensitive to them.
 #
 # *Prior of the noise*: the prior of the run effect is narrow on purpose, so that a law can't explain its own errors as run
 # effects. Here the run effect is at the edge of its prior (last row of the first picture in [notebook
@@ -120,10 +122,10 @@ scores = {"with a run effect": bayeslaw.score(fit, unseen), "every point indepen
 pd.concat(scores).droplevel(1)[["rows", "mae_rel", "cover_eti50", "cover_eti90", "width_eti90"]].round(3)
 
 # %% [markdown]
-# ## What no check of a fit detects
+# ## What checks of the sampling do not detect
 #
-# `d-cpt` does not depend on the length of the pre-training. Fitted to the same runs, from 50,000 tokens on, its draws pass all
-# checks:
+# `d-cpt` does not depend on the length of the pre-training. Fitted to the same runs, from 50,000 tokens on, its sampling passes.
+# That the law is wrong stands among the concerns, in `unknown_covariates` and in the misfit over `ptpp`:
 
 # %%
 blind = bayeslaw.fit("d-cpt", seen.where("D > 50000"), progress=False)
@@ -140,7 +142,7 @@ below = bayeslaw.plots.plot_transforms(shares, axes[1])
 # Above: calibrated intervals lie on the diagonal. Below: calibrated forecasts fill all bins equally; forecasts that are too high
 # pile up at the left.
 #
-# Checks use draws and residuals. A law that fits all runs and errs beyond them passes all checks. So hold out the far end of
-# your runs [once](02_which_law.ipynb), and state a discrepancy.
+# Checks use the draws and the fitted runs, and do not say by how much a forecast errs. A law that fits all runs and errs beyond
+# them passes all checks. So hold out the far end of your runs [once](02_which_law.ipynb), and state a discrepancy.
 #
 # More: [how-to](../docs/howto/checks.md), [limits](../docs/limits.md).

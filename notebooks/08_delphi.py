@@ -145,7 +145,7 @@ label = ax.set_ylabel("forecast minus measured loss [%]")
 #
 # **What this does not show.** There are five measured losses of one largest base, with one seed, so errors of .1 and .3% hardly
 # differ. Before the purchase none of these losses lay in its 90% intervals: the latent ones are narrow and wrong, and the
-# extrapolated ones begin .1 to .6% above the losses, since with four small bases the law errs more than such laws mostly do. With
+# extrapolated ones begin up to .6% above the losses, since with four small bases the law errs more than such laws mostly do. With
 # any of the three designs all of them lay in the extrapolated ones. Larger bases of Delphi exist; they are kept to judge laws on
 # and don't appear here.
 #
