@@ -24,6 +24,7 @@ from bayeslaw.cli import main as cli
 from bayeslaw.laws.card import card_folder, law_names, load_law
 from bayeslaw.laws.formula import Expression
 from bayeslaw.laws.law import Law
+from bayeslaw.laws.references import Reference
 from bayeslaw.plots.style import COLOURS, finish, save_figure
 from bayeslaw.schedules import changes as nodes
 from bayeslaw.schedules import schedule as schedules
@@ -96,8 +97,8 @@ def group_of(law: Law) -> str:
 
 
 def page(law: Law) -> str:
-    """The page of a law: formula, covariates, parameters, losses that its priors allow, published numbers, its card."""
-    lines = [f"# {law.name}", "", f"{law.title}.", "", f"Source: {law.source}.", ""]
+    """The page of a law: its papers, formula, covariates, parameters, losses that priors allow, published numbers, its card."""
+    lines = [f"# {law.name}", "", f"{law.title}.", "", f"Source: {law.source}.", "", *map(linked, law.references), ""]
     lines += ["## Formula", "", *(f'<div class="formula">{element}</div>' for element in law.mathml), ""]
     lines += ["As the card has it:", "", "```", f"{law.outcome.name} = {law.formula.text}"]
     lines += [f"{name} = {expression.text}" for name, expression in law.let.items()]
@@ -113,6 +114,7 @@ def page(law: Law) -> str:
         if c.name not in skipped:
             shown = f"`{c.series}`, {len(nodes_of[c.series])} nodes" if c.series else f"`{c.name}`"
             unit = c.unit + (" (not in the loss)" if c.context else "")
+            unit += f"; runs need {c.at_least} values" if c.at_least > 1 else ""
             lines.append(f"| {shown} | {unit} | {c.support[0]:g} | {c.support[1]:g} |")
     lines += ["", "## Parameters", "", "| | name | meaning | unit | prior |", "|---|---|---|---|---|"]
     for p in law.parameters.values():
@@ -130,6 +132,15 @@ def page(law: Law) -> str:
             lines += [f"{title}:", "", "| | |", "|---|---|", *(f"| `{k}` | {v:g} |" for k, v in numbers.items()), ""]
     lines += ["## Card", "", "```toml", (card_folder() / f"{law.name}.toml").read_text(encoding="utf-8").rstrip(), "```", ""]
     return "\n".join(lines)
+
+
+def linked(reference: Reference) -> str:
+    """A paper as an entry of a list, with a link to it."""
+    fields = reference.fields
+    for name, site in (("doi", "https://doi.org/"), ("eprint", "https://arxiv.org/abs/"), ("url", "")):
+        if name in fields:
+            return f"- [{re.sub('[{}]', '', fields['title'])}]({site}{fields[name]}), {fields['year']}"
+    return f"- {re.sub('[{}]', '', fields['title'])}, {fields['year']}"
 
 
 def settings(law: Law) -> tuple[str, pd.DataFrame, str]:
