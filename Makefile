@@ -62,6 +62,9 @@ notebooks: $(READY)
 
 ci: lint test docs wheel
 
+# This target and those below, up to the references, measure bayeslaw. Public losses that they do not download are read from the folder
+# that BAYESLAW_SHARED_DATA names (../shared/data without it).
+
 # Measures speed and writes benchmarks/results; the peers set up environments of their own (PyStan needs python3.11). Hours.
 bench: $(READY)
 	@set -e; for b in sampling throughput bigdata many backtest samplers peers; do \
@@ -78,7 +81,7 @@ calibrate: $(READY)
 	$(PY) benchmarks/calibrate.py
 
 # Fits small models on mixtures of seven domains and forecasts large ones on others, and compares forms of the law by hold-outs among the
-# small models, and laws of mixtures at one budget; needs ../shared/data, and downloads the latter. Twenty minutes on two cores.
+# small models, and laws of mixtures at one budget; downloads the latter. Twenty minutes on two cores.
 mixtures: $(READY)
 	@$(PY) benchmarks/mixture_forms.py > benchmarks/results/.mixtures.tmp && mv benchmarks/results/.mixtures.tmp benchmarks/results/mixture_forms.md
 	@$(PY) benchmarks/mixtures.py > benchmarks/results/.mixtures.tmp && mv benchmarks/results/.mixtures.tmp benchmarks/results/mixtures.md
@@ -113,7 +116,7 @@ plans: $(READY)
 schedules: $(READY)
 	@for b in schedules dynamics; do $(PY) benchmarks/$$b.py > benchmarks/results/.$$b.tmp && mv benchmarks/results/.$$b.tmp benchmarks/results/$$b.md || exit 1; done
 
-# Replays logs of running runs and forecasts their final losses; needs ../shared/data. Half an hour. `watching_trainer.py` needs bayeslaw[trainer].
+# Replays logs of running runs and forecasts their final losses. Half an hour. `watching_trainer.py` needs bayeslaw[trainer].
 watching: $(READY)
 	@$(PY) benchmarks/watching.py > benchmarks/results/.watching.tmp && mv benchmarks/results/.watching.tmp benchmarks/results/watching.md
 
@@ -122,7 +125,7 @@ conditioning: $(READY)
 	@$(PY) benchmarks/conditioning.py > benchmarks/results/.conditioning.tmp
 	@mv benchmarks/results/.conditioning.tmp benchmarks/results/conditioning.md
 
-# Chooses laws for the upper third of compute of public ladders by the rows below; needs ../shared/data. Ten minutes on two cores.
+# Chooses laws for the upper third of compute of public ladders by the rows below. Ten minutes on two cores.
 choice: $(READY)
 	@$(PY) benchmarks/choice.py > benchmarks/results/.choice.tmp
 	@mv benchmarks/results/.choice.tmp benchmarks/results/choice.md
@@ -132,7 +135,7 @@ experts: $(READY)
 	@$(PY) benchmarks/experts.py > benchmarks/results/.experts.tmp
 	@mv benchmarks/results/.experts.tmp benchmarks/results/experts.md
 
-# Learning rates and batch sizes of public grids, the largest size held out; needs ../shared/data. Ten minutes on two cores.
+# Learning rates and batch sizes of public grids, the largest size held out. Ten minutes on two cores.
 tuning: $(READY)
 	@$(PY) benchmarks/tuning.py > benchmarks/results/.tuning.tmp
 	@mv benchmarks/results/.tuning.tmp benchmarks/results/tuning.md
