@@ -31,6 +31,7 @@ IN_SDIST = (
     "CITATION.cff",
     "CONTRIBUTING.md",
     "LICENSE",
+    "benchmarks/tables.py",
     "data/tinycpt/runs.csv",
     "models/chinchilla.toml",
     "pyproject.toml",

@@ -1,4 +1,4 @@
-"""`constraints.txt` pins what CI installs: every package that bayeslaw, its tests and its site need, once."""
+"""`constraints.txt` pins every package that bayeslaw, its tests and its site need, once; the sdist has what its tests import."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def canonical(name: str) -> str:
@@ -34,9 +35,14 @@ def wanted(lines: list[str]) -> set[str]:
 
 
 def test_every_package_is_pinned_once() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    lines = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["docs"]
+    lines = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["docs"]
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = Counter(canonical(line.partition("==")[0]) for line in pinned)
-    assert sorted(wanted(lines + project["dependency-groups"]["dev"]) - set(pins)) == []
+    assert sorted(wanted(lines + PROJECT["dependency-groups"]["dev"]) - set(pins)) == []
     assert [name for name, count in pins.items() if count > 1] == []
+
+
+def test_the_sdist_has_what_its_tests_and_make_lint_read() -> None:
+    included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    read = [*PROJECT["tool"]["pytest"]["ini_options"]["pythonpath"], *PROJECT["tool"]["mypy"]["files"]]
+    assert {f"/{Path(path).parts[0]}" for path in read if path != "."} <= set(included)
