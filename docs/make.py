@@ -78,7 +78,7 @@ def gallery() -> None:
     for name, law in laws.items():
         prior_picture(law, MADE / "laws" / f"{name}.png")
         (MADE / "laws" / f"{name}.md").write_text(page(law), encoding="utf-8")
-    lines = ["# Gallery of laws", "", "Made from the cards in `models/`; `bayeslaw laws NAME` says the same in a terminal.", ""]
+    lines = ["# Gallery of laws", "", "Made from the cards in `models/`; `bayeslaw laws NAME` describes a law in a terminal.", ""]
     for group, what in GROUPS.items():
         lines += [f"## {group}", "", what, "", "| law | |", "|---|---|"]
         lines += [f"| [{n}]({n}.md) | {law.title} |" for n, law in laws.items() if group_of(law) == group]
