@@ -34,14 +34,21 @@ axes = bayeslaw.plots.plot_schedules(named, axes)
 # All adaptations under `rewarmed-cosine` are held out. Pre-training is used from step 400 on, because the law does not describe
 # the warm-up. `normal-drift` is the noise for whole curves: the run effect changes along the curve, so neighbouring points have
 # correlated errors, and hundreds of them don't make an interval far too narrow.
+#
+# Some rows repeat a measurement: the constant and the WSD pre-training are one until the rate falls, and each adaptation begins
+# with the last loss of its parent. `rows` keeps one of them, because each would count as a measurement of its own.
 
 
 # %%
+AREAS = ["S1_pt", "S1_cpt", "S2_pt", "S2_cpt"]
+
+
 def rows(some: bayeslaw.data.Curves, domain: str) -> pd.DataFrame:
-    """Losses of one domain without replay and without the first steps of pre-training."""
+    """Losses of one domain without replay, without the first steps of pre-training and without repeated ones."""
     frame = some.runs(domain).frame
     pretraining = frame["phase"] == "pretrain"
-    return frame[(frame["S1"] > 0) & (pretraining & (frame["step"] >= 400) | ~pretraining & (frame["r"] == 0))]
+    chosen = frame[(frame["S1"] > 0) & (pretraining & (frame["step"] >= 400) | ~pretraining & (frame["r"] == 0))]
+    return chosen.sort_values("phase", ascending=False, kind="stable").drop_duplicates([*AREAS, "loss"])
 
 
 fits, scores = {}, {}
