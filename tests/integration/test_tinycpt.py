@@ -74,6 +74,14 @@ def test_curves_continue_their_parents() -> None:
         assert (there[f"{domain}_loss"] == there[f"{domain}_loss_parent"]).all()
 
 
+def test_two_pretrainings_are_one_until_a_rate_falls() -> None:
+    table = pd.read_csv(FOLDER / "curves.csv")
+    columns = ["step", "lr", "train_loss", "source_loss", "target_loss"]
+    constant, wsd = (table[table["run"] == f"pretrain-{name}"].reset_index(drop=True)[columns] for name in ("constant", "wsd"))
+    pd.testing.assert_frame_equal(constant[:4465], wsd[:4465])
+    assert (constant["lr"][4465:] > wsd["lr"][4465:]).all()
+
+
 def test_losses_behave_as_the_readme_says(headers: pd.DataFrame) -> None:
     """The target loss falls with D, N and PTPP; the source loss rises with new data, and rises less with more replay."""
     first_seed = headers[(headers["seed"] == 0) & headers["r"].isin([0.05, 0.1, 0.25, 0.5])].copy()
