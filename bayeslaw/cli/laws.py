@@ -92,6 +92,8 @@ def _show_law(answer: Answer, law: Law) -> None:
     for parameter in law.parameters.values():
         unit = f" ({parameter.unit})" if parameter.unit else ""
         answer.say(f"  {parameter.name:<10} {parameter.meaning}{unit}", f"  {'':<10} prior {parameter.prior}")
+        if parameter.by:
+            answer.say(f"  {'':<10} {parameter.pooling_text}")
     if law.noise:
         answer.say("", f"noise of fits to runs that are logged often: {law.noise}")
     for title, numbers in law.published.items():
@@ -215,7 +217,9 @@ def _described(law: Law) -> dict[str, Any]:
     """Return a law as JSON has it: formula, covariates, parameters with meaning, unit and prior, and the published values."""
     covariates = {c.name: {"unit": c.unit, "support": c.support, "at_least": c.at_least} for c in law.covariates.values()}
     parameters = {
-        p.name: {"meaning": p.meaning, "unit": p.unit, "prior": str(p.prior), "latex": p.latex} for p in law.parameters.values()
+        p.name: {"meaning": p.meaning, "unit": p.unit, "prior": str(p.prior), "latex": p.latex}
+        | ({"by": p.by, "pooled": p.pooled, "spread": p.spread} if p.by else {})
+        for p in law.parameters.values()
     }
     loss = law.outcome.is_loss  # the card has the formula of a loss under this name
     formula = {"loss": law.formula.text} if loss else {"formula": law.formula.text, "outcome": asdict(law.outcome)}

@@ -83,7 +83,9 @@ def check(runs: Table, law: Law | str | Path, *, purpose: Purpose = "fit", by: M
     law, runs = load_law(law), read_runs(runs) if isinstance(runs, Runs) else read_runs(runs, strict=False)
     if not len(runs):
         return [Fault(None, "", "", f"{runs.name} has no rows", "give a row for each loss or setting", "no-rows")]
-    law = with_levels(own := with_by(law, by), levels_of(own, runs.frame)) if by else law
+    law = with_by(law, by) if by else law
+    if by or purpose == "fit":  # a forecast has the levels of its fit, or is of a law that is not fitted yet
+        law = with_levels(law, levels_of(law, runs.frame))
     frame = complete(runs.frame, law)
     with_loss = purpose != "forecast"
     faults = _check_columns(frame, law, with_loss)

@@ -110,6 +110,16 @@ class Parameter:
     of: str = ""
     over: str = ""
 
+    @property
+    def pooling_text(self) -> str:
+        """By which column it differs and how its values are distributed, in words; empty where it is the same in all rows."""
+        if not self.by:
+            return ""
+        if not self.pooled:
+            return f"by {self.by}: each value has the prior by itself"
+        of = {"positive": "logarithms", "unit": "logits"}.get(self.prior.support, "values")
+        return f"by {self.by}: its {of} share a normal distribution, with the prior HalfNormal({self.spread:g}) of their spread"
+
     def around_typical(self, typical: Any, shift: Any) -> Any:
         """Return values that lie off a typical one by shifts of their logarithms, of their logits or of themselves."""
         match self.prior.support:

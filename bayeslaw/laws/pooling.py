@@ -48,19 +48,21 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     """Return the levels, in order of appearance, of each column by which parameters differ; too few or too many are refused."""
     levels = {}
     for column in dict.fromkeys(p.by for p in law.parameters.values() if p.by):
-        names = ", ".join(name for name, p in law.parameters.items() if p.by == column)
+        names = [name for name, p in law.parameters.items() if p.by == column]
+        subject = f"{', '.join(names)} of {law.name} {'differs' if len(names) == 1 else 'differ'} by"
         if column not in frame:
             known = nearest(column, map(str, frame))
-            message = f"{names} of {law.name} differs by {column!r}, and the table has no such column.{known}"
+            advice = f"add it, or name another column (--by {names[0]}=COLUMN, of backtest --pool, by={{{names[0]!r}: 'COLUMN'}})"
+            message = f"{subject} {column!r}, and the table has no such column: {advice}.{known}"
             raise BayeslawError(message, code="missing-column")
         if (empty := blank(frame[column])).any():
             where = f"{column}, which is empty at {row_ranges(frame.index[empty])}"
-            problem = f"{names} of {law.name} differs by {where}: fill it in, or remove these rows."
+            problem = f"{subject} {where}: fill it in, or remove these rows."
             raise BayeslawError(problem, code="empty-cell")
         values = tuple(dict.fromkeys(map(exact, frame[column])))
         if not 2 <= len(values) <= MOST:
             given = f"{counted(len(values), 'value')} ({', '.join(values[:3])})"
-            message = f"{names} of {law.name} differs by {column}, which has {given}, not 2 to {MOST}."
+            message = f"{subject} {column}, which has {given}, not 2 to {MOST}."
             raise BayeslawError(message, code="number-of-levels")
         _refuse_alike(column, values)
         levels[column] = values

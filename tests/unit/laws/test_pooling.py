@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from bayeslaw.laws.pooling import levels_in, levels_of, with_by, with_levels
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.draws import LawDraws
 from tests import oracles
+from tests.commands import Command
 from tests.domains import BY, LEVELS, VALUES, two_domains
 from tests.errors import fails
 from tests.unit.engine.test_density import assert_true_gradient
@@ -244,8 +247,24 @@ def test_a_card_names_the_column() -> None:
     law = parse_card(card)
     assert law.parameters["E"].by == "domain"
     assert not check(oracles.runs(two_domains()), with_levels(law, levels_of(law, two_domains())))
+    assert not check(oracles.runs(two_domains()), law)
+    with fails("missing-column", "'domain'", "by={'E': 'COLUMN'}"):  # `check` found no fault, and `fit` refused the table
+        check(oracles.runs(two_domains().drop(columns="domain")), law)
     with fails("not-a-text", "E", 3, kind=CardError):
         parse_card(card.replace('by = "domain"', "by = 3"))
+
+
+def test_a_card_that_names_a_column_says_so_when_it_is_shown(command: Command, tmp_path: Path) -> None:
+    """`bayeslaw laws` showed a pooled parameter like one that is the same in all rows."""
+    card, path = load_law("chinchilla").card, tmp_path / "pooled.toml"
+    for name, keys in (("E", 'by = "domain"\nspread = 0.3'), ("alpha", 'by = "domain"\npooled = false')):
+        card = card.replace(f"[parameters.{name}]", f"[parameters.{name}]\n{keys}")
+    path.write_text(card.replace('"chinchilla"', '"pooled"'), encoding="utf-8")
+    shown = command("laws", path).out
+    assert "by domain: its logarithms share a normal distribution, with the prior HalfNormal(0.3) of their spread\n" in shown
+    assert "by domain: each value has the prior by itself\n" in shown
+    parameters = json.loads(command("laws", path, "--json").out)["results"]["law"]["parameters"]
+    assert {name: p["pooled"] for name, p in parameters.items() if p.get("by") == "domain"} == {"E": True, "alpha": False}
 
 
 @pytest.mark.parametrize("axes", [0, 1])
