@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
@@ -153,21 +153,31 @@ def settings(law: Law) -> tuple[str, pd.DataFrame, str]:
             late = np.unique(np.linspace(1, len(ADAPT), 80).astype(np.int64))
             table = pd.concat([table, trace(ADAPT, late, end, phase="adapt")[0]], ignore_index=True)
             step = np.concatenate([step, len(PRETRAIN) + late])
-        others = {k: STAND[k] for k in law.covariates if k not in table}
+        others = held(law, table)
         table = table.assign(**others, axis=step)
         schedule = f"{len(PRETRAIN):,} steps of WSD at a peak of 3e-4"
         if "S1_cpt" in law.covariates:
             schedule += f", then {len(ADAPT):,} of a cosine at 1.5e-4"
         return "step", table, schedule + ("; " + listed(others) if others else "") + "."
-    axis = next(name for name in ALONG if name in law.covariates)
+    axis = next((name for name in ALONG if name in law.covariates), None)
+    if axis is None:
+        raise SystemExit(f"{law.name} has no covariate for the axis of its picture: add one to ALONG in docs/make.py.")
     low, high = ALONG[axis]
     values = (np.geomspace if low > 0 else np.linspace)(low, high, 120)
-    others = {k: STAND[k] for k in law.covariates if k != axis}
+    others = held(law, [axis])
     if axis in law.shares:  # the others share the rest evenly
         rest = [name for name in law.shares if name != axis]
         table = pd.DataFrame({axis: values, **{name: (1 - values) / len(rest) for name in rest}})
         return axis, table.assign(axis=values), f"{' and '.join(rest)} have equal parts of the rest."
     return axis, pd.DataFrame({axis: values, **others}).assign(axis=values), f"{listed(others)}." if others else ""
+
+
+def held(law: Law, varied: Container[str]) -> dict[str, float]:
+    """The fixed values of a law's covariates that its picture does not vary."""
+    others = [name for name in law.covariates if name not in varied]
+    if lacking := [name for name in others if name not in STAND]:
+        raise SystemExit(f"{law.name}: its picture needs a value of {', '.join(lacking)}: add it to STAND in docs/make.py.")
+    return {name: STAND[name] for name in others}
 
 
 def listed(values: dict[str, float]) -> str:

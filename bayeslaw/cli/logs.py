@@ -23,7 +23,7 @@ def import_(
         str | None,
         Option(
             "--from",
-            help="Kind of the logs: wandb, tensorboard, mlflow, trainer, jsonl, text, wide or table; by default it is recognised.",
+            help=f"Kind of the logs: {options.LOG_KINDS}; by default it is recognised.",
         ),
     ] = None,
     map_: Annotated[

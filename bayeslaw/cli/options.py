@@ -175,6 +175,9 @@ Stages = Annotated[str | None, Option(help="Stages with frozen parameters, as sh
 
 # --- training dynamics ----------------------------------------------------------------------------------------------
 
+LOG_KINDS = (
+    "wandb, tensorboard, mlflow, trainer, jsonl, text, wide or table"  # as `data.logs.mapping.KINDS`, which is slow to import
+)
 SCHEDULES = (
     "constant, linear, cosine, wsd, multistep or inverse_sqrt, such as cosine:steps=10000,peak=2e-4,final=0.1,warmup=100; "
     "or logged:FILE.csv"

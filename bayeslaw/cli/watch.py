@@ -45,9 +45,7 @@ def watch(
     domain: Annotated[str | None, Option(help="The domain of the fit's losses, if the log has several.")] = None,
     kind: Annotated[
         str | None,
-        Option(
-            help="Kind of the log: wandb, tensorboard, mlflow, trainer, jsonl, text, wide or table; by default it is recognised."
-        ),
+        Option(help=f"Kind of the log: {options.LOG_KINDS}; by default it is recognised."),
     ] = None,
     column: options.Columns = None,
     loss: Annotated[str | None, Option(help="The column of losses; by default found by its name.")] = None,

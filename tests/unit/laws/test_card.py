@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -15,9 +16,10 @@ from matplotlib.mathtext import MathTextParser
 from bayeslaw.laws.card import card_folder, law_names, load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
-from tests import oracles
+from tests import oracles, twins
 from tests.curves import curves
 from tests.errors import fails
+from tests.unit.posterior.test_identifiability import values as many_values
 
 
 def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[str, oracles.Array]:
@@ -59,9 +61,30 @@ def random_settings(law: Law, rng: np.random.Generator, rows: int = 40) -> dict[
     return columns
 
 
-def test_every_card_has_an_oracle() -> None:
-    assert law_names() == sorted(oracles.LAWS)
-    assert law_names() == sorted(p.stem for p in card_folder().iterdir())
+NEEDS: dict[str, Callable[[Law], object]] = {
+    "its loss in NumPy, in LAWS of tests/oracles.py": lambda law: oracles.LAWS[law.name],
+    "values of its parameters, in TYPICAL or OWN of tests/oracles.py": oracles.typical,
+    "values of its covariates, in `design` of tests/oracles.py": oracles.design,
+    "values of its covariates, in MANY of tests/unit/posterior/test_identifiability.py": many_values,
+    "a truth, in TRUTHS of tests/twins.py": lambda law: twins.TRUTHS[law.name],
+    "values of its covariates, in `settings` or `recipe` of tests/twins.py": twins.settings,
+}
+
+
+@pytest.mark.slow
+def test_every_card_has_what_the_tests_of_all_laws_need() -> None:
+    """Without an entry many tests fail, most of them with a KeyError alone; this one says where to add which."""
+    lacking = list[str]()
+    for law in map(load_law, law_names()):
+        for what, entry in NEEDS.items():
+            try:
+                entry(law)
+            except KeyError as error:
+                lacking.append(f"{law.name} lacks {what}: {error}")
+        if pooled := [name for name, parameter in law.parameters.items() if parameter.by]:
+            lacking.append(f"{law.name} has `by` for {', '.join(pooled)}: in the package users choose it (--by, by=), or none")
+    assert not lacking, "\n".join(lacking)
+    assert sorted(oracles.LAWS) == sorted(twins.TRUTHS) == law_names() == sorted(p.stem for p in card_folder().iterdir())
 
 
 def test_the_name_of_a_law_is_that_of_its_file(law: Law) -> None:

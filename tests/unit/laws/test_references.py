@@ -102,6 +102,7 @@ def test_every_card_has_the_references_that_its_source_names(law: Law) -> None:
 def test_every_entry_is_complete_and_in_use() -> None:
     used = {r.key for name in law_names() for r in load_law(name).references}
     programs = {"uhlenbeck1930", "juarez2010", "hoffman2014", "seyboldt2026", "abrilpla2023", "martin2026"}
+    assert not used - set(bibliography()), "references of cards in models/ belong in bayeslaw/laws/references.bib"
     assert used | programs == set(bibliography())
     for key, entry in bibliography().items():
         assert {"author", "title", "year"} <= entry.fields.keys()

@@ -31,8 +31,9 @@ def test_the_schema_is_one_and_has_a_version() -> None:
 
 
 def test_the_file_is_that_of_the_code() -> None:
-    """`bayeslaw laws --schema` prints the file; after a change of keys, write `card_schema()` to it."""
-    assert FILE.read_text(encoding="utf-8") == json.dumps(SCHEMA, indent=2) + "\n"
+    """`bayeslaw laws --schema` prints the file."""
+    same = FILE.read_text(encoding="utf-8") == json.dumps(SCHEMA, indent=2) + "\n"
+    assert same, f"keys or references have changed: write json.dumps(card_schema(), indent=2) and a line end to {FILE.name}"
 
 
 def test_its_keys_are_those_that_the_reader_accepts() -> None:

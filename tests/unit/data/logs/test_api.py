@@ -11,12 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayeslaw.cli.options import LOG_KINDS
 from bayeslaw.data.logs.api import import_runs
+from bayeslaw.data.logs.mapping import KINDS
 from bayeslaw.data.logs.merge import Entries, merged
 from bayeslaw.data.logs.tensorboard import masked_crc, records, scalars
 from tests import events
 from tests.errors import fails, faults
 from tests.logs import cells, lines, noted, state, written
+
+
+def test_help_and_docstring_name_every_kind_of_log() -> None:
+    assert ", ".join(KINDS[:-1]) + f" or {KINDS[-1]}" == LOG_KINDS
+    assert f"kind : {{{', '.join(map(repr, KINDS))}}}, optional" in str(import_runs.__doc__)
+
 
 # --- Weights & Biases ----------------------------------------------------------------------------------------------------
 
