@@ -211,10 +211,10 @@ def validate(fit: Fit, choice: Anchors, targets: Runs, *, outer: int = 200, seed
         raise BayeslawError(f"A choice of runs is what bayeslaw.anchors returns, not {kind_of(choice)}.", code="not-a-choice")
     if choice.targets.kind not in ("latent", "extrapolated"):
         problem = (
-            "The predicted reduction of a choice can't be checked where its targets are no losses, or have a stated discrepancy."
+            "The predicted reduction of a choice can't be checked where its targets are no losses, or have a stated discrepancy"
         )
-        problem += " Leave out the check (--nested, nested=) or the discrepancy."
-        raise BayeslawError(problem, code="other-targets")
+        advice = "leave out the check (--nested, in Python bayeslaw.design.validate) or the discrepancy"
+        raise BayeslawError(f"{problem}: {advice}.", code="other-targets")
     targets = _read(targets, "targets")
     if len(targets) != choice.targets.weights.size:
         problem = (
