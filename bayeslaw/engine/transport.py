@@ -36,6 +36,8 @@ from bayeslaw.engine.compiled import Function, Map
 from bayeslaw.engine.density import Density
 from bayeslaw.laws.outcome import LOSS, Outcome
 
+DIFFERENCE = 1e-4  # of coordinates, over which the gradient is differenced for the curvature
+LEAST_CURVATURE = 0.1  # of a direction: flatter ones have the width of this one
 TRIALS = 400  # draws by which a map is judged
 SPIKE = 1e-4  # noise at a mode, on its scale, that a law has which goes through all its rows, and no measured losses have
 GOOD = 1.0  # range of the log ratio (see _spread) below which no ridge path is sought
@@ -45,6 +47,7 @@ BEYOND = 50.0  # standard deviations for which the map goes on beyond the ends o
 MOST = 120  # steps in each direction, including rejected ones
 CLIMB = 5 * MOST  # steps to the top of the path where it begins below it
 FAR = 30.0  # least log ratio that counts in the divergence between a map and the density
+BETWEEN = 20  # points from one section of a ridge path to the next, over which its marginal density is summed
 VANISHED = -1e6  # log density that stands for zero density
 CLOSE = 1e-6  # twice the log density by which a section's others may lie below their mode
 SHRINKING = 0.2  # share of the last such distance below which a step needs no new curvature
@@ -268,16 +271,16 @@ def _log_height(hessian: Array) -> float:
 
 def curvature(logp: Function | WithoutSpike, x: Array) -> Array:
     """Negative Hessian of a log density, by central differences of its gradient."""
-    move = 1e-4 * np.eye(x.size)
+    move = DIFFERENCE * np.eye(x.size)
     slopes = logp.many(np.concatenate([x - move, x + move]))[1]
-    hessian: Array = (slopes[: x.size] - slopes[x.size :]) / (2 * 1e-4)
+    hessian: Array = (slopes[: x.size] - slopes[x.size :]) / (2 * DIFFERENCE)
     return 0.5 * (hessian + hessian.T)
 
 
 def root_of_inverse(hessian: Array) -> Array:
     """Lower Cholesky factor of the inverse of a curvature; flat and negative directions count as wide ones."""
     values, vectors = np.linalg.eigh(hessian)
-    root = vectors / np.sqrt(np.maximum(np.abs(values), 0.1))
+    root = vectors / np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE))
     factor = np.linalg.qr(root.T, mode="r").T
     return np.asarray(factor * np.sign(np.diag(factor)))
 
@@ -447,13 +450,13 @@ def _normal_scores(sections: list[Section]) -> Array | None:
     """Standard normal quantiles at which the marginal of these levels puts the sections; None where two have nearly the same."""
     at, level = (np.array(values) for values in ([s.at for s in sections], [s.level for s in sections]))
     curve = CubicSpline(at, level)
-    fine = np.concatenate([*(np.linspace(a, b, 20, endpoint=False) for a, b in pairwise(at)), at[-1:]])
+    fine = np.concatenate([*(np.linspace(a, b, BETWEEN, endpoint=False) for a, b in pairwise(at)), at[-1:]])
     density = np.exp(curve(fine) - level.max())
     mass = np.concatenate([[0.0], np.cumsum(np.diff(fine) * (density[1:] + density[:-1]) / 2)])
     slopes = np.abs(curve(at[[0, -1]], 1))
     tails = density[[0, -1]] / np.maximum(slopes, 1.0 / (at[-1] - at[0]))
     total = mass[-1] + tails.sum()
-    scores: Array = norm.ppf(np.clip((tails[0] + mass[::20]) / total, 1e-12, 1 - 1e-12))
+    scores: Array = norm.ppf(np.clip((tails[0] + mass[::BETWEEN]) / total, 1e-12, 1 - 1e-12))
     return scores if np.all(np.diff(scores) > 1e-3) else None
 
 

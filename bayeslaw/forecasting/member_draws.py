@@ -159,7 +159,7 @@ class MemberDraws:
         if self.errors is not None and self.fit.discrepancy is not None:
             at = self._middle(block)
             error = self.errors.at(at) if values is self.values else self.fit.discrepancy.learnt(at).T
-            value = value * np.exp(error) if law.outcome.relative else with_error(law.outcome, value, error)
+            value = value * np.exp(error) if law.outcome.relative else add_error(law.outcome, value, error)
         return value
 
     def checks(self) -> list[Check]:
@@ -182,7 +182,7 @@ class MemberDraws:
         return [*mixed, forecast_sensitivity_check(sensitivity, self.rows.size, self.fit.law.outcome)]
 
 
-def with_error(outcome: Outcome, values: Array, error: Array) -> Array:
+def add_error(outcome: Outcome, values: Array, error: Array) -> Array:
     """Return a law's values with an error, where logits of numbers next to a bound are finite.
 
     Parameters

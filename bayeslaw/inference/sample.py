@@ -41,7 +41,7 @@ LONGER = 3  # by which draws are multiplied there, of which every third is kept,
 LONG = 60_000  # gradients a draw, times rows, above which sampling is not repeated, since that would take many minutes
 WORTHWHILE = 4 * ESS  # draws of all chains below which sampling is not repeated: so few are a trial
 # Coordinates above which no ridge path is sought: each step along one takes as many gradients, for every candidate.
-MANY = 40
+MOST_WITH_RIDGE = 40
 SECOND, THIRD = "second", "third"
 DIVERGENCES = "divergences"  # name of the check
 NOTHING = "Sampling was stopped before the first draws after tuning, so there is nothing to keep."
@@ -258,10 +258,10 @@ def ridge_candidates(density: Density) -> list[int]:
 
     They are the law's shape parameters and, where an error of the law is learnt, that error's scale: as it goes to 0, the posterior
     of every other parameter narrows, like a funnel. So it does with the spread of pooled values that may all be one, which is the
-    only candidate where there are more coordinates than `MANY`.
+    only candidate where there are more coordinates than `MOST_WITH_RIDGE`.
     """
     spreads = [density.names.index(density.law.pools[name][1]) for name in density.coordinates.tied]
-    if len(density.names) > MANY:
+    if len(density.names) > MOST_WITH_RIDGE:
         return spreads
     scale = [density.names.index("discrepancy")] if "discrepancy" in density.names else []
     return list(dict.fromkeys([*range(len(density.law.shapes)), *scale, *spreads]))
@@ -336,9 +336,9 @@ def run_chains(
         blocking=False,
     )
     try:
-        return *complete_draws(drawn(wait_for_chains(sampler)), settings.draws), False
+        return *complete_draws(chains_of(wait_for_chains(sampler)), settings.draws), False
     except KeyboardInterrupt:
-        return *complete_draws(drawn(sampler.abort()), settings.draws), True
+        return *complete_draws(chains_of(sampler.abort()), settings.draws), True
 
 
 def wait_for_chains(sampler: Any) -> Any:
@@ -385,8 +385,8 @@ def nutpie_model(density: Density, ridge_map: RidgeMap, threads: int) -> Any:
     )
 
 
-def drawn(trace: Any) -> list[Chain]:
-    """Return the draws of each chain of a raw nutpie trace."""
+def chains_of(trace: Any) -> list[Chain]:
+    """Return the draws of each chain of a raw nutpie trace after tuning, with their statistics."""
     import pyarrow
 
     chains = []
@@ -394,7 +394,7 @@ def drawn(trace: Any) -> list[Chain]:
         tuned = int(np.sum(stats.column("tuning").to_numpy()))
         z = pyarrow.array(draws.column("z")).flatten().to_numpy()
         z = z.reshape(draws.num_rows, z.size // max(draws.num_rows, 1))[tuned:]
-        chains.append((z, {name: stats.column(name).to_numpy()[tuned:].astype(kind) for name, kind in STATS.items()}))
+        chains.append((z, {name: stats.column(name).to_numpy()[tuned:].astype(dtype) for name, dtype in STATS.items()}))
     return chains
 
 

@@ -18,7 +18,7 @@ from matplotlib.text import Text
 import bayeslaw
 from bayeslaw.data.table import read_runs
 from bayeslaw.evaluation.predictive import predictive_check
-from bayeslaw.forecasting.member_draws import with_error
+from bayeslaw.forecasting.member_draws import add_error
 from bayeslaw.noise.walk import OF_LOGITS
 from bayeslaw.plots.forecast import plot_forecast
 from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
@@ -186,7 +186,7 @@ def test_outcomes_between_bounds_have_the_error_of_accuracies_beyond_the_runs(be
     inside = asked.forecast(fitted.head(3), force=True)
     assert set(inside.summary()["headline"]) == {"run"}
     at_bounds = np.array([low, high, (low + high) / 2])
-    moved = with_error(fit.law.outcome, at_bounds, np.array([1.0, -1.0, 400.0]))
+    moved = add_error(fit.law.outcome, at_bounds, np.array([1.0, -1.0, 400.0]))
     assert ((moved >= low) & (moved <= high)).all()
 
 
