@@ -5,10 +5,33 @@ from __future__ import annotations
 from enum import IntEnum
 
 
+class NoiseLevel(IntEnum):
+    """What a random number of the noise is of, which follows the seeds of a noise's caller; a code of a row or a run follows it."""
+
+    POINT = 0
+    RUN = 1
+    CHECKPOINT = 2
+    EXCESS = 3
+    """The one-sided effect of a run."""
+    PATH = 4
+    """The OU effect of a run: a moment follows the code of the run."""
+    COUNT = 5
+    """The share of a row's counted items."""
+
+
+class PriorStream(IntEnum):
+    """Draws from priors: a seed stands before the number alone."""
+
+    CHECKED = 1
+    """With which a new fit compares its posterior."""
+    ASKED = 2
+    """Of `Fit.prior_draws`."""
+
+
 class Stream(IntEnum):
     """Kinds of random numbers: each use has one of its own, so that draws for one purpose are independent of those for another.
 
-    Numbers from 0 to 5 are levels of a noise (`noise.Noise`), which follow the seeds of its caller. A new use takes a new number.
+    Numbers from 0 to 5 are those of `NoiseLevel`. A new use takes a new number.
     Three numbers are shared, since results in the documentation depend on them; the seeds around them differ.
     """
 

@@ -18,6 +18,7 @@ from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
 from bayeslaw.core.files import as_path
 from bayeslaw.core.html import plain_value
+from bayeslaw.core.streams import NoiseLevel
 from bayeslaw.core.text import exact, label_text, listed, short_lines
 from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
@@ -284,7 +285,8 @@ def widened(prediction: Prediction, place: NDArray[np.int64], loss: Array, error
 
 def _added(member: Mapping[str, Any], row: int, known: float) -> Array:
     """Return what a known error adds to the noise (S,) of a row: the scale grows, the random number is the one it had."""
-    scale, rng = np.array(member["scale"][member["groups"][row]]), np.random.default_rng((*member["seeds"], 0, row))
+    scale = np.array(member["scale"][member["groups"][row]])
+    rng = np.random.default_rng((*member["seeds"], NoiseLevel.POINT, row))  # as `Noise.sample` has it
     number = rng.standard_normal(scale.size) if member["dof"] is None else rng.standard_t(np.array(member["dof"]))
     return np.asarray((np.hypot(scale, known) - scale) * number)
 

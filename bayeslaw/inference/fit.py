@@ -17,6 +17,7 @@ import xarray as xr
 
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, nearest, shortened, whole_number
+from bayeslaw.core.streams import PriorStream
 from bayeslaw.core.text import counted, exact, label_text
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import RUNS, TEXT, our_name
@@ -45,6 +46,7 @@ from bayeslaw.posterior.storage import FORMAT, PLAIN, contents_digest, data_dige
 MOST_DRAWS, MOST_CHAINS = 10_000_000, 1_000  # draws of all chains together
 UNUSUAL = 0.95  # quantile of the prior of a law's learnt error above which that is a concern
 MOST_RECIPES, OF_RECIPE = 8, 3  # names in a column that may say how runs were trained, and the runs that each has at least
+PRIOR_DRAWS = 4_000  # with which draws of the posterior are compared
 SHIFTED = 20  # draws at which the shift of binned settings is computed
 Learning = Literal["learned", "none"]
 PACKAGES = ("bayeslaw", "pymc", "arviz", "numpy", "xarray", "numba", "nutpie")
@@ -133,6 +135,7 @@ def fit(
         )
         raise BayeslawError(problem, code="unknown-discrepancy")
     _check_mappings(by=by, priors=priors)
+    _check_columns(by or {})
     draws, tune = whole_number("draws", draws, 10, MOST_DRAWS), whole_number("tune", tune, 50, MOST_DRAWS)
     chains, seed = whole_number("chains", chains, 1, MOST_CHAINS), whole_number("seed", seed, 0)
     cores = None if cores is None else whole_number("cores", cores, 1)
@@ -311,13 +314,13 @@ def _check_mappings(**given: object) -> None:
     for name, value in given.items():
         if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
             raise BayeslawError(f"{name} is a mapping by parameter, such as {examples[name]}, not {value!r}.", code="not-a-mapping")
-        if (
-            name == "by"
-            and isinstance(value, Mapping)
-            and (wrong := [c for c in value.values() if not isinstance(c, str) or not c.strip()])
-        ):
-            problem = f"by names the column by which each parameter varies, such as {examples[name]}, not {wrong[0]!r}."
-            raise BayeslawError(problem, code="not-a-text")
+
+
+def _check_columns(by: Mapping[str, object]) -> None:
+    """Refuse a column of `by` that is no text, or an empty one."""
+    if wrong := [column for column in by.values() if not isinstance(column, str) or not column.strip()]:
+        problem = f"by names the column by which each parameter varies, such as {{'E': 'domain'}}, not {wrong[0]!r}."
+        raise BayeslawError(problem, code="not-a-text")
 
 
 def _check_settings(*, draws: int, tune: int, chains: int, target_accept: float | None, bins: float | None) -> None:
@@ -336,7 +339,7 @@ def _checks(
 ) -> list[Check]:
     """Checks of what the draws tell about the parameters, and of the model against its runs."""
     scalar = {k: v for k, v in draws.items() if v.ndim == 2}
-    prior = law.sample_prior(4000, observed.at, np.random.default_rng([seed, 1]))
+    prior = law.sample_prior(PRIOR_DRAWS, observed.at, np.random.default_rng([seed, PriorStream.CHECKED]))
     checks = [information_check(prior, {k: scalar[k] for k in prior})]
     checks.append(lack_check(law, observed, {k: float(np.median(scalar[k])) for k in law.parameters}))
     if noise.run_effect:

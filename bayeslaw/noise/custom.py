@@ -13,6 +13,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError
+from bayeslaw.core.streams import NoiseLevel
 from bayeslaw.data.observations import Observations
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise, Shifted
@@ -154,7 +155,7 @@ class PointNoise(Noise):
         size = len(draws[self.parameters[0]])
         share, noise = np.empty((row.size, size)), np.empty((row.size, size))
         for i, r in enumerate(row.tolist()):
-            share[i] = np.random.default_rng((*entropy, 0, r)).uniform(size=size)
+            share[i] = np.random.default_rng((*entropy, NoiseLevel.POINT, r)).uniform(size=size)
         errors = np.zeros(row.size) if known is None else np.asarray(known)
         for error in np.unique(errors):
             below, at = self._distribution(draws, float(error) ** 2)[1], errors == error

@@ -34,6 +34,7 @@ from scipy.special import expit, logit
 
 from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError, nearest
+from bayeslaw.core.streams import NoiseLevel
 from bayeslaw.data.observations import Observations, moments_of_runs
 from bayeslaw.data.table import Runs
 from bayeslaw.laws.law import Law
@@ -357,10 +358,10 @@ class Noise:
             Additions on the scale of the noise. Those of shares of counted items are effects only; `count` has the rest.
         """
         sigma, tau = self.scales(draws, "sigma_point"), self.scales(draws, "sigma_run")
-        size, noise, drawn = sigma.shape[1], np.empty((row.size, sigma.shape[1])), dict[tuple[int, int], Array]()
+        size, noise, drawn = sigma.shape[1], np.empty((row.size, sigma.shape[1])), dict[tuple[NoiseLevel, int], Array]()
         checkpoint = run if checkpoint is None else checkpoint
 
-        def effect(level: int, code: int, scale: Array, one_sided: bool = False) -> Array:
+        def effect(level: NoiseLevel, code: int, scale: Array, one_sided: bool = False) -> Array:
             if (level, code) not in drawn:
                 rng = np.random.default_rng((*entropy, level, code))
                 drawn[level, code] = scale * (rng.standard_exponential(size) if one_sided else rng.standard_normal(size))
@@ -368,25 +369,25 @@ class Noise:
 
         for i, r in enumerate(row.tolist()):
             g = 0 if group is None else int(group[i])
-            rng = np.random.default_rng((*entropy, 0, r))
+            rng = np.random.default_rng((*entropy, NoiseLevel.POINT, r))
             if self.counts:
-                noise[i] = effect(1, int(run[i]), tau[0]) if self.run_effect and run[i] >= 0 else 0.0
+                noise[i] = effect(NoiseLevel.RUN, int(run[i]), tau[0]) if self.run_effect and run[i] >= 0 else 0.0
                 continue
             scale = sigma[g] if known is None else np.hypot(sigma[g], known[i])
             noise[i] = scale * (rng.standard_t(draws["dof"]) if self.student else rng.standard_normal(size))
             if self.run_effect and not self.drift and run[i] >= 0:
-                noise[i] += effect(1, int(run[i]), tau[g])
+                noise[i] += effect(NoiseLevel.RUN, int(run[i]), tau[g])
             if self.checkpoint_effect and checkpoint[i] >= 0:
-                noise[i] += effect(2, int(checkpoint[i]), draws["sigma_checkpoint"])
+                noise[i] += effect(NoiseLevel.CHECKPOINT, int(checkpoint[i]), draws["sigma_checkpoint"])
             if self.skew and run[i] >= 0:
-                noise[i] += effect(3, int(run[i]), draws["run_excess"], one_sided=True)
+                noise[i] += effect(NoiseLevel.EXCESS, int(run[i]), draws["run_excess"], one_sided=True)
         if self.drift:
             paths = ou.Paths(draws["drift"])
             for code in np.unique(run[run >= 0]).tolist():
                 own = np.flatnonzero(run == code)
                 moments = np.zeros(own.size) if time is None else time[own]
                 g = 0 if group is None else int(group[own[0]])
-                noise[own] += tau[g] * paths.at(moments, (*entropy, 4, code))
+                noise[own] += tau[g] * paths.at(moments, (*entropy, NoiseLevel.PATH, code))
         return noise
 
     def count(
@@ -403,7 +404,7 @@ class Noise:
         spread = self.scales(draws, "sigma_point")
         shares = np.empty_like(expected)
         for i, r in enumerate(row.tolist()):
-            rng = np.random.default_rng((*entropy, 5, r))
+            rng = np.random.default_rng((*entropy, NoiseLevel.COUNT, r))
             shares[i] = counts.sample(expected[i], float(items[i]), spread[int(group[i])], rng)
         return shares
 

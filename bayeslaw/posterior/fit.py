@@ -20,6 +20,7 @@ from bayeslaw.core.errors import BayeslawError, FitError, shown, whole_number
 from bayeslaw.core.files import as_path
 from bayeslaw.core.intervals import interval_names, quantiles
 from bayeslaw.core.methods import PublicFunction
+from bayeslaw.core.streams import PriorStream
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Runs, Source
@@ -305,7 +306,7 @@ class Fit(OfOneLaw, Verdicts):
         """
         whole_number("size", size, 1)
         whole_number("seed", seed, 0)
-        rng = np.random.default_rng([seed, 2])
+        rng = np.random.default_rng([seed, PriorStream.ASKED])
         draws = self.law.sample_prior(size, self.observed.at, rng)
         for name in self.noise.parameters:
             draws[name] = self.noise.least(name) + self.noise.prior(name).sample(size, rng)
