@@ -45,3 +45,16 @@ def test_packages_import_only_from_rows_above_their_own() -> None:
         if ROW[other] >= ROW[package]
     ]
     assert wrong == []
+
+
+def test_only_commands_import_the_public_names() -> None:
+    """`from bayeslaw import fit` within a package would import a lower row when it is used, and the test above would not see it."""
+    wrong = [
+        f"{file.relative_to(ROOT)}, line {node.lineno}: import from the module that defines the name"
+        for package in sorted(ROW.keys() - {"cli"})
+        for file in sorted((ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Import) and any(alias.name == "bayeslaw" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module == "bayeslaw")
+    ]
+    assert wrong == []
