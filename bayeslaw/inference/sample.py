@@ -205,21 +205,11 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
     StoppedError
         If Ctrl-C stops it before the first draws after tuning.
     """
-
-    def draws_at(z: Array) -> dict[str, Array]:
-        flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, density.size))))
-        return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
-
     if exactly_fitted(density):
         _check_values(density)
     with one_blas_thread():  # its matrices are tiny
         many, pooled = needs_matching(density), needs_centring(density)
-        if pooled:
-            density, ridge_map = centred(density)
-            ridge_map = matched(density, ridge_map, settings.seed) if many else ridge_map
-        else:
-            density = tied_where_equal(density)
-            ridge_map = find_ridge_map(density, ridge_candidates(density))
+        density, ridge_map = _mapped(density, settings.seed, many=many, pooled=pooled)
         _check_noise(density, density.draws(ridge_map.x(np.zeros((1, density.size)))))
     pilot_seed, main_seed = (int(s) for s in np.random.SeedSequence(settings.seed).generate_state(2))
     chains, thin, acceptance = settings.chains, settings.thin, settings.acceptance
@@ -237,7 +227,7 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
                 every, target = 2 * thin, max(1 - MANY_GAP * (1 - acceptance.rough), MANY_PILOT_ACCEPT)
                 ridge_map, flat = rematched(density, ridge_map, flat)
             else:
-                of_first = draws_at(z)
+                of_first = _draws_at(density, ridge_map, z)
                 every = 2 * thin if is_slow({name: of_first[name] for name in density.law.parameters}) else thin
                 nearly_normal = not of_steps["diverging"].any() and float(of_steps["n_steps"].mean()) <= SHORT
                 target = acceptance.smooth if nearly_normal else acceptance.rough
@@ -250,7 +240,25 @@ def sample(density: Density, settings: SamplerSettings) -> Sample:
     if every > 1:
         z, stats = thinned(z, stats, every)
     ridge = None if ridge_map.ridge is None else density.names[ridge_map.ridge]
-    return Sample(draws_at(z), stats, energy, ridge, interrupted, target)
+    return Sample(_draws_at(density, ridge_map, z), stats, energy, ridge, interrupted, target)
+
+
+def _mapped(density: Density, seed: int, *, many: bool, pooled: bool) -> tuple[Density, RidgeMap]:
+    """Return the density in the coordinates in which it is sampled, and the map to these before the first run.
+
+    `many` and `pooled` are what `needs_matching` and `needs_centring` say of the density.
+    """
+    if pooled:
+        density, ridge_map = centred(density)
+        return density, matched(density, ridge_map, seed) if many else ridge_map
+    density = tied_where_equal(density)
+    return density, find_ridge_map(density, ridge_candidates(density))
+
+
+def _draws_at(density: Density, ridge_map: RidgeMap, z: Array) -> dict[str, Array]:
+    """Return the parameters (chains, draws), and explicit run effects (chains, draws, runs), at draws z (chains, draws, k)."""
+    flat = density.draws(ridge_map.x(np.ascontiguousarray(z.reshape(-1, density.size))))
+    return {name: values.reshape(*z.shape[:2], *values.shape[1:]) for name, values in flat.items()}
 
 
 def ridge_candidates(density: Density) -> list[int]:
