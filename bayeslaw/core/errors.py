@@ -206,7 +206,9 @@ MOST = 2**63 - 1  # largest whole number that arrays hold
 
 
 def whole_number(name: str, value: object, least: int, most: int = MOST) -> int:
-    """Return a whole number from `least` to `most`, also one from an array without dimensions; other values are refused.
+    """Return a whole number from `least` to `most`, also one from an array without dimensions.
+
+    Other values are refused, truth values too: `bootstrap=True` would be one resample.
 
     Parameters
     ----------
@@ -215,7 +217,7 @@ def whole_number(name: str, value: object, least: int, most: int = MOST) -> int:
     """
     if getattr(value, "shape", None) == () and hasattr(value, "item"):  # arrays of NumPy and others
         value = value.item()
-    if not isinstance(value, Integral) or int(value) < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         given = repr(value) if isinstance(value, str) else value
         raise BayeslawError(f"{name} must be a whole number of at least {least}, not {given}.", code="not-a-whole-number")
     if int(value) > most:

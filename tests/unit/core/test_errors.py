@@ -22,5 +22,12 @@ def test_other_values_are_refused_and_shown(given: object) -> None:
         whole_number("tune", given, 50)
 
 
+@pytest.mark.parametrize("given", [True, False, np.True_, np.array(True)])
+def test_a_truth_value_is_no_number(given: object) -> None:
+    """`compare(…, bootstrap=True)` made one resample, and `backtest(…, cuts=True)` one cut."""
+    with fails("not-a-whole-number", "bootstrap", given):
+        whole_number("bootstrap", given, 0)
+
+
 def test_a_row_is_listed_once() -> None:
     assert row_ranges([3, 1, 2, 2, 9]) == "rows 1–3, 9"
