@@ -605,7 +605,9 @@ class Law:
     def _repr_html_(self) -> str:
         """Show formula, parameters and source in a notebook."""
         rows = [
-            {"parameter": p.name, "meaning": p.meaning, "unit": p.unit, "prior": str(p.prior)} for p in self.parameters.values()
+            {"parameter": p.name, "meaning": p.meaning, "unit": p.unit, "prior": str(p.prior)}
+            | ({"pooling": p.pooling_text} if any(own.by for own in self.parameters.values()) else {})
+            for p in self.parameters.values()
         ]
         units = {c.series or c.name: f"{c.series or c.name} ({c.unit})" for c in self.measured.values()}
         about = [f"Covariates: {', '.join(units.values())}.", f"Source: {self.source}."]

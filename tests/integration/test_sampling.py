@@ -118,7 +118,7 @@ def wait_for(draws: int, seconds: float = 60.0) -> Any:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(0.02)
-            if any(len(z) >= draws for z, _ in sampling.drawn(sampler.inspect())):
+            if any(len(z) >= draws for z, _ in sampling.chains_of(sampler.inspect())):
                 break
         raise KeyboardInterrupt
 

@@ -263,6 +263,8 @@ def test_a_card_that_names_a_column_says_so_when_it_is_shown(command: Command, t
     shown = command("laws", path).out
     assert "by domain: its logarithms share a normal distribution, with the prior HalfNormal(0.3) of their spread\n" in shown
     assert "by domain: each value has the prior by itself\n" in shown
+    assert "share a normal distribution" in load_law(path)._repr_html_()
+    assert "pooling" not in load_law("chinchilla")._repr_html_()
     parameters = json.loads(command("laws", path, "--json").out)["results"]["law"]["parameters"]
     assert {name: p["pooled"] for name, p in parameters.items() if p.get("by") == "domain"} == {"E": True, "alpha": False}
 
