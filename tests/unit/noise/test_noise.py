@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,14 @@ import pytest
 from pytensor.compile.mode import Mode
 from scipy import integrate, stats
 
+from bayeslaw.cli.options import NoiseName
 from bayeslaw.data.table import Runs
-from bayeslaw.laws.card import load_law
+from bayeslaw.inference.fit import fit
+from bayeslaw.laws.card import NOISES, load_law
 from bayeslaw.laws.formula import Expression
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.density import Rows, data_of, log_density
-from bayeslaw.noise.noise import CHOICES, MEANING, PRIORS, Noise, resolved
+from bayeslaw.noise.noise import CHOICES, COUNTED, MEANING, PRIORS, Noise, resolved
 from tests.errors import fails
 from tests.oracles import Array, nested, timed
 
@@ -187,6 +189,15 @@ CHOSEN = {
     "normal-no-run": (Noise(False, False), Noise(False, False)),
     "student-no-run": (Noise(True, False), Noise(True, False)),
 }
+
+
+def test_help_and_docstring_name_every_noise() -> None:
+    option = get_args(NoiseName)[1]
+    named = {*option.help.replace(";", ",").replace(".", ",").replace(" or ", ", ").split(", ")}
+    assert {*CHOICES, *COUNTED} <= {name.strip(" ,") for name in named}
+    assert f"noise : {{{', '.join(map(repr, CHOICES))}}}" in str(fit.__doc__)
+    assert all(repr(name) in str(fit.__doc__) for name in COUNTED)
+    assert {*NOISES} <= {*CHOICES}  # that a card may name
 
 
 @pytest.mark.parametrize("choice", CHOICES)
