@@ -14,7 +14,7 @@ from bayeslaw.core.arrays import Array, Index, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError
 from bayeslaw.core.text import exact
 from bayeslaw.core.units import NATS
-from bayeslaw.data.columns import did_you_mean
+from bayeslaw.data.columns import columns_there, did_you_mean
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, complete, repeats
 from bayeslaw.laws.law import Law
@@ -427,8 +427,8 @@ class Nesting:
             if not isinstance(noise_by, str):
                 raise BayeslawError(f"noise_by is the name of a column, not {noise_by!r}.", code="not-a-text")
             if noise_by not in frame:
-                message = f"There is no column {noise_by!r} for noise to differ by.{did_you_mean(noise_by, map(str, frame))}"
-                raise BayeslawError(message, code="missing-column")
+                there = f"the table has {columns_there(frame)}.{did_you_mean(noise_by, map(str, frame))}"
+                raise BayeslawError(f"There is no column {noise_by!r} for noise to differ by; {there}", code="missing-column")
             if (empty := blank(frame[noise_by])).any():
                 row = frame.index[empty][0]
                 raise BayeslawError(f"Noise differs by {noise_by}, which is empty at row {row}.", code="missing-group")

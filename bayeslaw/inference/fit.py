@@ -34,7 +34,7 @@ from bayeslaw.inference.sample import Acceptance, Sample, SamplerSettings, sampl
 from bayeslaw.laws.card import load_law, parse_card, require_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
-from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.prior import Prior, read_priors
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.noise.noise import DRIFT, PRIORS, Noise, kind, resolved
 from bayeslaw.posterior.diagnostics import Check, bins_check, information_check, learnt_error_check, run_effect_check, table_of
@@ -214,7 +214,7 @@ def _by_beyond_card(law: Law) -> dict[str, str]:
 
 def _with_priors(law: Law, priors: Mapping[str, Prior | str]) -> tuple[Law, dict[str, Prior]]:
     """Return the law with other priors, and the priors of names that it does not have, such as the noise's."""
-    stated = {name: p if isinstance(p, Prior) else Prior.parse(p) for name, p in priors.items()}
+    stated = read_priors(priors)
     of_law = {name: p for name, p in stated.items() if name in law.parameters or name in law.by_card}
     return law.with_priors(of_law), {name: p for name, p in stated.items() if name not in of_law}
 

@@ -20,7 +20,7 @@ from bayeslaw.core.errors import BayeslawError, CardError, as_mapping, nearest
 from bayeslaw.core.text import settings_text, short_lines
 from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
 from bayeslaw.laws.outcome import LOSS, Outcome
-from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.prior import Prior, read_priors
 from bayeslaw.laws.references import Reference
 
 # Sd of the half-normal prior of a spread, unless a card states it. Floors and exponents of text and code differ by a factor of 1.2
@@ -482,7 +482,7 @@ class Law:
         'LogNormal(0.5, 0.2)'
         """
         given = as_mapping(priors, "{'E': 'LogNormal(0.5, 0.2)'}", "Priors")
-        stated = self.of_each_share({k: p if isinstance(p, Prior) else Prior.parse(p) for k, p in given.items()})
+        stated = self.of_each_share(read_priors(given))
         self.check_parameters(stated)
         for name, of in ((name, p.of) for name, p in self.parameters.items() if p.around):  # which has the prior, for all of them
             prior = stated.get(of, self.parameters[of].prior)

@@ -225,3 +225,14 @@ def _literal(node: ast.expr) -> float:
     if type(value) not in (int, float):
         raise ValueError
     return float(value)
+
+
+def read_priors(given: Mapping[str, Prior | str]) -> dict[str, Prior]:
+    """Return priors by the parameters that they are of, of which some may be texts; an error names the parameter."""
+    priors = dict[str, Prior]()
+    for name, prior in given.items():
+        try:
+            priors[name] = prior if isinstance(prior, Prior) else Prior.parse(prior)
+        except BayeslawError as error:
+            raise BayeslawError(f"The prior of {name}: {error}", code=error.code) from None
+    return priors

@@ -15,7 +15,7 @@ from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.streams import NoiseLevel
 from bayeslaw.data.observations import Observations
-from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.prior import Prior, read_priors
 from bayeslaw.noise.noise import Noise, Shifted
 
 # Errors at which the density is tabulated to draw from it, of losses relative, of other outcomes in their scale: 2.5% apart, from a
@@ -52,7 +52,7 @@ class PointNoise(Noise):
             arguments = [*inspect.signature(density).parameters.values()][1:]
         except ValueError:  # of some functions in C, such as max
             arguments = []
-        priors = {a.name: Prior.parse(a.default) for a in arguments if isinstance(a.default, str)}
+        priors = read_priors({a.name: a.default for a in arguments if isinstance(a.default, str)})
         strange = [a.name for a in arguments if a.name not in (*priors, "known")]
         if taken := [axis for axis in AXES if axis in priors]:
             problem = f"{name} has an argument {taken[0]!r}, as an axis of the draws is called: give it another name."

@@ -13,7 +13,7 @@ from bayeslaw.engine.coordinates import constrain
 from bayeslaw.engine.graph import FUNCTIONS
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.pooling import with_by, with_levels
-from bayeslaw.laws.prior import Prior
+from bayeslaw.laws.prior import Prior, read_priors
 from tests.errors import fails
 
 GOOD = {
@@ -197,3 +197,11 @@ def test_the_expression_of_a_prior_may_be_given_as_its_text() -> None:
     for wrong in (3, "A/", ""):
         with fails("not-a-formula" if wrong == "A/" else "not-a-text"):
             Prior(card.dist, card.args, wrong)  # type: ignore[arg-type]
+
+
+def test_an_error_in_one_of_several_priors_names_its_parameter() -> None:
+    """`fit(priors={'E': 'LogNormal(0.3)', …})` said that sigma is missing, and not of which prior."""
+    with fails("wrong-prior-arguments", "prior of alpha", "sigma is missing"):
+        read_priors({"E": "LogNormal(0.5, 0.3)", "alpha": "LogNormal(0.3)"})
+    with fails("not-a-prior", "prior of alpha"):
+        load_law("chinchilla").with_priors({"alpha": "narrow"})
