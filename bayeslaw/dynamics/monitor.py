@@ -231,49 +231,96 @@ def watch(
     """
     check_arguments(fit, schedule, seed, discrepancy, target)
     require_same_areas([fit], curves)
-    rows = _logged(fit, curves, run, domain)
-    last = int(rows["step"].max())
-    if len(schedule) <= last:
-        raise BayeslawError(
-            f"The schedule ends at step {len(schedule):,}, but {run} is at step {last:,}: give the schedule to its end.",
-            code="nothing-ahead",
-        )
-    rows, notes = _usable(fit, rows)
+    logged = _logged(fit, curves, run, domain)
+    last = int(logged["step"].max())
+    steps = _steps_ahead(schedule, run, last)
+    rows, notes = _usable(fit, logged)
     if rows.empty:
         notes.append("NO LOSS OF THE RUN IS USED: this is what the law says of the schedule alone, whatever the run has logged")
-    steps = np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
     ahead = settings_ahead(fit, curves, run, schedule, steps)
     forced = not fit.passed
     if check or forced:
         forced = forecast(fit, Runs(ahead, run), seed=seed, force=force).forced
     learned = discrepancy == "learned"
     # At the same steps with the rate as it is now: laws err by shares of the difference.
-    same = settings_ahead(fit, curves, run, kept(schedule, last), steps) if learned else ahead[:0]
+    with_rate_kept = settings_ahead(fit, curves, run, kept(schedule, last), steps) if learned else ahead[:0]
     fitted_as, shared = _name_in(fit, run, rows)
-    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead, same], ignore_index=True).assign(run=fitted_as)
-    some = some_draws(fit)
-    prediction = forecast_selections(fit.name, [(fit, some)], Runs(settings, run), seed=seed, learned=learned)
-    # One posterior for the whole path: draws of that with an error have nothing to do with those of that without.
-    whole = prediction.with_errors if prediction.is_outside.any() else prediction
-    past, law, same_rate = np.split(whole.expected(slice(None)).T, [len(rows), len(rows) + steps.size], axis=1)
     new = ~_fitted(fit, fitted_as, rows)
     if shared:
         notes.append(shared)
     elif new.all() and run in fit.observed.run_names and len(rows):
         notes.append(f"the fit has another run of the name {run}, with other losses: this one is taken for a new run")
-    known = _conditioned(fit, whole.members[0], some, rows, new, past, settings, steps.size, seed)
-    loss = law[known.chosen] * np.exp(known.effect)
+    path = _path(fit, fitted_as, (rows, ahead, with_rate_kept), seed, learned=learned)
+    known = _conditioned(fit, path, rows, new, seed)
+    loss = path.ahead[known.chosen] * np.exp(known.effect)
     if learned:
-        loss *= _errors_of_changes(law[known.chosen], same_rate[known.chosen], _generator(fit, seed, Stream.CHANGE_ERROR))
-    ahead = ahead.assign(extrapolation=prediction.extrapolation[len(rows) : len(rows) + steps.size])
+        rng = _generator(fit, seed, Stream.CHANGE_ERROR)
+        loss *= _errors_of_changes(path.ahead[known.chosen], path.rate_kept[known.chosen], rng)
+    ahead = ahead.assign(extrapolation=path.extrapolation)
     notes += _reached_before(rows, target)
     notes += _notes(schedule, curves.curve(run), float(np.median(known.effect[:, 0])), ahead)
     stated = pd.DataFrame({"step": rows["step"].to_numpy(np.int64)[new], "loss": rows["loss"].to_numpy()[new], "pit": known.pit})
-    used = whole.members[0].fit
-    point = used.noise.scales(used.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some][known.chosen]
     return Watch(
-        run=run, step=last, steps=steps, loss=loss, point=point, target=target, settings=ahead, notes=tuple(notes), failed=forced,
-        unit=prediction.unit, stated=stated, pareto_k=known.pareto_k, power=known.power, reliable=known.reliable, seed=seed,
+        run=run, step=last, steps=steps, loss=loss, point=path.point[known.chosen], target=target, settings=ahead,
+        notes=tuple(notes), failed=forced, unit=path.unit, stated=stated, pareto_k=known.pareto_k, power=known.power,
+        reliable=known.reliable, seed=seed,
+    )  # fmt: skip
+
+
+def _steps_ahead(schedule: Schedule, run: str, last: int) -> NDArray[np.int64]:
+    """Return steps from the last logged one to the end of a schedule; one that has nothing ahead is refused."""
+    if len(schedule) <= last:
+        raise BayeslawError(
+            f"The schedule ends at step {len(schedule):,}, but {run} is at step {last:,}: give the schedule to its end.",
+            code="nothing-ahead",
+        )
+    return np.unique(np.linspace(last, len(schedule), POINTS).round().astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """What the law says of a run: at its k rows, at the n steps ahead, and at these if the rate stayed as it is.
+
+    Attributes
+    ----------
+    settings : DataFrame
+        Of the rows, then of the steps ahead, then of these with the rate kept.
+    past, ahead, rate_kept : arrays (S, k), (S, n) and (S, n)
+        Expected losses; the last has no column where the law is taken for exact.
+    point : array (S,)
+        Relative standard deviation of single evaluations.
+    some, member : int array (S,), MemberDraws
+        Numbers of the fit's draws, and these with what they say of the run's effect.
+    extrapolation : list of str
+        How far each step ahead lies outside the runs.
+    """
+
+    settings: pd.DataFrame
+    past: Array
+    ahead: Array
+    rate_kept: Array
+    point: Array
+    some: Index
+    member: MemberDraws
+    extrapolation: list[str]
+    unit: str
+
+
+def _path(fit: Fit, run: str, parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], seed: int, *, learned: bool) -> _Path:
+    """Forecast a run at its rows, at the steps ahead and at these with the rate kept, whose settings are the parts."""
+    rows, ahead, with_rate_kept = parts
+    settings = pd.concat([rows[[c for c in ahead if c in rows]], ahead, with_rate_kept], ignore_index=True).assign(run=run)
+    some = some_draws(fit)
+    prediction = forecast_selections(fit.name, [(fit, some)], Runs(settings, run), seed=seed, learned=learned)
+    # One posterior for the whole path: draws of that with an error have nothing to do with those of that without.
+    whole = prediction.with_errors if prediction.is_outside.any() else prediction
+    ends = [len(rows), len(rows) + len(ahead)]
+    used = whole.members[0].fit
+    past, law, rate_kept = np.split(whole.expected(slice(None)).T, ends, axis=1)
+    return _Path(
+        settings=settings, past=past, ahead=law, rate_kept=rate_kept,
+        point=used.noise.scales(used.draws, "sigma_point")[fit.observed.groups_of(settings)[0]][some],
+        some=some, member=whole.members[0], extrapolation=prediction.extrapolation[slice(*ends)], unit=prediction.unit,
     )  # fmt: skip
 
 
@@ -294,37 +341,23 @@ def check_arguments(fit: Fit, schedule: Schedule, seed: int, discrepancy: str, t
         raise BayeslawError(f"The target is a loss in {fit.unit} above 0, not {target!r}.", code="bad-target")
 
 
-def _conditioned(
-    fit: Fit,
-    member: MemberDraws,
-    some: Index,
-    rows: pd.DataFrame,
-    new: NDArray[np.bool_],
-    past: Array,
-    settings: pd.DataFrame,
-    steps: int,
-    seed: int,
-) -> Conditioned:
-    """Return the draws as the run's rows weight them, and its effect at the steps ahead.
-
-    `past` are the law's losses (S, k) at the rows, of which `new` ones are not fitted; `settings` are those of the rows and then of
-    the steps ahead, and `some` the numbers of the fit's draws.
-    """
-    count = len(rows)
-    scales = _scales(fit.noise, member.fit, settings, some)
+def _conditioned(fit: Fit, path: _Path, rows: pd.DataFrame, new: NDArray[np.bool_], seed: int) -> Conditioned:
+    """Return the draws as the run's rows weight them, of which `new` ones are not fitted, and its effect at the steps ahead."""
+    count, end = len(rows), len(rows) + path.ahead.shape[1]
+    scales = _scales(fit.noise, path.member.fit, path.settings, path.some)
     if scales is not None:
-        time = fit.observed.time_of(settings) if fit.noise.drift else settings["step"].to_numpy(np.float64)
-        residual = np.log(rows["loss"].to_numpy(np.float64)) - np.log(past)
-        ahead = time[count : count + steps]
+        time = fit.observed.time_of(path.settings) if fit.noise.drift else path.settings["step"].to_numpy(np.float64)
+        residual = np.log(rows["loss"].to_numpy(np.float64)) - np.log(path.past)
         errors = (rows["loss_se"] / rows["loss"]).fillna(0.0).to_numpy(np.float64) if "loss_se" in rows else np.zeros(count)
-        return condition(residual, time[:count], new, scales, ahead, _generator(fit, seed, Stream.AHEAD), errors**2)
+        rng = _generator(fit, seed, Stream.AHEAD)
+        return condition(residual, time[:count], new, scales, time[count:end], rng, errors**2)
     if new.any():
         raise BayeslawError(
             f"{rows['run'].iloc[0]} has losses that the fit was not fitted to, and draws can't be weighted by them under its noise "
             f"({fit.noise.text}): fit with noise normal-drift, or with these losses.",
             code="not-weighted",
         )
-    effect = member.learnt.at(np.arange(count, count + steps)).T
+    effect = path.member.learnt.at(np.arange(count, end)).T
     return Conditioned(np.arange(len(effect)), effect, np.empty(0), 1.0, -np.inf, 0.0)
 
 
