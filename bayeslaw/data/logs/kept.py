@@ -87,7 +87,16 @@ def _text(cell: object) -> str:
 
 
 def with_values(frame: pd.DataFrame, values: Mapping[str, Mapping[str, str]], rename: Mapping[str, str]) -> pd.DataFrame:
-    """Add to a table of runs the kept values, by the names that runs have after they are renamed."""
+    """Add to a table of runs the kept values, by the names that runs have after they are renamed.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    values : mapping
+        Of each kept column by its name: the value of each run, by the run's name in the log.
+    rename : mapping
+        A run's name in the log to its new name.
+    """
     columns = {name: {rename.get(run, run): text for run, text in of_runs.items()} for name, of_runs in values.items()}
     return frame.assign(**{name: frame["run"].map(of_runs) for name, of_runs in columns.items()})
 
