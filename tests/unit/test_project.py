@@ -20,18 +20,18 @@ def canonical(name: str) -> str:
 
 def wanted(lines: list[str]) -> set[str]:
     """Return the packages that requirements need, directly or through installed packages."""
-    found, waiting = set[str](), [(Requirement(line), "") for line in lines]
+    packages, waiting = set[str](), [(Requirement(line), "") for line in lines]
     while waiting:
-        one, extra = waiting.pop()
-        if canonical(one.name) in found or (one.marker and not one.marker.evaluate({"extra": extra})):
+        requirement, extra = waiting.pop()
+        if canonical(requirement.name) in packages or (requirement.marker and not requirement.marker.evaluate({"extra": extra})):
             continue
-        found.add(canonical(one.name))
+        packages.add(canonical(requirement.name))
         try:
-            needed = [Requirement(line) for line in requires(one.name) or []]
+            needed = [Requirement(line) for line in requires(requirement.name) or []]
         except PackageNotFoundError:
             continue
-        waiting += [(other, extra) for other in needed for extra in one.extras or {""}]
-    return found
+        waiting += [(other, extra) for other in needed for extra in requirement.extras or {""}]
+    return packages
 
 
 def test_every_package_is_pinned_once() -> None:
