@@ -21,14 +21,6 @@ def test_an_unseen_replay_share_of_fitted_checkpoints() -> None:
     assert known["crps"] < 0.5 * new["crps"]
 
 
-def test_the_rest_of_fitted_runs_under_noise_that_drifts() -> None:
-    seen, rest = conditioning.left_out_end()
-    fit = bayeslaw.fit("transfer-target", seen, noise="normal-drift", draws=500, progress=False)
-    known, new = (bayeslaw.score(fit, rest, as_=reading).iloc[0] for reading in ("known", "new-run"))
-    assert 0.85 <= known["cover_eti90"] <= 0.99
-    assert known["crps"] < 0.85 * new["crps"]
-
-
 def test_a_plan_is_kept_as_often_as_it_says_where_base_and_run_err_alike() -> None:
     """Errors of base and run that are drawn apart make the plan longer than it has to be."""
     limit, fits = 0.1, conditioning.both()
