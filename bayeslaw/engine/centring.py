@@ -29,7 +29,6 @@ import numpy as np
 from bayeslaw.core.arrays import Array
 from bayeslaw.engine.density import Density, RunEffects
 from bayeslaw.engine.transport import SPIKE, RidgeMap, affine, best_map, curvature, find_mode, map_from, root_of_inverse
-from bayeslaw.laws.formula import NUMPY
 from bayeslaw.laws.prior import Prior
 
 MANY = 100  # coordinates above which the curvature at a mode says little and no ridge path is followed
@@ -118,7 +117,7 @@ def _move_pool(x: Array, name: str, density: Density, share: Array) -> Array:
     spread, power = likely_spread(x[own], share[own], held, law.parameters[law.pools[name][1]].prior)
     x[own] = (1 - power) * typical + spread**-power * held * x[own]
     x[of_spread] = math.log(spread)
-    mean, precision = density.coordinates.typical_given(name, power, x[own], x[of_spread], NUMPY, np.sum)
+    mean, precision = density.coordinates.typical_given(name, power, x[own], x[of_spread], np.sum)
     x[of_typical] = (typical - mean) * math.sqrt(precision)
     return power
 

@@ -37,24 +37,17 @@ SOFTPLUS = 0.01
 DRAWN = 64  # prior draws by which it is judged whether a term has one sign
 ROWS = 12  # rows of the runs that represent a law of series
 
-Functions = Mapping[str, Callable[..., Any]]
 
-
-def constrain(prior: Prior, x: Any, functions: Functions) -> Any:
-    """Map the real line to the prior's support.
-
-    Parameters
-    ----------
-    prior, x, functions : Prior, value, and the functions for such values by name
-    """
+def constrain(prior: Prior, x: Any) -> Any:
+    """Map the real line, as an array or a value of a graph, to the prior's support."""
     match prior.support:
         case "positive":
-            return functions["exp"](x)
+            return FUNCTIONS["exp"](x)
         case "unit":
-            return functions["sigmoid"](x)
+            return FUNCTIONS["sigmoid"](x)
         case "bounded":
             low, high = prior.bounds
-            return functions["sigmoid"](x) * (high - low) + low
+            return FUNCTIONS["sigmoid"](x) * (high - low) + low
         case _:
             return x
 
@@ -242,15 +235,47 @@ class Variables:
 
 @dataclass(frozen=True)
 class Places:
-    """Values of single parameters by name, and of those that differ by a column by their names in the formula, for all levels."""
+    """Values of single parameters by name, and of those that differ by a column by their names in the formula, for all levels.
 
-    single: dict[str, Any]
-    by_level: dict[str, Any]
+    A change of variables gives new ones, with the log Jacobian of all changes so far.
+    """
+
+    single: Mapping[str, Any]
+    by_level: Mapping[str, Any]
+    log_jacobian: Any = 0.0
 
     @property
     def formula(self) -> dict[str, Any]:
         """The values that the names in the formula stand for."""
         return {**self.single, **self.by_level}
+
+    def changed(
+        self, log_jacobian: Any, single: Mapping[str, Any] | None = None, by_level: Mapping[str, Any] | None = None
+    ) -> Places:
+        """These with other values of some names, after a change of variables with this log Jacobian.
+
+        Parameters
+        ----------
+        log_jacobian, single, by_level
+        """
+        return Places({**self.single, **(single or {})}, {**self.by_level, **(by_level or {})}, self.log_jacobian + log_jacobian)
+
+    def with_value(self, name: str, value: Any, log_jacobian: Any = 0.0) -> Places:
+        """These with another value of a name in the formula, for all levels where it differs by a column.
+
+        Parameters
+        ----------
+        name, value, log_jacobian
+        """
+        return self.changed(log_jacobian, **{"by_level" if name in self.by_level else "single": {name: value}})
+
+    def in_units(self, units: Places, but: Collection[str] = ()) -> Places:
+        """These divided by the units that some of them have, but for some names."""
+
+        def divided(values: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
+            return {k: v / by[k] if k in by and k not in but else v for k, v in values.items()}
+
+        return Places(divided(self.single, units.single), divided(self.by_level, units.by_level))
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,59 +395,38 @@ class Coordinates:
         column_of = self.law.column_of
         return {name: on.over_settings(v, column_of[name]) if name in column_of else v for name, v in values.items()}
 
-    def variables(self, x: Mapping[str, Any], functions: Functions, on: Arrays | Variables) -> tuple[Places, Any]:
-        """The model's unconstrained variables from the coordinates, and the log Jacobian.
+    def variables(self, x: Mapping[str, Any], on: Arrays | Variables) -> Places:
+        """The model's unconstrained variables from the coordinates by parameter, and the log Jacobian.
 
-        For a prior with `on` the variable is the log of that expression's value.
-
-        Parameters
-        ----------
-        x, functions, on
-            The coordinates by parameter, the functions for such values by name, and what is done to them over settings.
+        For a prior with `on` the variable is the log of that expression's value. `on` is what is done to values over settings.
         """
-        law, places = self.law, self._places(x, on)
-        jacobian, total = self._uncentre(places, functions, on), 0.0
-        moved = {*law.amplitudes, law.floor} - {""}
+        law, places = self.law, self._uncentred(self._places(x, on), on)
+        moved, total = {*law.amplitudes, law.floor} - {""}, 0.0
         terms = self.by_spread | self.by_mean
         later = {*terms, law.floor} if terms else set[str]()  # tied where mean and spreads are replaced
         for name in [name for name in self.tied if name not in later]:
             counted = places.by_level[name]
-            places.by_level[name] = self._own(name, counted, on)
-            jacobian = jacobian + self._tie(name, places, counted, functions, on)
+            places = self._tied(name, places.with_value(name, self._own(name, counted, on)), counted, on)
         priors = {name: p.prior for name, p in law.in_formula.items()}
 
         def ones(values: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Any]:
-            stay = {k: constrain(priors[k], v, functions) for k, v in values.items() if k not in moved or k in kept}
+            stay = {k: constrain(priors[k], v) for k, v in values.items() if k not in moved or k in kept}
             return {**dict.fromkeys(values, 1.0), **stay}
 
         typical = {name for name in law.members if name in law.parameters}  # shapes, whatever the formula's name is
-        jacobian = jacobian + self._centre(places.single, ones(places.single, typical), functions, on)
+        places = self._with_parts_of_sums(places, ones(places.single, typical), on)
         unit = Places(ones(places.single, typical), ones(places.by_level))
-        units = self._units(unit, functions)
+        units = self._units(unit)
         # A scale inside a term, such as h in 1 + D/h, may have a prior on h/D: terms need the scale itself.
-        for values, of in ((unit.single, units.single), (unit.by_level, units.by_level)):
-            values |= {k: values[k] / u for k, u in of.items() if k not in moved}
-        scope = law.with_let({**self._at_settings(unit.formula, on), **self.settings}, functions)
+        scope = law.with_let({**self._at_settings(unit.in_units(units, moved).formula, on), **self.settings}, FUNCTIONS)
         for name, term in law.amplitudes.items():
-            if name not in terms:
-                continue
-            column = law.column_of.get(name, "")
-            of, its_units = (places.by_level, units.by_level) if column else (places.single, units.single)
-            share = term.evaluate(scope, functions) / on.over_settings(its_units.get(name, 1.0), column)
-            centre = on.mean(share, column)
-            off = share - on.over_settings(centre, column) if name in self.by_spread else centre
-            height, counted = functions["sqrt"](on.mean(off * off, column)), of[name]
-            own, height = self._own(name, counted, on), self._own(name, height, on)
-            if priors[name].support == "real":  # the spread itself, since 0 has no logarithm
-                of[name] = own / height
-                jacobian = jacobian + self._sum(name, -functions["log"](height), on)
-            else:
-                of[name] = own - functions["log"](height)
-            jacobian = jacobian + self._tie(name, places, counted, functions, on)
-            total = total + on.over_settings(constrain(priors[name], of[name], functions), column) * share
-        if law.floor and terms:
-            jacobian = self._with_floor(places, total, jacobian, functions, on)
-        return places, jacobian
+            if name in terms:
+                column = law.column_of.get(name, "")
+                its_unit = (units.by_level if column else units.single).get(name, 1.0)
+                share = term.evaluate(scope, FUNCTIONS) / on.over_settings(its_unit, column)
+                places = self._with_amplitude(name, share, places, on)
+                total = total + on.over_settings(constrain(priors[name], places.formula[name]), column) * share
+        return self._with_floor(places, total, on) if law.floor and terms else places
 
     def _own(self, name: str, values: Any, on: Arrays | Variables) -> Any:
         """The values of a name, or where they are tied that of the first level, from which the others are counted."""
@@ -436,46 +440,36 @@ class Coordinates:
         column = self.law.column_of.get(name, "")
         return on.sum(change, column) if column and name not in self.tied else change
 
-    def _tie(self, name: str, places: Places, x: Any, functions: Functions, on: Arrays | Variables) -> Any:
-        """Count values from the first one by their coordinates x, in place, if they are tied; returns the log Jacobian."""
+    def _tied(self, name: str, places: Places, x: Any, on: Arrays | Variables) -> Places:
+        """Values counted from the first one by their coordinates x, if they are tied."""
         if name not in self.tied:
-            return 0.0
+            return places
         column, log_spread = self.law.column_of[name], places.single[self.law.pools[name][1]]
         others = 1.0 - on.data(column, self.tied[name], name)
-        places.by_level[name] = places.by_level[name] + others * functions["exp"](log_spread) * x
+        values = places.by_level[name] + others * FUNCTIONS["exp"](log_spread) * x
         stretch = on.sum(others * log_spread, column)
-        return stretch + self._place_typical(name, 0.0, places.by_level[name], places, functions, on)
+        single, change = self._typical_value(name, 0.0, values, places, on)
+        return places.changed(stretch + change, single, {name: values})
 
-    def _place_typical(self, name: str, power: Any, x: Any, places: Places, functions: Functions, on: Arrays | Variables) -> Any:
-        """Replace the coordinate of a typical value by the value, in place, given those of the others; returns the log Jacobian.
-
-        Parameters
-        ----------
-        name, power, x : str and values
-            As in `typical_given`.
-        places, functions, on
-            What it is done to, the functions for such values by name, and what is done to them over settings.
-        """
+    def _typical_value(self, name: str, power: Any, x: Any, places: Places, on: Arrays | Variables) -> tuple[dict[str, Any], Any]:
+        """The typical value by its name from its coordinate and those of the others and the log Jacobian; see `typical_given`."""
         (typical, spread), over_levels = self.law.pools[name], partial(on.sum, column=self.law.column_of[name])
-        mean, precision = self.typical_given(name, power, x, places.single[spread], functions, over_levels)
-        places.single[typical] = mean + places.single[typical] / functions["sqrt"](precision)
-        return -0.5 * functions["log"](precision)
+        mean, precision = self.typical_given(name, power, x, places.single[spread], over_levels)
+        value = mean + places.single[typical] / FUNCTIONS["sqrt"](precision)
+        return {typical: value}, -0.5 * FUNCTIONS["log"](precision)
 
-    def _uncentre(self, places: Places, functions: Functions, on: Arrays | Variables) -> Any:
-        """Replace the coordinates of pooled values, and of the typical one, by the values, in place; returns the log Jacobian."""
-        law, jacobian = self.law, 0.0
+    def _uncentred(self, places: Places, on: Arrays | Variables) -> Places:
+        """Pooled values, and the typical one, for their coordinates."""
+        law = self.law
         for name, powers in self.powers.items():
             (typical, spread), column = law.pools[name], law.column_of[name]
             power, x = on.data(column, powers, name), places.by_level[name]
-            stretch, change = power * places.single[spread], self._place_typical(name, power, x, places, functions, on)
-            middle = places.single[typical]
-            places.by_level[name] = middle + functions["exp"](stretch) * (x - (1.0 - power) * middle)
-            jacobian = jacobian + on.sum(stretch, column) + change
-        return jacobian
+            stretch, (single, change) = power * places.single[spread], self._typical_value(name, power, x, places, on)
+            values = single[typical] + FUNCTIONS["exp"](stretch) * (x - (1.0 - power) * single[typical])
+            places = places.changed(on.sum(stretch, column), by_level={name: values}).changed(change, single)
+        return places
 
-    def typical_given(
-        self, name: str, power: Any, x: Any, log_spread: Any, functions: Functions, over_levels: Callable[[Any], Any]
-    ) -> tuple[Any, Any]:
+    def typical_given(self, name: str, power: Any, x: Any, log_spread: Any, over_levels: Callable[[Any], Any]) -> tuple[Any, Any]:
         """Mean and precision that its prior, as a normal, and the coordinates of the others leave a typical value.
 
         A coordinate x with power m is normal around (1 - m) typical with standard deviation spread^(1 - m).
@@ -485,53 +479,58 @@ class Coordinates:
         name : str
             The name in the formula.
         power, x, log_spread : values over the column's levels, and a single one
-        functions : mapping of str to callable
-            The functions for such values by name.
         over_levels : callable
             The sum over the column's levels.
         """
         median, scale = self.typical[name]
-        weight = (1.0 - power) * functions["exp"](-2.0 * (1.0 - power) * log_spread)
+        weight = (1.0 - power) * FUNCTIONS["exp"](-2.0 * (1.0 - power) * log_spread)
         precision = scale**-2.0 + over_levels((1.0 - power) * weight)
         return (median * scale**-2.0 + over_levels(weight * x)) / precision, precision
 
-    def _with_floor(self, places: Places, total: Any, jacobian: Any, functions: Functions, on: Arrays | Variables) -> Any:
-        """Replace the mean loss over the settings by the floor, in place; returns the log Jacobian, that of this change included.
+    def _with_amplitude(self, name: str, share: Any, places: Places, on: Arrays | Variables) -> Places:
+        """An amplitude for the spread or mean of its term, given the term at the settings where the amplitude is 1."""
+        column, counted = self.law.column_of.get(name, ""), places.formula[name]
+        centre = on.mean(share, column)
+        off = share - on.over_settings(centre, column) if name in self.by_spread else centre
+        height = FUNCTIONS["sqrt"](on.mean(off * off, column))
+        own, height = self._own(name, counted, on), self._own(name, height, on)
+        if self.law.in_formula[name].prior.support == "real":  # the spread itself, since 0 has no logarithm
+            places = places.with_value(name, own / height, self._sum(name, -FUNCTIONS["log"](height), on))
+        else:
+            places = places.with_value(name, own - FUNCTIONS["log"](height))
+        return self._tied(name, places, counted, on)
 
-        `total` is the sum of the other terms at the settings.
-        """
+    def _with_floor(self, places: Places, total: Any, on: Arrays | Variables) -> Places:
+        """The floor for the mean loss over the settings, given the sum of the other terms there."""
         floor, column = self.law.floor, self.law.column_of.get(self.law.floor, "")
-        of, rest = places.by_level if column else places.single, on.mean(total, column)
-        counted = of[floor]
+        counted, rest = places.formula[floor], on.mean(total, column)
         off = self._own(floor, counted, on) - self._own(floor, rest, on)
         if self.law.in_formula[floor].prior.support != "positive":
-            of[floor] = off
+            places = places.with_value(floor, off)
         else:
             gap = off / self.softplus_scale
-            of[floor] = functions["log"](self.softplus_scale * functions["softplus"](gap))
-            jacobian = jacobian + self._sum(floor, -functions["softplus"](-gap) - of[floor], on)
-        return jacobian + self._tie(floor, places, counted, functions, on)
+            value = FUNCTIONS["log"](self.softplus_scale * FUNCTIONS["softplus"](gap))
+            places = places.with_value(floor, value, self._sum(floor, -FUNCTIONS["softplus"](-gap) - value, on))
+        return self._tied(floor, places, counted, on)
 
-    def _centre(self, single: dict[str, Any], values: Mapping[str, Any], functions: Functions, on: Arrays | Variables) -> Any:
-        """Replace means and spreads of nested sums by their parameters, in place; returns the log Jacobian."""
-        jacobian = 0.0
-        scope = self.law.with_let({**values, **self.settings}, functions) if self.sums else {}
+    def _with_parts_of_sums(self, places: Places, values: Mapping[str, Any], on: Arrays | Variables) -> Places:
+        """The parameters of nested sums for their means and spreads, given the values of what the terms depend on."""
+        scope = self.law.with_let({**values, **self.settings}, FUNCTIONS) if self.sums else {}
         for nested in self.sums:
             total = 0.0
             for name, sign, term in nested.terms:
-                share = on.over_settings(term.evaluate({**scope, **({name: 1.0} if name else {})}, functions), "")
+                share = on.over_settings(term.evaluate({**scope, **({name: 1.0} if name else {})}, FUNCTIONS), "")
                 centre = on.mean(share)
                 if name:
                     off = share - on.over_settings(centre, "")
-                    height = functions["sqrt"](on.mean(off * off))
-                    single[name] = single[name] / height
-                    jacobian = jacobian - functions["log"](height)
-                total = total + float(sign) * (single[name] * centre if name else centre)
-            single[nested.level] = single[nested.level] - float(nested.sign) * total
-        return jacobian
+                    height = FUNCTIONS["sqrt"](on.mean(off * off))
+                    places = places.with_value(name, places.single[name] / height, -FUNCTIONS["log"](height))
+                total = total + float(sign) * (places.single[name] * centre if name else centre)
+            places = places.with_value(nested.level, places.single[nested.level] - float(nested.sign) * total)
+        return places
 
-    def on_graph(self, graph: Graph, x: Mapping[str, Any]) -> tuple[Places, Places, Any]:
-        """Write the change on a graph; returns the law's parameters, the model's variables and the log Jacobian as its values."""
+    def on_graph(self, graph: Graph, x: Mapping[str, Any]) -> tuple[Places, Places]:
+        """Write the change on a graph; returns the law's parameters, and the model's variables with the log Jacobian, as values."""
         here = replace(
             self,
             at={k: graph.number(f"{k} at the reference", v) for k, v in self.at.items()},
@@ -542,8 +541,8 @@ class Coordinates:
                 for k, (median, scale) in self.typical.items()
             },
         )
-        variables, jacobian = here.variables(x, FUNCTIONS, Variables(graph, self.levels))
-        return here.parameters(variables, FUNCTIONS), variables, jacobian
+        variables = here.variables(x, Variables(graph, self.levels))
+        return here.parameters(variables), variables
 
     def response(self, graph: Graph, parameters: Places, shifted: Mapping[str, Any] | None = None) -> Any:
         """The PyTensor variable of every row's expected outcome on the scale of the noise; None unless the graph is built.
@@ -560,8 +559,7 @@ class Coordinates:
 
     def draws(self, x: Mapping[str, Array]) -> dict[str, Array]:
         """The law's parameters, arrays (S,), from coordinates, arrays (S, 1)."""
-        variables, _ = self.variables(x, FUNCTIONS, Arrays(self.levels))
-        return self.by_parameter(self.parameters(variables, FUNCTIONS), len(next(iter(x.values()))))
+        return self.by_parameter(self.parameters(self.variables(x, Arrays(self.levels))), len(next(iter(x.values()))))
 
     def by_parameter(self, values: Places, size: int) -> dict[str, Array]:
         """Values of draws as an array (S,) for each parameter."""
@@ -572,18 +570,13 @@ class Coordinates:
         scales = (name for name in self.law.parameters if name not in first and name not in self.law.floors)
         return {name: draws[name] for name in (*first, *scales, *self.law.floors)}
 
-    def parameters(self, variables: Places, functions: Functions) -> Places:
+    def parameters(self, variables: Places) -> Places:
         """The law's parameters from the model's unconstrained variables."""
         priors = {k: p.prior for k, p in self.law.in_formula.items()}
-        both = [{k: constrain(priors[k], v, functions) for k, v in d.items()} for d in (variables.single, variables.by_level)]
-        single, by_level = both
-        units = self._units(Places(*({k: 1.0 if priors[k].on else v for k, v in d.items()} for d in both)), functions)
-        return Places(
-            {k: v / units.single[k] if k in units.single else v for k, v in single.items()},
-            {k: v / units.by_level[k] if k in units.by_level else v for k, v in by_level.items()},
-        )
+        values = Places(*({k: constrain(priors[k], v) for k, v in d.items()} for d in (variables.single, variables.by_level)))
+        without = ({k: 1.0 if priors[k].on else v for k, v in d.items()} for d in (values.single, values.by_level))
+        return values.in_units(self._units(Places(*without)))
 
-    def _units(self, values: Places, functions: Functions) -> Places:
+    def _units(self, values: Places) -> Places:
         """The value of each prior's `on` at the reference point where its parameter is 1."""
-        single, by_level = self.law.units(values.single, values.by_level, self.at, functions)
-        return Places(single, by_level)
+        return Places(*self.law.units(values.single, values.by_level, self.at, FUNCTIONS))

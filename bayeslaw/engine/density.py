@@ -133,8 +133,8 @@ class Density:
             x = {name: graph.variable(name) for name in names}
             effects = graph.behind("run effects", observed.runs) if noise.explicit_effects else None
             values = {name: Value(graph, SINGLE, variable=v) for name, v in x.items()}
-            parameters, variables, total = coordinates.on_graph(graph, values)
-            total = total + _log_priors(graph, law, noise, variables, {n: values[n] for n in noise.parameters})
+            parameters, variables = coordinates.on_graph(graph, values)
+            total = variables.log_jacobian + _log_priors(graph, law, noise, variables, {n: values[n] for n in noise.parameters})
             unshrunk = effects
             if noise.counts and noise.run_effect:
                 effects, stretch = _turned(graph, run_effects, effects, values["sigma_run"])
@@ -228,7 +228,7 @@ class Density:
 
 def _parameter(noise: Noise, name: str, x: Any) -> Any:
     """A parameter of the noise from its coordinate."""
-    value, least = constrain(noise.prior(name), x, FUNCTIONS), noise.least(name)
+    value, least = constrain(noise.prior(name), x), noise.least(name)
     return value + least if least else value
 
 

@@ -17,7 +17,6 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.engine.coordinates import Arrays, Coordinates, nested_sums
 from bayeslaw.engine.density import Density
-from bayeslaw.engine.graph import FUNCTIONS
 from bayeslaw.laws.card import law_names, load_law, parse_card
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
@@ -58,7 +57,7 @@ def unconstrained(density: Density, x: oracles.Array) -> dict[str, Any]:
     """The model's unconstrained variables at coordinates x."""
     columns = {name: np.array([[x[i]]]) for i, name in enumerate(density.names)}
     coordinates = density.coordinates
-    variables, _ = coordinates.variables(columns, FUNCTIONS, Arrays(coordinates.levels))
+    variables = coordinates.variables(columns, Arrays(coordinates.levels))
     of_law = coordinates.by_parameter(variables, 1)
     values = {name: float(np.squeeze(of_law.get(name, columns[name]))) for name in density.names}
     return values | ({"run_effect": x[len(density.names) :]} if density.noise.explicit_effects else {})
