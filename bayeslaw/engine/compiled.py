@@ -13,22 +13,17 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
-from bayeslaw.engine.build import Reals, Wholes, calling, compiled, pointer, reals, wholes
+from bayeslaw.engine.build import calling, compiled, pointer, reals, wholes
 from bayeslaw.engine.graph import Graph
 from bayeslaw.engine.lowering import Lowering, function_of
-from bayeslaw.engine.maps import ridge, ridge_slopes, splines, stretch_tails, tail_slopes
-
-Map = tuple[Reals, Reals, Wholes, Reals, Reals, Reals]
-"""Centre, scale, order, knots, pieces and tails of a `transport.RidgeMap`."""
-
-IDENTITY: Map = (np.empty(0), np.empty((0, 0)), np.empty(0, np.int64), np.empty(0), np.empty((4, 0, 0)), np.empty((0, 4)))
+from bayeslaw.engine.maps import IDENTITY, Map, ridge, ridge_slopes, splines, stretch_tails, tail_slopes
 
 _GRAPH = types.float64(*[types.int64] * 4)
 _call_graph = calling(_GRAPH)
@@ -131,9 +126,27 @@ class Program:
         return Function(size, self.graph, (*arrays, numbers), ridge_map, threads)
 
 
-# Last arrays of a function, which its description gives to compiled code: the graph's table, its address and where its memory
-# begins, the six of a map, a zero for each thread that is not busy, and a row of memory for each thread. All are contiguous.
-STATE = 10
+class State(NamedTuple):
+    """The arrays, all contiguous, by whose addresses and sizes a function is described to compiled code.
+
+    They are the graph's table, its address and where its memory begins, the arrays of a map, a zero for each thread that is not
+    busy, and a row of memory for each thread.
+    """
+
+    table: Any
+    run: Any
+    centre: Any
+    scale: Any
+    order: Any
+    knots: Any
+    pieces: Any
+    tails: Any
+    busy: Any
+    memory: Any
+
+
+STATE = len(State._fields)
+AT = State(*range(STATE))  # rows of a description
 
 
 class Function:
@@ -156,11 +169,12 @@ class Function:
     def __init__(self, size: int, graph: Any, arrays: tuple[Any, ...], ridge_map: Map = IDENTITY, threads: int = 1) -> None:
         table = np.array([(a.ctypes.data, a.size) for a in arrays], dtype=np.int64)
         needed = int(graph.ctypes(0, 0, table.ctypes.data, 0))
-        splines_of = 2 * (ridge_map[4].shape[2] if ridge_map[2].size else 0)
+        splines_of = 2 * (ridge_map.pieces.shape[2] if ridge_map.order.size else 0)
         memory = np.empty((threads, 6 * size + splines_of + needed))
         run = np.array([graph.address, 6 * size + splines_of], dtype=np.int64)
-        self.size, self.arrays = size, (*arrays, table, run, *ridge_map, np.zeros(threads, dtype=np.int64), memory)
-        self.description = np.array([(a.ctypes.data, a.size) for a in self.arrays[-STATE:]], dtype=np.int64).ravel()
+        state = State(table, run, **ridge_map._asdict(), busy=np.zeros(threads, dtype=np.int64), memory=memory)
+        self.size, self.arrays = size, (*arrays, *state)
+        self.description = np.array([(a.ctypes.data, a.size) for a in state], dtype=np.int64).ravel()
 
     def __call__(self, z: Any) -> tuple[float, Any]:
         values, gradients = self.many(z[None])
@@ -193,16 +207,18 @@ _swap: Any = intrinsic(_to_swap)
 
 def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
     d = carray(pointer(description_), (STATE, 2), np.int64)
-    busy, threads = d[8, 0], d[8, 1]
+    busy, threads = d[AT.busy, 0], d[AT.busy, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):
         mine = (mine + 1) % threads
-    run, centre, scale, order = wholes(d[1, 0], d[1, 1]), reals(d[2, 0], d[2, 1]), reals(d[3, 0], d[3, 1]), wholes(d[4, 0], d[4, 1])
-    knots, pieces, tails = reals(d[5, 0], d[5, 1]), reals(d[6, 0], d[6, 1]), reals(d[7, 0], d[7, 1])
+    run, order = wholes(d[AT.run, 0], d[AT.run, 1]), wholes(d[AT.order, 0], d[AT.order, 1])
+    centre, scale = reals(d[AT.centre, 0], d[AT.centre, 1]), reals(d[AT.scale, 0], d[AT.scale, 1])
+    knots, pieces = reals(d[AT.knots, 0], d[AT.knots, 1]), reals(d[AT.pieces, 0], d[AT.pieces, 1])
+    tails = reals(d[AT.tails, 0], d[AT.tails, 1])
     dim: Any = np.int64(dim_)
     tailed = tails.size // 4
     z, gradient = carray(z_, dim_, np.float64), carray(gradient_, dim_, np.float64)
-    memory = d[9, 0] + 8 * (d[9, 1] // threads * mine)
+    memory = d[AT.memory, 0] + 8 * (d[AT.memory, 1] // threads * mine)
     y, x, d_x = reals(memory, dim), reals(memory + 8 * dim, dim), reals(memory + 16 * dim, dim)
     stretch, rise = reals(memory + 24 * dim, tailed), reals(memory + 32 * dim, tailed)
     widths = reals(memory + 40 * dim, dim)
@@ -212,7 +228,7 @@ def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) ->
     if order.size:
         turn = splines(knots, pieces, y[0], along, slope)
     ridge(centre, scale, order, along, widths, y, x)
-    value = _call_graph(run[0], (memory + 8 * dim, memory + 16 * dim, d[0, 0], memory + 8 * run[1]))
+    value = _call_graph(run[0], (memory + 8 * dim, memory + 16 * dim, d[AT.table, 0], memory + 8 * run[1]))
     value += ridge_slopes(scale, order, along, widths, slope, turn, y, d_x, gradient)
     value += tail_slopes(stretch, rise, gradient)
     _swap(busy + 8 * mine, 1, 0)

@@ -17,9 +17,10 @@ import numpy as np
 from bayeslaw.core.arrays import Array
 from bayeslaw.data.observations import Observations
 from bayeslaw.engine.binning import Compressed
-from bayeslaw.engine.compiled import IDENTITY, Function, Map, Outputs, Program
+from bayeslaw.engine.compiled import Function, Outputs, Program
 from bayeslaw.engine.coordinates import Coordinates, Places, constrain
 from bayeslaw.engine.graph import FUNCTIONS, SINGLE, Graph, Value
+from bayeslaw.engine.maps import IDENTITY, Map
 from bayeslaw.laws.law import Law
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise import noise as noises

@@ -3,8 +3,49 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from bayeslaw.engine.build import Reals, Wholes, inner
+
+
+class Map(NamedTuple):
+    """The arrays of a `transport.RidgeMap`, contiguous, as compiled code takes them."""
+
+    centre: Reals
+    scale: Reals
+    order: Wholes
+    knots: Reals
+    pieces: Reals
+    tails: Reals
+
+
+IDENTITY = Map(np.empty(0), np.empty((0, 0)), np.empty(0, np.int64), np.empty(0), np.empty((4, 0, 0)), np.empty((0, 4)))
+
+
+class Layout(NamedTuple):
+    """Where the splines of a ridge path begin that give the modes of the n others, the log diagonal of L and the rest of L.
+
+    The first of all is the ridge coordinate's. The rest of L lies row by row; see `below`.
+    """
+
+    modes: int
+    widths: int
+    rest: int
+
+
+def layout(n: int) -> Layout:
+    """The layout for n coordinates besides that of the ridge."""
+    return Layout(1, 1 + n, 1 + 2 * n)
+
+
+def below(splines_at: Layout, row: int) -> int:
+    """Where the elements of a row of L left of its diagonal begin."""
+    return splines_at.rest + row * (row - 1) // 2
+
+
+_layout, _below = inner(layout), inner(below)
 
 
 @inner
@@ -60,14 +101,12 @@ def ridge(centre: Reals, scale: Reals, order: Wholes, along: Reals, widths: Real
     """
     n = y.size - 1
     if order.size:
-        x[order[0]] = along[0]
-        at = 1 + 2 * n
+        x[order[0]], at = along[0], _layout(n)
         for i in range(n):
-            widths[i] = math.exp(along[1 + n + i])
-            total = along[1 + i] + widths[i] * y[1 + i]
+            widths[i] = math.exp(along[at.widths + i])
+            total, row = along[at.modes + i] + widths[i] * y[1 + i], _below(at, i)
             for j in range(i):
-                total += along[at + j] * y[1 + j]
-            at += i
+                total += along[row + j] * y[1 + j]
             x[order[1 + i]] = total
     else:
         for i in range(y.size):
@@ -83,17 +122,16 @@ def ridge_slopes(
     """Return the log Jacobian of `ridge` up to a constant, and write the gradient of all by y, given that of the density by x."""
     n, logp = y.size - 1, 0.0
     if order.size:
-        d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], 1 + 2 * n
+        d_t, at = d_x[order[0]] * slope[0] + turn / slope[0], _layout(n)
         logp = math.log(slope[0])
         for i in range(n):
-            g, diagonal = d_x[order[1 + i]], widths[i]
-            logp += along[1 + n + i]
+            g, diagonal, row = d_x[order[1 + i]], widths[i], _below(at, i)
+            logp += along[at.widths + i]
             gradient[1 + i] = g * diagonal
-            d_t += slope[1 + n + i] + g * (slope[1 + i] + slope[1 + n + i] * diagonal * y[1 + i])
+            d_t += slope[at.widths + i] + g * (slope[at.modes + i] + slope[at.widths + i] * diagonal * y[1 + i])
             for j in range(i):
-                gradient[1 + j] += g * along[at + j]
-                d_t += g * slope[at + j] * y[1 + j]
-            at += i
+                gradient[1 + j] += g * along[row + j]
+                d_t += g * slope[row + j] * y[1 + j]
         gradient[0] = d_t
     else:
         for j in range(y.size):

@@ -32,8 +32,9 @@ from scipy.stats import norm
 
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import FitError
-from bayeslaw.engine.compiled import Function, Map
+from bayeslaw.engine.compiled import Function
 from bayeslaw.engine.density import Density
+from bayeslaw.engine.maps import Map, below, layout
 from bayeslaw.laws.outcome import LOSS, Outcome
 
 DIFFERENCE = 1e-4  # of coordinates, over which the gradient is differenced for the curvature
@@ -70,7 +71,7 @@ class RidgeMap:
     knots : array (m,)
         Values of z_0 at the knots of the splines, the outermost far beyond the ends of the path; see `_extended`.
     pieces : array (4, m - 1, p)
-        Cubic coefficients, highest power first, of s, c, log diagonal of L and the rest of L, in that order.
+        Cubic coefficients, highest power first, of s, c, log diagonal of L and the rest of L, as in `maps.Layout`.
     tails : array (b, 4)
         Location, scale, skewness and tail of the sinh-arcsinh transforms of the first b elements of z; none unless refined.
     """
@@ -86,7 +87,7 @@ class RidgeMap:
     def arrays(self) -> Map:
         """The arrays for compiled code, contiguous."""
         a = np.ascontiguousarray
-        return a(self.centre), a(self.scale), a(self.order), a(self.knots), a(self.pieces), a(self.tails)
+        return Map(a(self.centre), a(self.scale), a(self.order), a(self.knots), a(self.pieces), a(self.tails))
 
     @property
     def ridge(self) -> int | None:
@@ -100,12 +101,12 @@ class RidgeMap:
         if self.order.size == 0:
             return self.centre + y @ np.tril(self.scale).T
         value, n = self._splines(y[:, 0]), self.order.size - 1
-        x, at = np.empty_like(y), 1 + 2 * n
+        x, at = np.empty_like(y), layout(n)
         x[:, self.order[0]] = value[:, 0]
         for i in range(n):
-            below = (value[:, at : at + i] * y[:, 1 : 1 + i]).sum(axis=1)
-            x[:, self.order[1 + i]] = value[:, 1 + i] + np.exp(value[:, 1 + n + i]) * y[:, 1 + i] + below
-            at += i
+            row = below(at, i)
+            left = (value[:, row : row + i] * y[:, 1 : 1 + i]).sum(axis=1)
+            x[:, self.order[1 + i]] = value[:, at.modes + i] + np.exp(value[:, at.widths + i]) * y[:, 1 + i] + left
         return x
 
     def _places(self, t: Array) -> tuple[Index, Array, Array]:
@@ -146,12 +147,12 @@ class RidgeMap:
             return np.asarray(-0.5 * (z**2).sum(axis=0) - np.log(np.abs(np.diag(self.scale))).sum())
         t = self._inverse(x[:, self.order[0]])
         value, n = self._splines(t), self.order.size - 1
-        total, z, at = -0.5 * t**2 - np.log(self._slopes(t, 0)), np.empty((len(x), n)), 1 + 2 * n
+        total, z, at = -0.5 * t**2 - np.log(self._slopes(t, 0)), np.empty((len(x), n)), layout(n)
         for i in range(n):
-            rest = x[:, self.order[1 + i]] - value[:, 1 + i] - (value[:, at : at + i] * z[:, :i]).sum(axis=1)
-            z[:, i] = rest * np.exp(-value[:, 1 + n + i])
-            total -= 0.5 * z[:, i] ** 2 + value[:, 1 + n + i]
-            at += i
+            row = below(at, i)
+            rest = x[:, self.order[1 + i]] - value[:, at.modes + i] - (value[:, row : row + i] * z[:, :i]).sum(axis=1)
+            z[:, i] = rest * np.exp(-value[:, at.widths + i])
+            total -= 0.5 * z[:, i] ** 2 + value[:, at.widths + i]
         return np.asarray(total)
 
     def _inverse(self, x: Array) -> Array:
@@ -171,8 +172,8 @@ class RidgeMap:
         """`log_normal` at the coordinates of z (S, k), from z itself."""
         if self.order.size == 0:
             return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(np.abs(np.diag(self.scale))).sum())
-        k, t = self.order.size, z[:, 0]
-        scales = self._splines(t, slice(k, 2 * k - 1))
+        t, at = z[:, 0], layout(self.order.size - 1)
+        scales = self._splines(t, slice(at.widths, at.rest))
         return np.asarray(-0.5 * (z**2).sum(axis=1) - np.log(self._slopes(t, 0)) - scales.sum(axis=1))
 
 
@@ -372,8 +373,10 @@ def map_along(logp: Function, mode: Array, hessian: Array, ridge: int) -> RidgeM
     sections = [*reversed(before), middle, *after]
     if (t := _normal_scores(sections)) is None and (t := _normal_scores(sections := _around_top(sections))) is None:
         return None
-    below = np.tril_indices(mode.size - 1, -1)
-    table = np.array([np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[below]]) for s in sections])
+    left = np.tril_indices(mode.size - 1, -1)
+    table = np.array(
+        [np.concatenate([[s.at], s.others, np.log(np.diag(s.root)), s.root[left]]) for s in sections]
+    )  # as in `Layout`
     pieces = CubicSpline(t, table, bc_type="natural").c
     pieces[:, :, 0] = increasing(t, table[:, 0]).c
     order = np.concatenate([[ridge], middle.rest]).astype(np.int64)
@@ -413,9 +416,9 @@ def _extended(ridge_map: RidgeMap) -> RidgeMap:
     Widths that go on linearly make walls there, at which chains diverge.
     """
     for end in (0, -1) if ridge_map.order.size else ():
-        n, knot = ridge_map.order.size - 1, ridge_map.knots[[end]]
+        at, knot = layout(ridge_map.order.size - 1), ridge_map.knots[[end]]
         value, slope = ridge_map._splines(knot), ridge_map._slopes(knot)
-        slope[:, 1 + n :] = 0.0
+        slope[:, at.widths :] = 0.0
         piece, far = np.zeros((4, 1, value.shape[1])), ridge_map.knots[end] + math.copysign(BEYOND, ridge_map.knots[end])
         piece[2], piece[3] = slope, value if end else value - BEYOND * slope
         joined = (ridge_map.pieces, piece) if end else (piece, ridge_map.pieces)

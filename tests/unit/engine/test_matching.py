@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayeslaw.core.arrays import Array
-from bayeslaw.engine.compiled import Map
+from bayeslaw.engine.maps import Map
 from bayeslaw.engine.matching import ENOUGH, matched, rematched, replaced_if_far, update
 from bayeslaw.engine.transport import RidgeMap, affine
 
