@@ -65,7 +65,7 @@ for name in ("transfer-target", "cpt-joint"):
     find_ridge_map(density, range(len(law.shapes)))
     result[name + ", s"] = time.perf_counter() - start
 """
-MANY = """
+MANY_FITS = """
 import bayeslaw
 from many import bootstrapped
 tasks = bootstrapped(bayeslaw.load_law("chinchilla"), 200)
@@ -100,7 +100,7 @@ PARTS: dict[str, tuple[str, str, int]] = {  # what it is called, its code, and h
     "form3-further": ("Form 3, 20 further tables in one process", FURTHER, 1),
     "chinchilla-new": ("chinchilla, whole process, compiled code on disk", WHOLE, 3),
     "second-law": ("a second law in a warm process, never compiled before, until sampling", SECOND, 1),
-    "many": ("200 fits of chinchilla, two processes", MANY, 1),
+    "many": ("200 fits of chinchilla, two processes", MANY_FITS, 1),
     "dynamics": ("law of the dynamics, 5,000 points, second fit", DYNAMICS, 1),
     "million": ("a gradient of a million points", MILLION, 1),
 }

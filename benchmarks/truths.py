@@ -186,7 +186,7 @@ def _losses_of_two() -> tuple[pd.DataFrame, pd.DataFrame]:
     return frame, targets
 
 
-MANY = 8  # times that these are repeated under other names
+REPEATS = 8  # times that these are repeated under other names
 TASKS = pd.DataFrame({"task": [*"abcde"], "chance": [0.25, 0.25, 0.5, 0.2, 0.0], "items": [250.0, 500.0, 1000.0, 1500.0, 3000.0]})
 
 
@@ -195,7 +195,7 @@ def _tasks(law: Law, options: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataF
     models, checkpoints = (15, 4 if options.get("noise") else 1) if model(options) else (30, 1)
     code, tasks = np.repeat(np.arange(models), checkpoints), TASKS if options.get("by") else TASKS.iloc[[2]]
     if len(options.get("by") or {}) > 1:
-        tasks = pd.concat([TASKS.assign(task=TASKS["task"] + f" {i}") for i in range(MANY)], ignore_index=True)
+        tasks = pd.concat([TASKS.assign(task=TASKS["task"] + f" {i}") for i in range(REPEATS)], ignore_index=True)
     at = code / (models - 1) + np.tile(np.arange(checkpoints) - checkpoints + 1, models) * 0.04
     frame = _models(np.append(at, [1.15, 0.5, 0.8])).assign(run=[*(f"model {i}" for i in code), "new 0", "new 1", "new 2"])
     known = frame.iloc[:-3].merge(tasks, how="cross")

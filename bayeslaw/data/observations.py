@@ -21,7 +21,7 @@ from bayeslaw.laws.law import Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import blank, levels_in
 
-SAME = 1e-6  # relative difference below which a number of a table is that of a fitted row
+ROW_TOLERANCE = 1e-6  # relative difference below which a number of a table is that of a fitted row
 LEAST_DECIMALS = 3  # of rounded outcomes by which rows of a run are recognised
 
 
@@ -205,16 +205,16 @@ class Observations:
         Returns
         -------
         bool array (n,)
-            Numbers that differ by less than `SAME`, relatively, are the same: tables are written with few digits. In runs of the
-            same name an outcome is also the same if it is the other one, rounded to the decimals of its table.
+            Numbers that differ by less than `ROW_TOLERANCE`, relatively, are the same: tables are written with few digits. In runs
+            of the same name an outcome is also the same if it is the other one, rounded to the decimals of its table.
         """
         mine, theirs = self._places(law, frame, law.outcome.name)
-        distance, _ = KDTree(mine).query(theirs, p=np.inf, distance_upper_bound=SAME)
+        distance, _ = KDTree(mine).query(theirs, p=np.inf, distance_upper_bound=ROW_TOLERANCE)
         seen, run = np.isfinite(distance), _find(frame, "run", self.run_names)
         named = np.flatnonzero(~seen & (run >= 0))
         if named.size:
             asked = np.column_stack([theirs[named, :-1], run[named]])  # the outcome is the last
-            near = KDTree(np.column_stack([mine[:, :-1], self.run])).query_ball_point(asked, SAME, p=np.inf)
+            near = KDTree(np.column_stack([mine[:, :-1], self.run])).query_ball_point(asked, ROW_TOLERANCE, p=np.inf)
             own, values = self.outcomes, frame[law.outcome.name].to_numpy(dtype=np.float64)
             most = rounding(own, values)
             seen[named] = [bool((np.abs(own[of] - value) <= most).any()) for value, of in zip(values[named], near, strict=True)]
@@ -229,7 +229,7 @@ class Observations:
             The law of the covariates, and checked settings.
         """
         mine, theirs = self._places(law, frame)
-        near = KDTree(mine).query_ball_point(theirs, SAME, p=np.inf)
+        near = KDTree(mine).query_ball_point(theirs, ROW_TOLERANCE, p=np.inf)
         return [self.outcomes[sorted(rows)].tolist() for rows in near]
 
     def _places(self, law: Law, frame: pd.DataFrame, *names: str) -> list[Array]:
@@ -443,7 +443,7 @@ class Nesting:
 
 
 def same_scale(values: Any) -> Array:
-    """Return a logarithm that has a value at 0 and below: numbers less than `SAME` apart on it are the same."""
+    """Return a logarithm that has a value at 0 and below: numbers less than `ROW_TOLERANCE` apart on it are the same."""
     return np.asarray(np.arcsinh(1e150 * np.asarray(values, dtype=np.float64)))
 
 

@@ -13,7 +13,7 @@ from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.laws.law import Law
 
 LOSS, REFERENCE = "loss", "--reference"
-SAME = 0.01  # relative difference up to which two ratios are one that was measured on other texts
+RATIO_TOLERANCE = 0.01  # relative difference up to which two ratios are one that was measured on other texts
 
 
 def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
@@ -28,8 +28,8 @@ def tokenizer_faults(frame: pd.DataFrame, law: Law) -> list[Fault]:
     ratios = frame[column].dropna()
     groups = [rows for _, rows in ratios.groupby([frame.loc[ratios.index, c] for c in apart], dropna=False)] if apart else [ratios]
     for rows in groups:
-        if (off := rows[abs(rows / rows.iloc[0] - 1) > SAME]).size:
-            same = off.index[abs(off / off.iloc[0] - 1) <= SAME]
+        if (off := rows[abs(rows / rows.iloc[0] - 1) > RATIO_TOLERANCE]).size:
+            same = off.index[abs(off / off.iloc[0] - 1) <= RATIO_TOLERANCE]
             of = f"{row_ranges(same)} ha{'s' if len(same) == 1 else 've'} {off.iloc[0]:g} {column.replace('_', ' ')}"
             problem = f"{column} differs: {of} and row {rows.index[0]} has {rows.iloc[0]:g}"
             why = (
@@ -50,7 +50,7 @@ def length_of_losses(frame: pd.DataFrame, covariates: Container[str]) -> dict[st
     """Return the `token_length` of a table of losses whose law has some covariates."""
     column = _column(frame, covariates)
     ratios = frame[column].dropna() if column else pd.Series(dtype=float)
-    if ratios.empty or ratios.max() / ratios.min() - 1 > SAME:
+    if ratios.empty or ratios.max() / ratios.min() - 1 > RATIO_TOLERANCE:
         return {}
     return {column: float(ratios.iloc[0])}
 
@@ -92,7 +92,7 @@ def differ(length: dict[str, float], other: dict[str, float], unit: str) -> tupl
         Unit of the losses.
     """
     for column in {*length} & {*other}:
-        if abs(length[column] / other[column] - 1) > SAME:
+        if abs(length[column] / other[column] - 1) > RATIO_TOLERANCE:
             words = f"{other[column]:g} and {length[column]:g} {column.replace('_', ' ')}"
             return words, _conversion(column, unit, f"{length[column]:g}")
     return None

@@ -27,7 +27,7 @@ from bayeslaw.laws.law import Law, shares_of_parameters
 
 FLOPS = "flops"
 PRICE_OF_CHECKPOINTS = "the price of checkpoints"
-SAME = ("N", "ptpp", "r")  # covariates that are constant within a run
+CONSTANT_IN_RUN = ("N", "ptpp", "r")  # covariates that are constant within a run
 TRUE, FALSE = {"true", "yes", "1", "1.0"}, {"false", "no", "0", "0.0", ""}
 
 
@@ -231,7 +231,7 @@ def _faults(
     for row in frame.index[base_rows(frame, law)]:
         problem = f"D = 0 is the base checkpoint, which {law.name} does not describe"
         yield Fault(int(row), "D", "0", problem, "log the run at D > 0", "base-checkpoint")
-    for column in SAME:
+    for column in CONSTANT_IN_RUN:
         if column not in frame or column not in law.covariates:
             continue
         values = frame[column].to_numpy(dtype=np.float64)

@@ -27,7 +27,7 @@ from bayeslaw.schedules.areas import POWER
 from bayeslaw.schedules.schedule import MEMORY
 
 MEMORIES = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998)
-SAME = 1e-6  # relative difference of 1 - memory of two equal memories
+MEMORY_TOLERANCE = 1e-6  # relative difference of 1 - memory of two equal memories
 FOLDS, STARTS = 8, 6  # parts in which runs are left out, at most; starts of each point fit
 
 
@@ -96,7 +96,7 @@ def memory_of(posteriors: Sequence[Posterior], given: float | None = None) -> fl
         Fits of tables that don't say their memory fit any.
     """
     given = None if given is None else one_number("memory", given, "0.999")
-    return _agreed(posteriors, "memory", given, MEMORY, SAME if given is None else SAME * (1 - given))
+    return _agreed(posteriors, "memory", given, MEMORY, MEMORY_TOLERANCE if given is None else MEMORY_TOLERANCE * (1 - given))
 
 
 def power_of(posteriors: Sequence[Posterior], given: float | None = None) -> float:
@@ -107,7 +107,7 @@ def power_of(posteriors: Sequence[Posterior], given: float | None = None) -> flo
     posteriors, given
         Fits of tables that don't say their power fit any.
     """
-    return _agreed(posteriors, "power", given, POWER, SAME)
+    return _agreed(posteriors, "power", given, POWER, MEMORY_TOLERANCE)
 
 
 def reference_batch_of(posteriors: Sequence[Posterior]) -> float | None:

@@ -22,7 +22,7 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.laws.law import Law
 
 WIDEST = 0.5  # largest width of a bin, in e-folds
-MANY, USUAL = 20_000, 0.02  # rows from which on bins are proposed, and their width
+MANY_ROWS, WIDTH = 20_000, 0.02  # rows from which on bins are proposed, and their width
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,8 @@ def compress(law: Law, observed: Observations, width: float | None = None) -> Co
 def bins_notes(law: Law, observed: Observations) -> list[TableNote]:
     """Return the note that bins would leave far fewer rows of a large table, for fits whose noise allows bins; or none."""
     rows = 0 if observed.se.size else compress(law, observed).count.size
-    if rows <= MANY or 2 * (binned := compress(law, observed, USUAL).count.size) > rows:
+    if rows <= MANY_ROWS or 2 * (binned := compress(law, observed, WIDTH).count.size) > rows:
         return []
-    text = f"a fit of {rows:,} rows takes minutes; bins of {USUAL:g} e-folds, of neighbouring points of a run, leave {binned:,}"
-    advice = f"Give --bins {USUAL:g} (bins={USUAL:g}): the check `bins` then says how far that moves expected {law.outcome.plural}"
+    text = f"a fit of {rows:,} rows takes minutes; bins of {WIDTH:g} e-folds, of neighbouring points of a run, leave {binned:,}"
+    advice = f"Give --bins {WIDTH:g} (bins={WIDTH:g}): the check `bins` then says how far that moves expected {law.outcome.plural}"
     return [TableNote("many_rows", text, advice, "note")]

@@ -31,7 +31,7 @@ from bayeslaw.engine.density import Density, RunEffects
 from bayeslaw.engine.transport import SPIKE, RidgeMap, affine, best_map, curvature, find_mode, map_from, root_of_inverse
 from bayeslaw.laws.prior import Prior
 
-MANY = 100  # coordinates above which the curvature at a mode says little and no ridge path is followed
+MANY_COORDINATES = 100  # coordinates above which the curvature at a mode says little and no ridge path is followed
 NEARLY: dict[str, Any] = {
     "maxfun": 3_000,
     "ftol": 1e-9,
@@ -43,18 +43,19 @@ TELLING = 0.95  # share of a spread's variance left by the data above which a va
 
 def needs_centring(density: Density) -> bool:
     """Whether values of shares of counted items are pooled, or those of runs are so many that a ridge map from their mode fails."""
-    return density.noise.counts and (bool(density.coordinates.powers) or density.size > MANY)
+    return density.noise.counts and (bool(density.coordinates.powers) or density.size > MANY_COORDINATES)
 
 
 def needs_matching(density: Density) -> bool:
     """Whether these values are so many that the curvature at the mode says little of them; see `matching`."""
-    return density.noise.counts and density.size > MANY
+    return density.noise.counts and density.size > MANY_COORDINATES
 
 
 def centred(density: Density) -> tuple[Density, RidgeMap]:
     """Return the density with powers chosen by what the data identify, and a map to its coordinates from the same mode.
 
-    Unless coordinates are `MANY`, the map may follow a spread, of pooled values or run effects, which few of them hardly identify.
+    Unless there are more than `MANY_COORDINATES`, the map may follow a spread, of pooled values or run effects, which few of them
+    hardly identify.
     """
     (typical_values, spreads), logp = _of_pools(density), density.function()
     mode = find_mode(_holding(logp, spreads), density.start(), density.law.outcome, **NEARLY)

@@ -29,7 +29,7 @@ from bayeslaw.data.notes import WHOLE_RUN, flops_note
 from bayeslaw.data.observations import Observations, run_codes
 from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows, check, from_scratch, mixed_domains, without_repeats
-from bayeslaw.evaluation.direction import IN_WORDS, LEAST_VALUES, SAME, direction, group_ends
+from bayeslaw.evaluation.direction import GROUP_WIDTH, IN_WORDS, LEAST_VALUES, direction, group_ends
 from bayeslaw.evaluation.reach import ABSOLUTE, BINS, SCORES, between, bin_name, by_reach, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import forecast_cells, point_scores
 from bayeslaw.forecasting.discrepancy import read_choice
@@ -296,8 +296,8 @@ def cuts_along(runs: Runs, laws: Sequence[Law], by: str, along: pd.Series, count
     if len(ends) < LEAST_VALUES:
         shown = ", ".join(f"{value:.3g}" for value in ends) or "none"
         raise BayeslawError(
-            f"{runs.name}: {by} has {counted(len(ends), 'value')} farther apart than {SAME:.0%} ({shown}), and a backtest needs at "
-            "least 3: two to fit and one to forecast. Go along another direction, or add runs.",
+            f"{runs.name}: {by} has {counted(len(ends), 'value')} farther apart than {GROUP_WIDTH:.0%} ({shown}), and a backtest "
+            "needs at least 3: two to fit and one to forecast. Go along another direction, or add runs.",
             code="too-few-values",
         )
 

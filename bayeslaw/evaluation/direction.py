@@ -17,7 +17,7 @@ from bayeslaw.data.table import Runs
 DIRECTIONS = ("compute", "N", "D", "ptpp", "step")
 IN_WORDS = {"ptpp": "PTPP", "step": "steps"}
 FROM_ZERO = ("compute", "D", "step")  # directions in which a run begins at 0, where base checkpoints lie
-SAME = 0.1  # e-folds within which values count as one: sizes of models in a group of equal compute differ by such amounts
+GROUP_WIDTH = 0.1  # e-folds within which values count as one: sizes of models in a group of equal compute differ by such amounts
 LEAST_VALUES = 3  # in a direction: two to fit and one to forecast
 
 
@@ -66,11 +66,11 @@ def _cell_faults(frame: pd.DataFrame, column: str, by: str) -> list[Fault]:
 
 
 def group_ends(values: Array) -> list[float]:
-    """Return the largest value of each group of positive values within `SAME` e-folds of the smallest of them, ascending."""
+    """Return the largest value of each group of positive values within `GROUP_WIDTH` e-folds of the smallest of them, ascending."""
     ends = list[float]()
     start = 0.0
     for value in np.unique(values).tolist():
-        if value > start * math.exp(SAME):
+        if value > start * math.exp(GROUP_WIDTH):
             start = value
             ends.append(value)
         elif ends:

@@ -24,7 +24,7 @@ from bayeslaw.core.units import check_unit
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import columns_there
 from bayeslaw.data.measured import check_loss, check_outcome
-from bayeslaw.data.observations import SAME, rounding, run_codes, same_scale
+from bayeslaw.data.observations import ROW_TOLERANCE, rounding, run_codes, same_scale
 from bayeslaw.data.table import Runs, Table, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.evaluation.prediction import Prediction, check_format, check_no_prediction, read_prediction
@@ -107,7 +107,7 @@ def settle(
     prediction: Prediction | str | Path,
     runs: Table,
     *,
-    tolerance: float = SAME,
+    tolerance: float = ROW_TOLERANCE,
     in_sample: bool = False,
     mean: str | None = None,
     key: str | Path | None = None,
@@ -412,7 +412,7 @@ def _seen(asked: Prediction, frame: pd.DataFrame, place: NDArray[np.int64]) -> N
     rows = [asked.rows[i] for i in place]
     most = rounding(np.array([value for row in rows for value in row["seen"]]), outcome)
     seen = [
-        (np.abs(same_scale(row["seen"]) - same_scale(value)) < SAME)
+        (np.abs(same_scale(row["seen"]) - same_scale(value)) < ROW_TOLERANCE)
         | ((row["as"] == KNOWN_RUN) & (np.abs(np.array(row["seen"]) - value) <= most))
         for row, value in zip(rows, outcome.tolist(), strict=True)
     ]

@@ -14,7 +14,7 @@ from bayeslaw.data.base_loss import BASE_LOSS, MODEL, NAMED, SPREAD, in_words, n
 from bayeslaw.data.observations import Observations
 from bayeslaw.posterior.diagnostics import Check
 
-SAME = 1e-6  # relative difference within which N and ptpp are of one model
+MODEL_TOLERANCE = 1e-6  # relative difference within which N and ptpp are of one model
 SHOWN = 3  # models that an error names
 # Relative difference by which a checkpoint may be worse than one with no larger N and ptpp: on the sources of the tinycpt sweeps at
 # most 2%, and more where only one of the two is annealed.
@@ -110,9 +110,9 @@ def base_loss_check(observed: Observations, covariates: Mapping[str, Any]) -> Ch
     stated = pd.DataFrame({name: covariates[name] for name in columns}).drop_duplicates(ignore_index=True)
     ratio = known[names].to_numpy() / stated[names].to_numpy()[:, None]  # (settings, known checkpoints, names)
     loss = known[BASE_LOSS].to_numpy() / stated[BASE_LOSS].to_numpy()[:, None]
-    same = (np.abs(ratio - 1) <= SAME).all(axis=-1)
-    above = (ratio <= 1 + SAME).all(axis=-1) & (loss < 1 / (1 + DISORDER))
-    below = (ratio >= 1 - SAME).all(axis=-1) & (loss > 1 + DISORDER)
+    same = (np.abs(ratio - 1) <= MODEL_TOLERANCE).all(axis=-1)
+    above = (ratio <= 1 + MODEL_TOLERANCE).all(axis=-1) & (loss < 1 / (1 + DISORDER))
+    below = (ratio >= 1 - MODEL_TOLERANCE).all(axis=-1) & (loss > 1 + DISORDER)
     wrong = (above | below) & ~(same & (np.abs(loss - 1) <= DISORDER)).any(axis=1, keepdims=True)
     if not (rows := np.flatnonzero(wrong.any(axis=1))).size:
         return None
@@ -164,5 +164,5 @@ def _equal(column: pd.Series, value: Any) -> Any:
     if pd.isna(value):
         return np.ones(len(column), dtype=bool)
     if holds_numbers(column) and isinstance(value, (int, float)):
-        return np.isclose(column.astype(float), value, rtol=SAME, atol=0.0)
+        return np.isclose(column.astype(float), value, rtol=MODEL_TOLERANCE, atol=0.0)
     return (column.astype(str) == str(value)).to_numpy()

@@ -25,7 +25,7 @@ from bayeslaw.laws.outcome import LOSS
 from bayeslaw.laws.pooling import stated_spreads
 from bayeslaw.posterior.fit import Fit
 
-SAME = 1e-9  # relative difference of equal numbers that were written as text in between
+TEXT_TOLERANCE = 1e-9  # relative difference of equal numbers that were written as text in between
 VARY = "refit all of them with parameters that vary by it (bayeslaw fit --by E=domain, by={'E': 'domain'})"
 
 
@@ -232,7 +232,7 @@ def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
             places = places[of_old[places] == of_new[i]]
         compared = active.copy() if base is not None and base[i] else np.ones(len(columns), dtype=bool)
         compared[-1] = not named
-        if np.isclose(there[places][:, compared], here[i, compared], rtol=SAME, atol=0, equal_nan=True).all(axis=1).any():
+        if np.isclose(there[places][:, compared], here[i, compared], rtol=TEXT_TOLERANCE, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
             at = settings_text({c: float(v) for c, v, shown in zip(columns, here[i], compared, strict=True) if shown})
             problem = f"the fit has {whose} with {at} already"

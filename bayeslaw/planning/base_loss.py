@@ -23,7 +23,7 @@ from bayeslaw.data.base_loss import BASE_LOSS, SPREAD, in_words
 from bayeslaw.data.measured import LOSS_SUPPORT
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.validate import complete
-from bayeslaw.forecasting.base_losses import SAME, base_loss_of, near_model, unknown_base_loss
+from bayeslaw.forecasting.base_losses import MODEL_TOLERANCE, base_loss_of, near_model, unknown_base_loss
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.inference.point import PointFit
 from bayeslaw.noise.custom import PointNoise
@@ -101,7 +101,7 @@ def start_of(name: str, posterior: Posterior | PointFit, settings: Mapping[str, 
         return {}
     _, stated = _choice(given.get(name) if isinstance(given, Mapping) else given, posterior.unit)
     if (start := settings.get(BASE_LOSS)) is not None:
-        if stated is not None and not math.isclose(stated[0], start, rel_tol=SAME):
+        if stated is not None and not math.isclose(stated[0], start, rel_tol=MODEL_TOLERANCE):
             twice = f"{start:g} among the settings, {stated[0]:g} by --base-loss (base_loss=)"
             problem = f"The base loss of {name} is given twice: {twice}"
             raise BayeslawError(f"{problem}. Give it once.", code="two-base-losses")
@@ -224,7 +224,7 @@ def _measured(domain: DomainLoss) -> tuple[Array, Array]:
             continue
         if name not in covariates:
             return none
-        same &= np.isclose(covariates[name].to_numpy(dtype=np.float64), value, rtol=SAME, atol=0.0)
+        same &= np.isclose(covariates[name].to_numpy(dtype=np.float64), value, rtol=MODEL_TOLERANCE, atol=0.0)
     copies = checkpoints[same].assign(loss=frame["loss"][same]).duplicated(["checkpoint", "loss"])
     same[same] = ~copies.to_numpy()
     rows, group = frame[same], checkpoints["group"][same].to_numpy()

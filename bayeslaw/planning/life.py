@@ -40,7 +40,10 @@ from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
 
 # The law's error is that at the choice itself, so that each new choice changes the error by which it was made.
-TURNS, SAME = 50, 1e-3  # most choices of tokens at one size, and e-folds between two of them from which they count as the same
+TURNS, TOKENS_TOLERANCE = (
+    50,
+    1e-3,
+)  # most choices of tokens at one size, and e-folds between two of them from which they count as the same
 ROUNDS, CHEAPER = 6, 0.01  # most choices of a size, and the share of the costs that another size must save to be taken
 COLUMNS = (
     "given", "confidence", "plan", "N", "D", "tokens_per_parameter", "loss", "flops", "hours", "cost", "serving", "searched",
@@ -398,7 +401,7 @@ def _at_itself(search: LifeSearch, choice: LifeChoice) -> tuple[LifeSearch, Life
     before = choice
     for _ in range(TURNS):
         there, moved = _with_error_there(search, choice)
-        if moved is None or abs(math.log(moved.D / choice.D)) < SAME:
+        if moved is None or abs(math.log(moved.D / choice.D)) < TOKENS_TOLERANCE:
             return there, moved
         before, choice = choice, moved
     return _between(search, before, choice)
@@ -421,7 +424,7 @@ def _between(search: LifeSearch, first: LifeChoice, second: LifeChoice) -> tuple
     low, high = sorted((first, second), key=lambda choice: choice.D)
     if enough(low) or not enough(high):
         return search.erring_at(high), None
-    while math.log(high.D / low.D) > SAME:
+    while math.log(high.D / low.D) > TOKENS_TOLERANCE:
         middle = replace(low, D=math.sqrt(low.D * high.D))
         low, high = (low, middle) if enough(middle) else (middle, high)
     there = search.erring_at(high)

@@ -35,7 +35,7 @@ SINGLE = 40  # draws whose own optimum is found
 EDGE = 1e-3  # share within which a mixture lies on a bound
 MOST_MIXTURES = 2_000  # that are compared
 ROUNDING = 1e-12  # share of the loss below which a difference is that of the order of sums
-SAME = 1e-6  # difference up to which two shares are one: those of fitted rows are rounded to six digits
+SHARE_TOLERANCE = 1e-6  # difference up to which two shares are one: those of fitted rows are rounded to six digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +261,7 @@ def mix(
 
 def _equal(mixture: Array, other: Array) -> bool:
     """Whether two mixtures (k,) are the same, up to the digits to which those of fitted rows are rounded."""
-    return bool(np.abs(mixture - other).max() < SAME)
+    return bool(np.abs(mixture - other).max() < SHARE_TOLERANCE)
 
 
 class _Best(NamedTuple):
@@ -401,7 +401,9 @@ def _fitted_mixtures(named: Mapping[str, tuple[Posterior, Any]], shares: tuple[s
 
 def _within(fitted: Mapping[str, Array], box: tuple[Array, Array]) -> dict[str, Array]:
     """The fitted mixtures within bounds, by label."""
-    return {label: x for label, x in fitted.items() if (x >= box[0] - SAME).all() and (x <= box[1] + SAME).all()}
+    return {
+        label: x for label, x in fitted.items() if (x >= box[0] - SHARE_TOLERANCE).all() and (x <= box[1] + SHARE_TOLERANCE).all()
+    }
 
 
 def _given(among: Table, shares: tuple[str, ...]) -> dict[str, Array]:

@@ -18,7 +18,7 @@ import pandas as pd
 from bayeslaw.core.arrays import Array, Index, sums_by
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.streams import Stream
-from bayeslaw.forecasting.base_losses import SAME
+from bayeslaw.forecasting.base_losses import MODEL_TOLERANCE
 from bayeslaw.forecasting.discrepancy import StatedDiscrepancy
 from bayeslaw.forecasting.stack import with_error
 from bayeslaw.inference.point import PointFit
@@ -114,7 +114,7 @@ def _base_run(fit: Fit, settings: Mapping[str, Any]) -> int | None:
     same = columns["D"] == 0
     for name in columns.keys() - {"D", "r"}:
         if name in settings:
-            same &= np.isclose(columns[name], float(settings[name]), rtol=SAME, atol=0.0)
+            same &= np.isclose(columns[name], float(settings[name]), rtol=MODEL_TOLERANCE, atol=0.0)
     runs = np.unique(fit.observed.run[same])
     return int(runs[0]) if runs.size == 1 else None
 

@@ -30,7 +30,7 @@ POWERS = ("N_coefficient", "N_exponent", "D_coefficient", "D_exponent")
 GOLDEN = (math.sqrt(5) - 1) / 2
 # Log N and log D at which the additive terms of a law are looked at.
 PROBES = np.array([[20.0, 22.0], [21.0, 22.0], [20.0, 23.5], [23.0, 25.0], [18.5, 26.0]])
-SAME = 1e-8  # relative error within which a term is a product of powers
+PRODUCT_TOLERANCE = 1e-8  # relative error within which a term is a product of powers
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def powers_of(stage: LawDraws) -> dict[str, Array] | None:
         steps = PROBES - PROBES[0]
         p, q = (log[:, 1] - log[:, 0]) / steps[1, 0], (log[:, 2] - log[:, 0]) / steps[2, 1]
         product = log[:, :1] + p[:, None] * steps[:, 0] + q[:, None] * steps[:, 1]
-        if not np.allclose(np.expm1(log - product), 0.0, atol=SAME):
+        if not np.allclose(np.expm1(log - product), 0.0, atol=PRODUCT_TOLERANCE):
             return None
         scale = np.exp(log[:, 0] - p * PROBES[0, 0] - q * PROBES[0, 1])
         in_d = not np.allclose(q, 0.0, atol=1e-10)

@@ -30,7 +30,7 @@ from bayeslaw.noise.walk import logarithms
 from bayeslaw.posterior.fit import Fit
 
 FEWEST_ROWS, FEWEST_GRIDS = 3, 3  # by how many rows a grid must exceed its unknowns, and how many such grids there must be
-SAME = 0.01  # relative difference within which settings count as those of one grid
+GRID_TOLERANCE = 0.01  # relative difference within which settings count as those of one grid
 WIDEST = 2.0  # sd of the prior of a shift, in e-folds: more than runs of one grid are apart
 EXACT = 1e-9  # least variance of a grid's residuals, as a multiple of that of the noise: smaller ones count as this
 ITERATIONS, STEP = 5, 0.01  # Gauss-Newton steps, and e-folds over which slopes are taken
@@ -176,12 +176,12 @@ def _covariance(fit: Fit, rows: Index) -> Array:
 
 
 def _grid_codes(settings: Sequence[Array]) -> Index:
-    """Return numbers (n,) of the grids of rows with these settings (n,): within `SAME` of the smallest value of their grid."""
+    """Return numbers (n,) of the grids of these settings (n,): within `GRID_TOLERANCE` of the smallest value of their grid."""
     codes = []
     for values in settings:
         smallest = list[float]()
         for value in map(float, np.unique(values)):
-            if not smallest or value - smallest[-1] > SAME * abs(smallest[-1]):
+            if not smallest or value - smallest[-1] > GRID_TOLERANCE * abs(smallest[-1]):
                 smallest.append(value)
         codes.append(np.searchsorted(smallest, values, side="right"))
     return np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 NEAR = 0.05  # e-folds of N within which a measured model is one of a curve along which N changes
 LABELLED = 0.25  # least share of the width at which hatched ground is labelled
-SAME = 1e-3  # relative difference of settings that count as one
+SETTING_TOLERANCE = 1e-3  # relative difference of settings that count as one
 ROUNDING = 1e-6  # relative difference of numbers of which one was written as text in between
 MOST_POINTS = 1_000  # fitted losses that are drawn at each setting
 OUTSIDE = "outside the runs"  # label of hatched ground
@@ -470,7 +470,9 @@ def _same(rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> Any
     for name in others:
         text = isinstance(at[name], str)
         same &= (
-            (rows[name] == at[name]).to_numpy() if text else np.isclose(rows[name].astype(float), at[name], rtol=SAME, atol=1e-12)
+            (rows[name] == at[name]).to_numpy()
+            if text
+            else np.isclose(rows[name].astype(float), at[name], rtol=SETTING_TOLERANCE, atol=1e-12)
         )
     return same
 

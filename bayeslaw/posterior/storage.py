@@ -35,7 +35,7 @@ from bayeslaw.posterior.fit import EXTRAPOLATION, Fit, values_of
 from bayeslaw.posterior.structure import check_structure, read_groups
 
 FORMAT = 3
-SAME = 1e-6  # difference of numbers that are equal but for rounding
+ROUNDING = 1e-6  # difference of numbers that are equal but for rounding
 MARK = b"bayeslaw"  # precedes the checksum after the HDF5 data
 # Attributes that are stored as they are; the others are stored as JSON.
 PLAIN = frozenset({"card", "law_sha256", "data_sha256", "draws_sha256", "contents_sha256", "data"})
@@ -170,7 +170,8 @@ def _check_extrapolation(fit: Fit) -> None:
             raise FitError(f"the {what} are not all positive.", code="damaged-extrapolation")
     components = walk.features(fit.observed.covariates)[:, walk.inside] @ loadings
     if not (
-        np.allclose(loadings.T @ loadings, np.eye(squares.size), atol=SAME) and np.allclose((components**2).sum(0), squares, SAME)
+        np.allclose(loadings.T @ loadings, np.eye(squares.size), atol=ROUNDING)
+        and np.allclose((components**2).sum(0), squares, ROUNDING)
     ):
         raise FitError("what was learnt from its runs about the discrepancy does not fit its rows.", code="damaged-extrapolation")
 

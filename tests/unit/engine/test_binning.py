@@ -63,7 +63,7 @@ def test_rows_at_distinct_settings_stay() -> None:
 def test_bins_are_proposed_for_a_large_table(
     monkeypatch: pytest.MonkeyPatch, columns: dict[str, float], bins: float | None, noted: int
 ) -> None:
-    monkeypatch.setattr(binning, "MANY", 500)
+    monkeypatch.setattr(binning, "MANY_ROWS", 500)
     texts = [str(c) for c in stand_in_fit("chinchilla", curve().assign(**columns), bins=bins).checks if c.name == "many_rows"]
     assert len(texts) == noted
     for text in texts:

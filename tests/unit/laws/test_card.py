@@ -65,7 +65,7 @@ NEEDS: dict[str, Callable[[Law], object]] = {
     "its loss in NumPy, in LAWS of tests/oracles.py": lambda law: oracles.LAWS[law.name],
     "values of its parameters, in TYPICAL or OWN of tests/oracles.py": oracles.typical,
     "values of its covariates, in `design` of tests/oracles.py": oracles.design,
-    "values of its covariates, in MANY of tests/unit/posterior/test_identifiability.py": many_values,
+    "values of its covariates, in MANY_VALUES of tests/unit/posterior/test_identifiability.py": many_values,
     "a truth, in TRUTHS of tests/twins.py": lambda law: twins.TRUTHS[law.name],
     "values of its covariates, in `settings` or `recipe` of tests/twins.py": twins.settings,
 }

@@ -30,7 +30,7 @@ STARTS = np.array([0, 3, 4, 6, 9])
 CHECKPOINT, FAMILY, ALONE = np.array([0, 0, 1, 1]), np.array([0, 2, 4]), np.arange(5)
 GROUP, NAMES = np.array([0, 0, 1, 1]), ("pile", "code")
 SINGLE = np.ones(9), np.zeros(4)  # every row one point
-SAME, RELATED = RUN[:, None] == RUN[None, :], CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN][None, :]
+SAME_RUN, SAME_CHECKPOINT = RUN[:, None] == RUN[None, :], CHECKPOINT[RUN][:, None] == CHECKPOINT[RUN][None, :]
 SIGMA, TAU, OMEGA, EXCESS, DOF = 0.02, 0.05, 0.03, 0.04, 3.5
 SE = 0.01 * np.array([0.0, 1.0, 2.0, 0.5, 1.5, 0.2, 1.0, 3.0, 0.7])
 NONE = np.empty(0)
@@ -44,7 +44,7 @@ def residual(rng: np.random.Generator) -> Array:
 def covariance(v: Array, t: Array, omega: float, se: Array) -> Array:
     """Of all rows, by groups' variances of points and runs."""
     group, known = GROUP[RUN], se**2 if se.size else np.zeros(RUN.size)
-    return np.asarray(np.diag(v[group] + known) + t[group][:, None] * SAME + omega * RELATED)
+    return np.asarray(np.diag(v[group] + known) + t[group][:, None] * SAME_RUN + omega * SAME_CHECKPOINT)
 
 
 def noise_draws(size: int) -> dict[str, Array]:
@@ -141,8 +141,10 @@ def test_drawn_noise_has_its_moments(student: bool, run_effect: bool, extra: str
     drawn = noise.sample(draws, RUN, np.arange(RUN.size), (1, 2), checkpoint=CHECKPOINT[RUN])
     assert drawn.shape == (RUN.size, size)
     point = SIGMA**2 * (dof / (dof - 2) if student else 1.0)
-    expected = point * np.eye(RUN.size) + (TAU**2 if run_effect else 0.0) * SAME
-    expected = expected + (OMEGA**2 * RELATED if extra == "checkpoint_effect" else EXCESS**2 * SAME if extra == "skew" else 0.0)
+    expected = point * np.eye(RUN.size) + (TAU**2 if run_effect else 0.0) * SAME_RUN
+    expected = expected + (
+        OMEGA**2 * SAME_CHECKPOINT if extra == "checkpoint_effect" else EXCESS**2 * SAME_RUN if extra == "skew" else 0.0
+    )
     # standard error of a covariance: about the largest variance times sqrt(2 / size); 5 of them, and more for the exponential
     tolerance = (5 if extra != "skew" else 10) * expected.max() * math.sqrt(2 / size)
     np.testing.assert_allclose(np.cov(drawn), expected, atol=tolerance)

@@ -43,7 +43,7 @@ def lacks(law: Law, table: pd.DataFrame) -> dict[str, str]:
     return {str(name): str(row["parameters"]) for name, row in named.iterrows()}
 
 
-MANY = {
+MANY_VALUES = {
     "L_source": [2.5, 2.6, 2.8, 3.1],
     "L_target": [1.8, 2.1, 2.5, 3.0],
     "N": [1e7, 1e8, 1e9, 3e9],
@@ -77,7 +77,7 @@ def values(law: Law, **few: list[float]) -> pd.DataFrame:
     if "lr_peak" in law.covariates:
         return curves(8, 12, changes=bool(law.series))[[*law.covariates]].drop_duplicates().assign(loss=2.5)
     outcome = {law.outcome.name: 2.5 if law.outcome.kind == "positive" else 0.5}
-    rows = {name: few.get(name, MANY[name]) for name in law.covariates if name not in law.shares}
+    rows = {name: few.get(name, MANY_VALUES[name]) for name in law.covariates if name not in law.shares}
     if law.shares:
         mixtures = pd.DataFrame(np.random.default_rng(0).dirichlet(np.ones(len(law.shares)), MIXTURES), columns=law.shares)
         for name, given in rows.items():
