@@ -32,8 +32,11 @@ class Stream(IntEnum):
     """Kinds of random numbers: each use has one of its own, so that draws for one purpose are independent of those for another.
 
     Numbers from 0 to 5 are those of `NoiseLevel`. A new use takes a new number.
-    Three numbers are shared, since results in the documentation depend on them; the seeds around them differ.
+    Four numbers are shared, since results in the documentation depend on them; the seeds around them differ.
     """
+
+    RANDOM_DESIGN = 0
+    """Random orders of candidates, with which a choice of runs is compared: a seed stands before the number alone."""
 
     DISCREPANCY = 10
     """The discrepancy that a user states for a forecast."""

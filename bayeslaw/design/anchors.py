@@ -20,6 +20,7 @@ from bayeslaw.core.errors import BayeslawError, nearest, whole_number
 from bayeslaw.core.flops import Stages
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.own_table import copied
+from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, listed, short_lines
 from bayeslaw.core.threads import one_blas_thread
 from bayeslaw.data.table import Table
@@ -253,7 +254,7 @@ class Anchors:
 
     def random_designs(self, count: int) -> list[list[int]]:
         """Designs (lists of run codes) of candidates in random order, each bought if the rest of the budget pays for it."""
-        rng, fixed = np.random.default_rng([self.seed, 0]), np.flatnonzero(self.candidates.fixed).tolist()
+        rng, fixed = np.random.default_rng([self.seed, Stream.RANDOM_DESIGN]), np.flatnonzero(self.candidates.fixed).tolist()
         return [self._afforded(rng.permutation(self.candidates.size), fixed) for _ in range(count)]
 
     def _afforded(self, order: NDArray[np.int64], start: list[int]) -> list[int]:

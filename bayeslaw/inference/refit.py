@@ -15,7 +15,7 @@ from bayeslaw.core.text import exact, settings_text
 from bayeslaw.core.units import NATS, UNITS, check_unit
 from bayeslaw.data.cells import without_numbers
 from bayeslaw.data.curves import ABOUT_AREAS
-from bayeslaw.data.observations import STEP, Nesting, clock_of, run_codes
+from bayeslaw.data.observations import ROW_TOLERANCE, STEP, Nesting, clock_of, run_codes
 from bayeslaw.data.table import Runs
 from bayeslaw.data.tokenizers import check_loss_unit, check_tokenizer
 from bayeslaw.data.validate import base_rows, check, mixed_domains, other_domain, repeat_faults, repeats
@@ -25,7 +25,6 @@ from bayeslaw.laws.outcome import LOSS
 from bayeslaw.laws.pooling import stated_spreads
 from bayeslaw.posterior.fit import Fit
 
-TEXT_TOLERANCE = 1e-9  # relative difference of equal numbers that were written as text in between
 VARY = "refit all of them with parameters that vary by it (bayeslaw fit --by E=domain, by={'E': 'domain'})"
 
 
@@ -184,7 +183,10 @@ def _clashes(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
     columns = ("N", "checkpoint" if _checkpoint_key(fit) == "checkpoint" else None, fit.info["noise_by"])
     for column in [c for c in columns if c and c in first and c in new] if "run" in new else []:
         known = new["run"].map(first[column])
-        for row in new.index[known.notna() & new[column].notna()]:
+        other = known.notna() & new[column].notna()
+        if column == "N" and holds_numbers(known) and holds_numbers(new[column]):  # tables are written with few digits
+            other &= ~np.isclose(known.astype(float), new[column].astype(float), rtol=ROW_TOLERANCE, atol=0.0)
+        for row in new.index[other]:
             here, there = new.at[row, column], known[row]
             if here != there and str(here) != str(there):
                 shown = [exact(v) if isinstance(v, (int, float)) else repr(v) for v in (there, here)]
@@ -232,7 +234,7 @@ def _repeated(fit: Fit, old: pd.DataFrame, new: pd.DataFrame) -> list[Fault]:
             places = places[of_old[places] == of_new[i]]
         compared = active.copy() if base is not None and base[i] else np.ones(len(columns), dtype=bool)
         compared[-1] = not named
-        if np.isclose(there[places][:, compared], here[i, compared], rtol=TEXT_TOLERANCE, atol=0, equal_nan=True).all(axis=1).any():
+        if np.isclose(there[places][:, compared], here[i, compared], rtol=ROW_TOLERANCE, atol=0, equal_nan=True).all(axis=1).any():
             whose = f"run {run!r}" if named else "a row without a run"
             at = settings_text({c: float(v) for c, v, shown in zip(columns, here[i], compared, strict=True) if shown})
             problem = f"the fit has {whose} with {at} already"

@@ -18,7 +18,7 @@ from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index, common_shape, numbers
 from bayeslaw.core.errors import BayeslawError, CardError, as_mapping, nearest
 from bayeslaw.core.text import settings_text, short_lines
-from bayeslaw.laws.formula import NUMPY, Expression, default_symbol
+from bayeslaw.laws.formula import NUMPY, Expression, default_symbol, names_behind
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.prior import Prior, read_priors
 from bayeslaw.laws.references import Reference
@@ -635,10 +635,10 @@ def _middle(covariate: Covariate) -> float:
 
 
 def faults_of_on(law: Law) -> list[LocatedError]:
-    """Return the faults of priors' `on`: unknown names, no proportion to its parameter, and another parameter that has one."""
+    """Return the faults of priors' `on`: unknown names, those of other terms, no proportion to its parameter, or an `on` there."""
     known = {*law.covariates, *law.parameters, *law.let, *law.members}
     relative = {n: p.prior.on for n, p in law.in_formula.items() if p.prior.on}
-    faults = list[LocatedError]()
+    faults, in_formula = list[LocatedError](), _names_in(law.formula, law)
     for name, on in relative.items():
         section = f"parameters.{name}"
         if unknown := sorted(on.names - known):
@@ -649,6 +649,12 @@ def faults_of_on(law: Law) -> list[LocatedError]:
             message = f"`on` of {name} uses {others[0]}, whose own prior has an `on`; only one of them can."
             faults.append(LocatedError(message, section, "prior", code="on-uses-on"))
             continue
+        if others := sorted(_names_in(on, law) & in_formula - _names_beside(name, law)):
+            term = law.amplitudes.get(name)
+            way = f" Its term is {term.text!r}." if term else ""
+            message = f"`on` of {name}, {on.text!r}, uses {others[0]}, which no term of the formula has beside {name}.{way}"
+            faults.append(LocatedError(message, section, "prior", code="on-of-other-term"))
+            continue
         at = {name: _middle(covariate) for name, covariate in law.covariates.items()}
         draws = law._variables(1, np.random.default_rng(0))
         draws = {k: draws[members[0]] for k, members in law.members.items()} | draws | dict.fromkeys(relative, np.ones(1))
@@ -658,6 +664,18 @@ def faults_of_on(law: Law) -> list[LocatedError]:
             message = f"`on` of {name} must be positive and proportional to {name}; {on.text!r} is not."
             faults.append(LocatedError(message, section, "prior", code="on-not-proportional"))
     return faults
+
+
+def _names_in(expression: Expression, law: Law) -> frozenset[str]:
+    """The names in an expression, and those behind its let-expressions in place of these."""
+    behind = names_behind(law.let)
+    return expression.names.union(*(behind[name] for name in expression.names & behind.keys())) - behind.keys()
+
+
+def _names_beside(name: str, law: Law) -> frozenset[str]:
+    """The names in the terms of the formula that have a name."""
+    terms = (_names_in(term, law) for _, term in law.formula.terms)
+    return frozenset[str]().union(*(names for names in terms if name in names))
 
 
 def shares_of_parameters(laws: Iterable[Law]) -> list[str]:

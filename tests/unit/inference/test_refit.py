@@ -352,8 +352,18 @@ def test_sizes_of_more_than_six_digits_identify_checkpoints_and_are_shown() -> N
     fit = fitted(table, law, noise="normal-checkpoint")
     more = table.iloc[:1].assign(D=7e10, run="new")
     assert len(join_runs(fit, read_runs(more))) == len(table) + 1
-    with fails("other-run", "12345678 in the fit and 12345679 here"):
-        join_runs(fit, read_runs(more.assign(N=12345679, run="run 0")))
+    with fails("other-run", "12345678 in the fit and 12345698 here"):
+        join_runs(fit, read_runs(more.assign(N=12345698, run="run 0")))
+
+
+def test_a_size_written_with_fewer_digits_is_that_of_the_run_in_the_fit() -> None:
+    """It was called another run, where forecasts and scores take rows within 1e-6 for those of the fit."""
+    fit = fitted(old_table(N=12345678.0))
+    more = pd.DataFrame(GOOD | {"N": 12345680, "run": "run 0"})
+    assert len(join_runs(fit, read_runs(more))) == 32
+    again = oracles.table(CHINCHILLA).iloc[:1].assign(N=12345680)
+    with faults(("repeated-row", 1, "run")):
+        join_runs(fit, read_runs(again))
 
 
 def test_losses_of_another_tokenizer_are_refused_and_its_ratio_is_kept() -> None:

@@ -93,6 +93,7 @@ FAULTS: dict[str, list[tuple[int | None, str]]] = {
         (22, changed('on = "A/scale"', 'on = "A/scale + 1"')),
         (22, changed('on = "A/scale"', 'on = "-A/scale"')),
     ],
+    "on-of-other-term": [(22, changed('on = "A/scale"', f'on = "A/{other}"')) for other in ("N**K", "(scale*(1 + r))")],
     "on-uses-on": [(31, changed('"Normal", mu = 0, sigma = 1', '"HalfNormal", sigma = 1, on = "K*A"'))],
     "invalid-support": [
         *((12, changed("[1e4, 1e13]", support)) for support in ("[1e13, 1e4]", "[1e4]", "[nan, 1e13]", '["1", "2"]')),
