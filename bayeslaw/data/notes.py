@@ -75,23 +75,9 @@ class TableNote(NamedTuple):
 
 def table_notes(runs: Runs, law: Law) -> list[TableNote]:
     """Return the notes on a table that has no faults for a law."""
-    frame, twice = runs.frame, of_two_outcomes(runs.frame, law)
-    apart = _column_apart(frame, law) if twice else ""
-    ways = {
-        "`--duplicates drop` (duplicates='drop')": runs.duplicates != "drop" and bool(len(repeats(frame, law))),
-        "`--where \"run != 'NAME'\"` (runs.where) leaves out a run": bool(same_in_other_runs(frame, law)),
-        _without(frame, twice, law.outcome.name): bool(twice) and not apart,
-    }
-    needed = [way for way, applies in ways.items() if applies]  # none where the text says which rows were left out
-    advice = [f"Keep one row of each: {', '.join(needed)}"] if needed else []
-    if apart:
-        name = next(iter(law.parameters))
-        advice.append(
-            f"""Choose the rows of one {apart} (--where "{apart} == {str(frame[apart][twice[0]])!r}", runs.where), or let """
-            f"parameters vary by it (--by {name}={apart}, by={{{name!r}: {apart!r}}})"
-        )
+    frame = runs.frame
     notes = [
-        TableNote("repeats", repeats_note(runs, law), ". ".join(advice), "model"),
+        TableNote("repeats", *repeats_note(runs, law), "model"),
         TableNote("base_rows", *repeated_base_note(frame, law), "model"),
         TableNote("tokens", swapped_note(frame, law), SWAPPED, "model"),
         TableNote("tokens", counted_on_note(frame, law), COUNTED_ON, "model"),
@@ -111,15 +97,17 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
     return [note for note in notes if note.text]
 
 
-def repeats_note(runs: Runs, law: Law) -> str:
-    """Say which rows of a sound table may be one measurement and are fitted, or were left out; '' if there are none."""
-    again = repeats(runs.frame, law)
-    notes = []
+def repeats_note(runs: Runs, law: Law) -> tuple[str, str]:
+    """Say which rows of a sound table may be one measurement and are fitted, or were left out, and what to do; else empty texts."""
+    again, notes, ways, advice = repeats(runs.frame, law), list[str](), list[str](), list[str]()
     if len(again):
+        if runs.duplicates != "drop":
+            ways.append("`--duplicates drop` (duplicates='drop')")
         which = "repeat earlier rows exactly, are" if len(again) > 1 else "repeats an earlier row exactly, is"
         done = "left out" if runs.duplicates == "drop" else "kept: each narrows the intervals as a new measurement would"
         notes.append(f"{row_ranges(again.index)}, which {which} {done}")
     if groups := same_in_other_runs(runs.frame, law):
+        ways.append("`--where \"run != 'NAME'\"` (runs.where) leaves out a run")
         shown = ", and ".join(row_ranges(group) for group in groups[:3])
         more = f", and {len(groups) - 3} more groups of rows" if len(groups) > 3 else ""
         rows = runs.frame.loc[[row for group in groups for row in group]]
@@ -133,7 +121,18 @@ def repeats_note(runs: Runs, law: Law) -> str:
         which, apart = "has" if len(twice) == 1 else "have", _column_apart(runs.frame, law)
         then = f", and differ in {apart}" if apart else ": keep the one that counts, unless both are separate measurements"
         notes.append(f"{row_ranges(twice)} {which} the run and the settings of an earlier row and another {law.outcome.name}{then}")
-    return ". ".join(notes)
+        first, outcome, name = twice[0], law.outcome.name, next(iter(law.parameters))
+        if apart:
+            advice.append(
+                f"""Choose the rows of one {apart} (--where "{apart} == {str(runs.frame[apart][first])!r}", runs.where), or let """
+                f"parameters vary by it (--by {name}={apart}, by={{{name!r}: {apart!r}}})"
+            )
+        else:
+            value = float(runs.frame[outcome][first])
+            ways.append(f"`--where '{outcome} != {value!r}'` (runs.where) leaves out that of row {first}")
+    if ways:  # none where the text says which rows were left out
+        advice.insert(0, f"Keep one row of each: {', '.join(ways)}")
+    return ". ".join(notes), ". ".join(advice)
 
 
 def repeated_base_note(frame: pd.DataFrame, law: Law) -> tuple[str, str]:
@@ -227,13 +226,6 @@ def _column_apart(frame: pd.DataFrame, law: Law) -> str:
         if names.notna().all() and 2 * names.nunique() <= len(names) and not again.duplicated([*columns, name]).any():
             return name
     return ""
-
-
-def _without(frame: pd.DataFrame, twice: list[int], outcome: str) -> str:
-    """Return how the outcome of the first of some rows is left out; '' where there are none."""
-    if not twice:
-        return ""
-    return f"`--where '{outcome} != {float(frame[outcome][twice[0]])!r}'` (runs.where) leaves out that of row {twice[0]}"
 
 
 def swapped_note(frame: pd.DataFrame, law: Law) -> str:

@@ -201,7 +201,7 @@ class Law:
     @property
     def sha256(self) -> str:
         """Digest of the card's text, of the priors in use and of the indicators."""
-        priors = "\n".join(f"{name}~{p.prior}" for name, p in self.parameters.items())
+        priors = "\n".join(f"{name}~{p.prior.unrounded}" for name, p in self.parameters.items())
         indicators = "".join(f"\n{name}={column}:{value}" for name, (column, value) in self.indicators.items())
         return hashlib.sha256((self.card + priors + indicators).encode()).hexdigest()
 

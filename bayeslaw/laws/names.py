@@ -14,7 +14,7 @@ from bayeslaw.laws.outcome import Outcome
 
 RESERVED = frozenset(
     {
-        "run", "run_code", "run_effect", "step", "domain", "chain", "draw", "row", "group",
+        "run", "run_code", "run_effect", "step", "domain", "unit", "chain", "draw", "row", "group",
         "checkpoint", "sigma_point", "sigma_run", "sigma_checkpoint", "run_excess", "drift", "dof", "discrepancy", *FUNCTIONS,
     }
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,7 @@ import numpy as np
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError, nearest, shortened
+from bayeslaw.core.text import exact
 from bayeslaw.laws.formula import Expression, is_finite
 
 if TYPE_CHECKING:
@@ -175,7 +176,15 @@ class Prior:
         return np.asarray(self.scipy.rvs(size=size, random_state=rng), dtype=np.float64)
 
     def __str__(self) -> str:
-        text = f"{self.dist}({', '.join(f'{v:g}' for v in self.args.values())})"
+        return self._text("{:g}".format)
+
+    @property
+    def unrounded(self) -> str:
+        """Its text, with as many digits as tell its numbers from all others."""
+        return self._text(exact)
+
+    def _text(self, number: Callable[[Any], str]) -> str:
+        text = f"{self.dist}({', '.join(map(number, self.args.values()))})"
         return f"{text} on {self.on.text}" if self.on else text
 
     @property

@@ -407,7 +407,8 @@ def recipes_check(
 
 def _signed(mean: float, outcome: Outcome) -> str:
     """Return a mean residual as text, relative or in the outcome's unit."""
-    return f"{mean:+.1%}" if outcome.relative else f"{mean:+.2g}"
+    text = f"{mean:+.1%}" if outcome.relative else f"{mean:+.2g}"
+    return text if text[1:] != "0.0%" else "0.0%"
 
 
 def _tests(table: Mapping[str, tuple[float, Array, str]]) -> tuple[pd.DataFrame, pd.DataFrame]:

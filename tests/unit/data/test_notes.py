@@ -213,7 +213,7 @@ def test_a_run_with_two_losses_at_one_setting_is_noted() -> None:
     law = load_law("chinchilla")
     table = oracles.table(law, runs=6)
     again = table.tail(1).assign(loss=table["loss"].iloc[-1] + 0.03)
-    note = repeats_note(read_runs(pd.concat([table, again])), law)
+    note = repeats_note(read_runs(pd.concat([table, again])), law)[0]
     assert note.startswith("row 31 has the run and the settings of an earlier row and another loss")
     (whole,) = (note for note in table_notes(read_runs(pd.concat([table, again])), law) if note.name == "repeats")
     condition = re.search(r"--where '([^']+)'` \(runs.where\) leaves out that of row 31", whole.advice)
@@ -221,8 +221,8 @@ def test_a_run_with_two_losses_at_one_setting_is_noted() -> None:
     left = read_runs(pd.concat([table, again])).where(condition[1])
     assert left.frame.index.tolist() == list(range(1, 31))
     for other in ({"run": "another seed"}, {"run": np.nan}, {"D": 2 * again["D"]}):
-        assert repeats_note(read_runs(pd.concat([table, again.assign(**other)])), law) == ""
-    assert repeats_note(read_runs(pd.concat([table, again]).assign(seed=range(31))), law) == ""
+        assert repeats_note(read_runs(pd.concat([table, again.assign(**other)])), law)[0] == ""
+    assert repeats_note(read_runs(pd.concat([table, again]).assign(seed=range(31))), law)[0] == ""
 
 
 def test_a_column_whose_names_tell_losses_of_one_run_apart_is_named() -> None:
@@ -313,11 +313,11 @@ def test_one_measurement_under_two_runs_is_noted() -> None:
     base = table.head(3).assign(N=1e8, ptpp=15.0, D=0.0, r=np.nan, loss=2.987654, run=["a", "b", "c"])
     runs = read_runs(pd.concat([table, base]))
     assert check(runs, law) == []
-    assert repeats_note(runs, law).startswith(
+    assert repeats_note(runs, law)[0].startswith(
         f"rows {len(table) + 1}–{len(table) + 3} (runs a, b, c) have the same settings and, to the last digit,"
     )
-    assert repeats_note(read_runs(pd.concat([table, base.assign(loss=2.987)])), law) == ""  # may agree by chance
-    assert repeats_note(read_runs(table), law) == ""
+    assert repeats_note(read_runs(pd.concat([table, base.assign(loss=2.987)])), law)[0] == ""  # may agree by chance
+    assert repeats_note(read_runs(table), law)[0] == ""
 
 
 @pytest.mark.slow
@@ -329,11 +329,11 @@ def test_losses_that_curves_share_here_and_there_are_no_repeats() -> None:
     curves = {run: (loss * np.exp(0.0005 * rng.standard_normal(steps.size))).round(4) for run in ("a", "b", "c")}
     assert sum((curves[x] == curves[y]).any() for x, y in ("ab", "bc", "ac")) > 0
     tables = [pd.DataFrame({"run": run, **at, "loss": values}) for run, values in curves.items()]
-    assert repeats_note(read_runs(pd.concat(tables)), law) == ""
+    assert repeats_note(read_runs(pd.concat(tables)), law)[0] == ""
     copied = tables[0].assign(run="d", loss=np.where(steps < 3000, curves["a"], curves["b"]))
-    assert "(runs a, d" in repeats_note(read_runs(pd.concat([*tables, copied])), law)
+    assert "(runs a, d" in repeats_note(read_runs(pd.concat([*tables, copied])), law)[0]
     branch = tables[0].assign(run="e", loss=np.where(steps <= 1000, curves["a"], curves["b"]))  # with the log of its trunk
-    assert "(runs a, e" in repeats_note(read_runs(pd.concat([tables[0], branch])), law)
+    assert "(runs a, e" in repeats_note(read_runs(pd.concat([tables[0], branch])), law)[0]
 
 
 def test_many_runs_that_share_a_loss_are_noted_at_once() -> None:
@@ -341,4 +341,4 @@ def test_many_runs_that_share_a_loss_are_noted_at_once() -> None:
     one = {"step": 100, "S1": 0.1, "S2": 0.0, "lr_peak": 1e-3, "loss": 2.12345}
     table = read_runs(pd.DataFrame([{"run": f"r{i}", **one} for i in range(1500)]))
     assert len(_pairs([f"r{i}" for i in range(1500)])) == 1499
-    assert "have the same settings" in repeats_note(table, load_law("annealing"))
+    assert "have the same settings" in repeats_note(table, load_law("annealing"))[0]

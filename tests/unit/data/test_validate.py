@@ -206,10 +206,10 @@ def test_rows_that_repeat_others_exactly_are_refused_dropped_or_kept() -> None:
         dropped, kept = (read_runs(repeated, duplicates=policy) for policy in ("drop", "keep"))
         assert check(dropped, law) == check(kept, law) == []
         assert [Observations.of(law, runs).response.size for runs in (dropped, kept)] == [30, 30 + count]
-        assert repeats_note(dropped, law).endswith("which repeat earlier rows exactly, are left out")
-        assert "are kept: each narrows the intervals" in repeats_note(kept, law)
+        assert repeats_note(dropped, law)[0].endswith("which repeat earlier rows exactly, are left out")
+        assert "are kept: each narrows the intervals" in repeats_note(kept, law)[0]
     one = read_runs(pd.concat([table, table.tail(1)]), duplicates="drop")
-    assert repeats_note(one, law) == "row 31, which repeats an earlier row exactly, is left out"
+    assert repeats_note(one, law)[0] == "row 31, which repeats an earlier row exactly, is left out"
     with fails("unknown-duplicates", "merge"):
         read_runs(table, duplicates="merge")  # type: ignore[arg-type]
 

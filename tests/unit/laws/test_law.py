@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from bayeslaw.core.errors import CardError
+from bayeslaw.data.columns import TEXT
 from bayeslaw.laws.card import law_names, load_law, parse_card
 from bayeslaw.laws.names import RESERVED
 from bayeslaw.noise.noise import PRIORS
@@ -294,9 +295,15 @@ def test_errors_name_the_path_of_the_card(tmp_path: Path) -> None:
         load_law(path)
 
 
+def test_priors_that_differ_in_the_seventh_digit_have_digests_of_their_own() -> None:
+    law = parse_card(CARD)
+    assert len({law.with_priors({"E": f"LogNormal(0.3, {sigma})"}).sha256 for sigma in (0.5, 0.50000001, 0.50000002)}) == 3
+
+
 def test_names_of_the_noise_and_of_stored_columns_are_reserved() -> None:
     assert set(PRIORS) <= RESERVED
     assert {"run_effect", "run_code", "row", "chain", "draw"} <= RESERVED
+    assert {*TEXT["runs"]} <= RESERVED  # a covariate `unit` was refused as an unknown unit of losses
 
 
 @pytest.mark.parametrize(("term", "least", "at", "value"), [("A*log(N/1e7)", 1e4, 1e5, "-4.61"), ("A*N", 0, 0.0, "0")])

@@ -20,7 +20,7 @@ from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.noise import Noise
 from bayeslaw.posterior.diagnostics import Check
 from bayeslaw.posterior.identifiability import ALARM
-from bayeslaw.posterior.misfit import TAIL, conflict_check, explained_check, known_errors_check, model_checks
+from bayeslaw.posterior.misfit import TAIL, conflict_check, explained_check, known_errors_check, misfit_check, model_checks
 from tests import outcomes, twins
 from tests.oracles import Array
 from tests.values import present
@@ -59,6 +59,13 @@ def test_sound_tables_raise_few_concerns() -> None:
     """Of 150 tables with their own law and noise at most 4% raise any concern; each check has a share of 1% a covariate or less."""
     raised = [[c.name for c in judged(twin(seed)).values() if not c.passed] for seed in range(150)]
     assert sum(map(bool, raised)) <= 6, raised
+
+
+def test_a_mean_residual_that_rounds_to_zero_has_no_sign() -> None:
+    observed, off = Observations.of(LAW, read_runs(twin())), np.repeat([0.03, 0.02, -0.0002, -0.02, -0.03], 48)
+    noise = Noise.choose("normal-no-run", observed)
+    check = present(misfit_check(off + 1e-5 * np.sin(np.arange(240)), observed, noise, {"D": np.arange(240.0)}, 5))
+    assert "D: +3.0%, +2.0%, 0.0%, -2.0%, -3.0%" in check.text
 
 
 def test_runs_of_two_recipes_are_a_concern_where_they_lie_off_the_law_by_different_amounts() -> None:
