@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import holds_numbers
+from bayeslaw.core.arrays import Array, Index, holds_numbers
 from bayeslaw.core.errors import Fault
 
 LEAST_PER_PARAMETER, LEAST_TRAINING = 0.02, 1e6  # tokens of the longest run of a table
@@ -16,6 +18,11 @@ PARAMETERS, TOKENS, TOKENS_PER_PARAMETER = (1e6, 2e12), (LEAST_TRAINING, 1e14), 
 UNITS = {"millions": 1e6, "billions": 1e9}
 LOGARITHMS = (6.0, 31.0)  # of a million to base 10, and of 10^13 to base e
 LEAST_STEPS = 100  # from which on whole numbers may be steps
+FACTORS = (1e3, 1e6, 1e9)  # by which N or D of single runs is out
+# Sizes of such runs lie a factor APART from all others' and are of at most a share ODD of LEAST_RUNS runs or more. Their losses are
+# at most HIGHER, or no more than LOWER, than those of the BESIDE nearest runs. In 51 tables of public runs and 204 parts of these
+# no run was called so, and 59 to 81% of single runs that were put out by a factor of 1,000 were; with APART at 20, one sound run.
+APART, ODD, LEAST_RUNS, BESIDE, HIGHER, LOWER, ROOM = 30.0, 0.1, 5, 3, 1.1, 1.03, 1.5
 UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
 OF_STEPS = "; of steps its factor is the tokens of a step: --column D=COLUMN:524288 (columns={'D': 'COLUMN:524288'})"
 OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_examples (columns={{'{name}': 'n_examples'}})"
@@ -81,3 +88,29 @@ def units_of_tokens(frame: pd.DataFrame, tokens: pd.Series) -> list[str]:
 def may_be_steps(tokens: pd.Series) -> bool:
     """Whether tokens may be the steps of an optimiser: whole numbers, and not all small."""
     return bool((tokens == tokens.round()).all() and tokens.max() >= LEAST_STEPS)
+
+
+def out_of_line(size: Array, beside: Array, loss: Array, sign: int) -> tuple[Index, Index, float]:
+    """Return the few runs whose size seems out by one of `FACTORS`, outermost first, the other runs, and the factor.
+
+    A size that is far below all others, and among them after multiplication by a factor, may be right: then its loss is much higher
+    than those of runs beside it.
+
+    Parameters
+    ----------
+    size, beside, loss : arrays (n,)
+        Sizes or tokens of runs, what runs beside each other have nearly the same of, and losses.
+    sign : int
+        1 for sizes that are too small, and -1 for those that are too large.
+    """
+    order = np.argsort(sign * size, kind="stable")
+    few = max(1, int(ODD * size.size)) + 1 if size.size >= LEAST_RUNS else 0
+    gaps = np.flatnonzero(sign * np.diff(np.log(size[order[:few]])) > math.log(APART))
+    odd, others = np.split(order, [1 + int(gaps[-1]) if gaps.size else 0])
+    low, high, out_by = size[others].min(initial=np.inf) / ROOM, size[others].max(initial=0.0) * ROOM, dict[int, float]()
+    for i in odd.tolist():
+        near = loss[others[np.argsort(np.abs(np.log(beside[others] / beside[i])), kind="stable")[:BESIDE]]]
+        factor = next((f for f in FACTORS if low <= size[i] * f**sign <= high), 0.0)
+        if factor and (loss[i] <= HIGHER * near.max() if sign > 0 else loss[i] >= near.min() / LOWER):
+            out_by[i] = factor
+    return np.array([*out_by], dtype=np.int64), others, next(iter(out_by.values()), 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from itertools import combinations, combinations_with_replacement, groupby, pairwise
+from itertools import combinations, combinations_with_replacement, groupby, pairwise, product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.text import counted, label_text, listed
 from bayeslaw.core.units import unit_of
 from bayeslaw.data.columns import our_name
+from bayeslaw.data.magnitudes import out_of_line
+from bayeslaw.data.observations import run_codes
 from bayeslaw.data.query import LAST_ROWS
 from bayeslaw.data.run_names import unnamed_runs_note
 from bayeslaw.data.table import Runs
@@ -25,6 +27,7 @@ from bayeslaw.data.tokenizers import token_length
 from bayeslaw.data.validate import base_rows, complete, from_scratch, most_per_parameter, read_from, repeats, understood
 from bayeslaw.laws.law import Law
 
+ONE_UNIT_OF_SIZES = "Give the number of parameters and of tokens in every row"
 SWAPPED = "Look whether the columns N and D are swapped, or D counts steps: few train so briefly"
 COUNTED_ON = "D counts the tokens of the adaptation alone: if the log goes on counting from the pre-training, subtract N x ptpp"
 LEAST_COUNTED_ON = 0.95  # times the tokens of the pre-training; ptpp may be rounded
@@ -81,7 +84,7 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("base_rows", *repeated_base_note(frame, law), "model"),
         TableNote("tokens", swapped_note(frame, law), SWAPPED, "model"),
         TableNote("tokens", counted_on_note(frame, law), COUNTED_ON, "model"),
-        TableNote("tokens", few_tokens_note(frame, law), "Give the number of tokens in every row", "model"),
+        TableNote("tokens", few_tokens_note(frame, law) or out_by_note(frame, law), ONE_UNIT_OF_SIZES, "model"),
         TableNote("run_names", shared_names_note(frame, law), "Give each run its own name, if these are several", "model"),
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
         domain_note(runs, law),
@@ -295,6 +298,27 @@ def few_tokens_note(frame: pd.DataFrame, law: Law) -> str:
         f"D is {rows['D'][few[0]]:g} at row {few[0]}, {ratio[few[0]]:.2g} tokens per parameter where the median of all rows is "
         f"{usual:.2g}, as if it were in {unit}{more}"
     )
+
+
+def out_by_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say that N or D of a few runs is out by a factor of 1,000 or more, by other runs' ends and losses; '' otherwise."""
+    columns = ["N", "D", law.outcome.name]
+    if not from_scratch(law) or not law.outcome.is_loss or not {*columns} <= {*frame} or "N" not in law.covariates:
+        return ""
+    rows = frame[(frame[columns] > 0).all(axis=1)]
+    rows = rows.loc[rows["D"].groupby(run_codes(rows)[0]).idxmax()]
+    n, d, loss = (rows[name].to_numpy(dtype=np.float64) for name in columns)
+    for (name, size, beside), sign in product((("N", n, d), ("D", d, n), ("D / N", d / n, n)), (1, -1)):
+        odd, others, factor = out_of_line(size, beside, loss, sign)
+        if odd.size:
+            low, high, more = size[others].min(), size[others].max(), sorted(map(int, rows.index[odd[1:]]))
+            off = "small" if sign > 0 else "large"
+            like_it = f"; {row_ranges(more)} {'is' if len(more) == 1 else 'are'} like it" if more else ""
+            return (
+                f"{name} is {size[odd[0]]:.3g} at row {rows.index[odd[0]]} and {low:.3g} to {high:.3g} at the ends of other runs, "
+                f"and the loss is like theirs, as if {name} were {factor:,.0f} times too {off}{like_it}"
+            )
+    return ""
 
 
 def shared_names_note(frame: pd.DataFrame, law: Law) -> str:

@@ -18,6 +18,7 @@ from bayeslaw.data.notes import (
     flops_note,
     no_tokens_note,
     other_domain_note,
+    out_by_note,
     repeated_base_note,
     repeats_note,
     shared_names_note,
@@ -78,6 +79,27 @@ def test_the_first_batch_of_a_curve_is_none_of_millions_where_the_last_row_comes
     assert few_tokens_note(curve, LAW) == few_tokens_note(curve.iloc[::-1], LAW) == ""
     curve.loc[len(curve), "D"] = 3276.8  # of the last row, in millions
     assert few_tokens_note(curve, LAW) == few_tokens_note(curve.iloc[::-1], LAW) != ""
+
+
+@pytest.mark.parametrize(
+    ("column", "factor", "value", "others", "off"),
+    [
+        ("D", 1e-3, "4e+06", "1e+09 to 1.6e+10", "1,000 times too small"),
+        ("N", 1e-6, "200", "5e+07 to 8e+08", "1,000,000 times too small"),
+        ("N", 1e3, "2e+11", "5e+07 to 8e+08", "1,000 times too large"),
+    ],
+)
+def test_one_run_of_a_ladder_in_another_unit_is_noted(column: str, factor: float, value: str, others: str, off: str) -> None:
+    """Tokens of one run in thousands passed all checks."""
+    law, n = load_law("chinchilla"), np.repeat(5e7 * 2.0 ** np.arange(5), 2)
+    ladder = pd.DataFrame({"N": n, "D": n * 20, "loss": 1.7 + 400 / n**0.34 + 400 / (20 * n) ** 0.28}, index=range(1, 11))
+    assert out_by_note(ladder, law) == ""
+    wrong = ladder.assign(**{column: ladder[column].where(ladder.index != 5, factor * ladder[column])})
+    ends = f"{column} is {value} at row 5 and {others} at the ends of other runs"
+    assert out_by_note(wrong, law) == f"{ends}, and the loss is like theirs, as if {column} were {off}"
+    assert ("tokens", "model") in [(note.name, note.subject) for note in table_notes(read_runs(wrong), law)]
+    short = ladder.assign(D=ladder["D"].where(ladder.index != 5, 1e6), loss=ladder["loss"].where(ladder.index != 5, 9.0))
+    assert out_by_note(short, law) == ""  # its loss is that of a run with so few tokens
 
 
 def test_what_varies_and_is_unknown_to_a_law_is_a_concern() -> None:
