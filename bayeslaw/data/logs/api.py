@@ -130,8 +130,16 @@ def import_runs(
         sources = [sources]
     paths = [as_path(source, "A log") for source in sources]
     logs = _in_order(_read_all(paths, kind or given.kind, given))
-    entries = _entries(logs, given)
-    frame, notes = rows(merged(entries, resumed), given, domains, drop=nan == "drop", curves=curves)
+    unread = list[Fault]()
+    try:
+        entries = _entries(logs, given, unread)
+        frame, notes = rows(merged(entries, resumed), given, domains, drop=nan == "drop", curves=curves)
+    except BayeslawError as error:
+        if not unread:
+            raise
+        unread += [f for f in (error.faults if isinstance(error, TableError) else ()) if f.row not in {u.row for u in unread}]
+    if unread:
+        raise TableError(sorted(unread, key=lambda f: f.row or 0), logs[0].name if len(logs) == 1 else "the log")
     frame = with_values(frame, entries.kept, given.rename)
     notes += kept_notes(frame, given.kept)
     notes += [note for path in paths if (note := _left_in(path, [log.name for log in logs]))]
@@ -279,9 +287,9 @@ def _in_order(logs: list[Log]) -> list[Log]:
 # --- entries under our names ------------------------------------------------------------------------------------------------
 
 
-def _entries(logs: list[Log], given: LogMap) -> Entries:
-    """Return the entries of all logs under our names, in numbers."""
-    parts, notes, faults = list[pd.DataFrame](), list[str](), list[Fault]()
+def _entries(logs: list[Log], given: LogMap, unread: list[Fault]) -> Entries:
+    """Return the entries of all logs under our names, in numbers; faults of cells that hold none are added to `unread`."""
+    parts, notes = list[pd.DataFrame](), list[str]()
     of_logs: dict[str, dict[str, None]] = {}  # each note once, with the logs that it is about
     counts: dict[str, tuple[bool, str]] = {}
     splits: dict[str, dict[str, str]] = {}
@@ -301,7 +309,7 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
         part, read, wrong = _renamed(log, meaning, marks, len(logs) > 1)
         for note in (*log.notes, *read):
             of_logs.setdefault(note.removeprefix(f"{log.name}: "), {})[log.name] = None
-        faults += wrong
+        unread += wrong
         for run in part["run"].dropna().unique():
             by_logger, name = counts.setdefault(run, (meaning.by_logger, log.name))
             if by_logger != meaning.by_logger:
@@ -311,8 +319,6 @@ def _entries(logs: list[Log], given: LogMap) -> Entries:
                     code="two-counts-of-steps",
                 )
         parts.append(part)
-    if faults:
-        raise TableError(faults, logs[0].name if len(logs) == 1 else "the log")
     kept = kept_values(logs, [part["run"] for part in parts], given.kept)
     domains: dict[str, str] = {}  # one spelling for each: Pile, pile
     parts = [p.rename(columns=lambda c: domains.setdefault(c.lower(), c) if c.startswith(LOSS) else c) for p in parts]

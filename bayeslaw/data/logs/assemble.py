@@ -29,15 +29,17 @@ def rows(
     domains, drop, curves
         The domains to keep; whether losses that are not finite are left out, and rows with a learning rate but no loss kept.
     """
-    frame, notes = _long(entries, domains, curves)
-    frame = _finite(frame, drop, curves, notes)
-    frame = _with_constants(frame, given)
-    frame = _with_tokens(frame, entries.batches, notes, curves=curves)
+    whole, notes = _long(entries, domains, curves)
+    faults = list[Fault]()
+    frame = _finite(whole, drop, curves, notes, faults)
+    frame = _with_constants(frame, given, faults)
+    frame = _with_tokens(frame, entries.batches, notes, faults, curves=curves)
+    other_units = list(() if given.unit is None else _other_units(frame, given.unit))
     if given.unit is not None:
-        refuse(frame, _other_units(frame, given.unit))
         frame = frame.assign(unit=given.unit)
     frame = _without_untrained(frame, notes)
-    _check(frame)
+    faults += other_units or _impossible(frame)  # losses in a unit that is not theirs can't be judged
+    refuse(whole, sorted(faults, key=lambda f: f.row or 0))
     if not frame["loss"].notna().any():
         problem = "No row with a loss is left: all losses are missing, or were left out as not finite or of other domains"
         raise BayeslawError(f"{problem}. Log one, or name its column (--loss, losses=).", code="no-loss")
@@ -86,26 +88,24 @@ def _of_domains(frame: pd.DataFrame, domains: Collection[str] | None, notes: lis
     return frame[kept].reset_index(drop=True)
 
 
-def _finite(frame: pd.DataFrame, drop: bool, curves: bool, notes: list[str]) -> pd.DataFrame:
-    """Keep rows whose losses are numbers; others are refused, or left out with `drop`."""
+def _finite(frame: pd.DataFrame, drop: bool, curves: bool, notes: list[str], faults: list[Fault]) -> pd.DataFrame:
+    """Keep rows whose losses are numbers; others are added to the faults, or left out with `drop`."""
     bad = np.isinf(frame["loss"].to_numpy(np.float64))
     if not bad.any():
         return frame
-    faults, diverged, failed = list[Fault](), 0, 0
+    diverged, failed = 0, 0
     for _, part in frame.groupby([c for c in ("run", "domain") if c in frame], sort=False, dropna=False):
         at = part.index[part["loss"].notna()].to_numpy(np.int64)
         wrong, good = np.flatnonzero(bad[at]), np.flatnonzero(~bad[at])
         end = good[-1] if good.size else -1
         diverged, failed = diverged + int((wrong > end).sum()), failed + int((wrong < end).sum())
-        for i in wrong:
+        for i in () if drop else wrong:
             cause, code = ("the run diverged", "diverged") if i > end else ("a finite loss follows", "failed-evaluation")
             entry = frame.loc[at[i]]
             of = f" of {entry['domain']}" if pd.notna(entry.get("domain")) else ""
             where = f" at step {entry['step']:g}" if pd.notna(entry.get("step")) else ""
             problem = f"run {shortened(repr(str(entry['run'])))} logs a loss{of}{where} that is not finite: {cause}"
             faults.append(fault(frame, int(at[i]), "loss", "nan", problem, "--nan drop (nan='drop') leaves it out", code))
-    if not drop:
-        refuse(frame, faults)
     kept = frame[~bad]
     notes.append(
         f"{counted(diverged + failed, 'loss')} not finite and left out: {failed} with finite ones after them (failed "
@@ -119,8 +119,8 @@ def _finite(frame: pd.DataFrame, drop: bool, curves: bool, notes: list[str]) -> 
     return pd.concat([kept, rates[list(kept)]], ignore_index=True)
 
 
-def _with_constants(frame: pd.DataFrame, given: LogMap) -> pd.DataFrame:
-    """Add the values that the user gave for all runs and for each."""
+def _with_constants(frame: pd.DataFrame, given: LogMap, faults: list[Fault]) -> pd.DataFrame:
+    """Add the values that the user gave for all runs and for each; logged ones that differ are added to the faults."""
     known = set(frame["run"])
     for run in given.runs:
         if run not in known:
@@ -139,7 +139,7 @@ def _with_constants(frame: pd.DataFrame, given: LogMap) -> pd.DataFrame:
                 at = int(np.flatnonzero(differs.to_numpy())[0])
                 logged, value = exact(frame[column].iloc[at]), exact(values.iloc[at])
                 problem = f"{column} is {logged} in the log, and you give {value}"
-                refuse(frame, [fault(frame, at, column, logged, problem, "give it once", "contradicting-values")])
+                faults.append(fault(frame, at, column, logged, problem, "give it once", "contradicting-values"))
             values = frame[column].where(frame[column].notna(), values)
         frame = frame.assign(**{column: values})
     return frame
@@ -164,9 +164,9 @@ def _is_unit(text: str, given: str) -> bool:
 
 
 def _with_tokens(
-    frame: pd.DataFrame, batches: Mapping[str, tuple[float, float]], notes: list[str], *, curves: bool
+    frame: pd.DataFrame, batches: Mapping[str, tuple[float, float]], notes: list[str], faults: list[Fault], *, curves: bool
 ) -> pd.DataFrame:
-    """Add D as logged, or else step x tokens per step.
+    """Add D as logged, or else step x tokens per step; where that is not D is added to the faults.
 
     Curves of runs whose batch changes are kept without batch and D: areas per step need neither.
     """
@@ -179,7 +179,7 @@ def _with_tokens(
     logged = frame["D"] if "D" in frame else pd.Series(np.nan, index=frame.index)
     product = frame["step"] * frame["batch"] if {"step", "batch"} <= set(frame) else pd.Series(np.nan, index=frame.index)
     by_step, off = logged.isna() & product.notna(), (logged - product).abs() > 0.01 * product
-    refuse(frame, _unusable_products(frame, by_step, off, batches))
+    faults += _unusable_products(frame, by_step, off, batches)
     if off.any():
         at = int(np.flatnonzero(off.to_numpy())[0])
         notes.append(
@@ -242,8 +242,8 @@ def _without_untrained(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return frame[~gone].reset_index(drop=True)
 
 
-def _check(frame: pd.DataFrame) -> None:
-    """Refuse values that are impossible under any law."""
+def _impossible(frame: pd.DataFrame) -> list[Fault]:
+    """Find values that are impossible under any law."""
     frame = frame.reset_index(drop=True)
     losses = frame.loc[frame["loss"].notna(), [c for c in ("loss", "loss_se", "unit") if c in frame]]
     wrong = check_loss(losses, leave_out="remove the row")
@@ -252,8 +252,7 @@ def _check(frame: pd.DataFrame) -> None:
         for at in np.flatnonzero(outside.to_numpy()).tolist():
             value = f"{frame[column].iloc[at]:g}"
             faults.append(fault(frame, at, column, value, f"{column} {value} {problem}", suggestion, code))
-    faults += _standing_tokens(frame)
-    refuse(frame, sorted(faults, key=lambda f: f.row or 0))
+    return [*faults, *_standing_tokens(frame)]
 
 
 def _limits(frame: pd.DataFrame) -> Iterable[tuple[str, pd.Series, str, str, str]]:

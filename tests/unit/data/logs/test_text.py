@@ -333,6 +333,16 @@ def test_the_unit_of_a_column_is_not_that_of_the_column_that_replaces_it(tmp_pat
 
 
 @pytest.mark.slow
+def test_faults_of_several_kinds_are_listed_at_once(tmp_path: Path) -> None:
+    """Each kind was told after the one before had been corrected."""
+    rows = ("a,1,1e8,,3.1", "a,2,1e8,,abc", "b,1,-5,20,3.2", "b,2,-5,20,nan", "c,1,1e8,,inf", "d,1,1e8,,-3")
+    path = written(tmp_path, "\n".join(["run,step,N,ptpp,val_loss", *rows, ""]))
+    diverged = (("diverged", row, "loss") for row in (4, 5))
+    of_row_3 = (("not-positive", 3, "N"), ("contradicting-values", 3, "ptpp"))
+    with faults(("not-a-number", 2, "val_loss"), *of_row_3, *diverged, ("loss-not-positive", 6, "loss")):
+        import_runs(path, ptpp=30)
+
+
 def test_a_unit_that_the_log_contradicts_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "run,step,eval/loss,unit\na,1,1.0,ppl\na,2,1.1,\nb,1,0.9,Perplexity\nb,2,1.0,bits/byte\n")
     with faults(("contradicting-units", 4, "unit")) as listed:
