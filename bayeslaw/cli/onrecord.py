@@ -109,6 +109,8 @@ def settle(
     table, outcome, answer = result.table, asked.outcome, Answer()
     if note := sample_note(table, held.name):
         answer.note([note])
+    if others := result.measured["other_rows_left_out"]:
+        answer.note([f"{counted(others, 'row')} of {held.name} left out, of which no forecast was registered"])
     if output is not None:
         if output.exists():
             answer.last.append(f"the earlier result in {output} is replaced")

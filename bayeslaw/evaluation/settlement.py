@@ -33,7 +33,7 @@ from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
 from bayeslaw.posterior.effects import KNOWN_RUN
 
 KIND, FORMAT = "bayeslaw_settled", "1.0"
-MOST_TOLERANCE = 0.1
+MOST_TOLERANCE = 0.1  # and the distance from a forecast within which a row may be meant for it
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,8 @@ def settle(
     ----------
     prediction : Prediction or path
     runs : Runs, DataFrame or path
-        Measured rows. Base checkpoints (D = 0) that the laws can't describe, and rows that the fits had, are left out and counted.
+        Measured rows. Base checkpoints (D = 0) that the laws can't describe, rows that the fits had, and rows farther than .1 from
+        all registered ones are left out and counted.
     tolerance : float
         Largest relative difference, at most .1, between a measured number of a setting and a registered one.
     in_sample : bool
@@ -137,8 +138,8 @@ def settle(
     Raises
     ------
     TableError
-        With faults 'no-such-setting' and 'settled-twice' for rows that no registered row is left for, those of `score` for outcomes
-        that can't be, and 'missing-column'.
+        With faults 'no-such-setting' for rows that lie near a registered row which no other row settles, and for all where none
+        settles any, 'settled-twice', those of `score` for outcomes that can't be, and 'missing-column'.
     BayeslawError
         As `read_prediction`; 'other-domain' for losses on another validation domain, 'another-unit' for losses in another unit,
         'other-tokenizer' for those per token of another tokenizer, 'nothing-held-out' if the fits had every row.
@@ -168,6 +169,8 @@ def settle(
             check_length(fit.get("token_length", {}), length_of_losses(runs.frame, asked.settings), runs.frame, runs.name)
     frame, base = _described(asked, runs)
     place = _places(asked, runs.name, frame, tolerance)
+    others = int((place < 0).sum())
+    frame, place = frame[place >= 0], place[place >= 0]
     known = [c for c in _known(asked) if c in asked.settings and c not in frame]
     frame = frame.assign(**{c: asked.settings[c].to_numpy()[place] for c in known})
     seen = _seen(asked, frame, place)
@@ -190,6 +193,7 @@ def settle(
     named = [str(names[i]) if "run" in frame and pd.notna(frame["run"].iloc[j]) else "" for j, i in enumerate(code)]
     digest = data_sha256(frame, [*asked.content["match"], outcome.name])
     left_out = {name: counts[name] for name in ("base_rows_left_out", "seen_rows_left_out", "sample")}
+    left_out["other_rows_left_out"] = others
     measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": float(tolerance), **left_out}
     return Settled(asked, scores.table, scores.runs, settled_rows(asked, place, loss, error, named, draws), measured)
 
@@ -334,7 +338,11 @@ def _described(asked: Prediction, runs: Runs) -> tuple[pd.DataFrame, int]:
 
 
 def _places(asked: Prediction, name: str, frame: pd.DataFrame, tolerance: float) -> NDArray[np.int64]:
-    """Return the registered row (n,) that each measured row settles, counted from 0; refuse rows for which none is left."""
+    """Return the registered row (n,) that each measured row settles, counted from 0, and -1 for rows of which none was registered.
+
+    A row is refused that may be meant for a forecast: that of another row, or one that lies near it and that no row settles. So are
+    all rows where none settles a forecast.
+    """
     distance = _distances(asked, frame)
     near, free = np.all([d <= tolerance for d in distance.values()], axis=0), np.ones(len(asked.rows), dtype=bool)
     known = np.array([row["as"] == KNOWN_RUN for row in asked.rows])
@@ -350,8 +358,10 @@ def _places(asked: Prediction, name: str, frame: pd.DataFrame, tolerance: float)
         for i, j in pairs[np.argsort(total[allowed], kind="stable")]:  # the nearest pair first, whichever row comes first
             if place[i] < 0 and free[j]:
                 place[i], free[j] = j, False
-    if (left := np.flatnonzero(place < 0)).size:
-        raise TableError([_fault(asked, frame, int(i), distance, near) for i in left], name)
+    of_open = np.all([d <= MOST_TOLERANCE for d in distance.values()], axis=0) & free
+    meant = (place < 0) & ((near | of_open).any(axis=1) | (place < 0).all())
+    if meant.any():
+        raise TableError([_fault(asked, frame, int(i), distance, near) for i in np.flatnonzero(meant)], name)
     return place
 
 

@@ -406,6 +406,16 @@ def test_a_difference_may_be_allowed() -> None:
             settle(prediction, HELD, tolerance=cast("float", wrong))
 
 
+def test_rows_far_from_all_forecasts_are_left_out_and_those_near_an_open_one_are_refused() -> None:
+    """A table of all runs, with those that were not forecast, was refused."""
+    prediction = register(chinchilla(), pd.DataFrame({"N": [1e9, 4e9], "D": 2e10}))
+    runs = pd.DataFrame({"N": [1e9, 1.05e9, 2e9, 4e9], "D": 2e10, "loss": [2.6, 2.6, 2.5, 2.4]})
+    settled = settle(prediction, runs)
+    assert (settled.rows["row"].tolist(), settled.measured["other_rows_left_out"]) == ([1, 2], 2)
+    with faults(("no-such-setting", 1, "N")):
+        settle(prediction, runs.iloc[1:])
+
+
 def test_a_tolerance_takes_no_forecast_from_the_row_that_has_its_setting() -> None:
     """1.015e9 lies within 5% of both registered sizes: it settles the one that no other row has, whichever row comes first."""
     prediction = register(chinchilla(), pd.DataFrame({"N": [1e9, 1.04e9], "D": 2e10}))
