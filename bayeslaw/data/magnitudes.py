@@ -19,10 +19,10 @@ UNITS = {"millions": 1e6, "billions": 1e9}
 LOGARITHMS = (6.0, 31.0)  # of a million to base 10, and of 10^13 to base e
 LEAST_STEPS = 100  # from which on whole numbers may be steps
 FACTORS = (1e3, 1e6, 1e9)  # by which N or D of single runs is out
-# Sizes of such runs lie a factor APART from all others' and are of at most a share ODD of LEAST_RUNS runs or more. Their losses are
-# at most HIGHER, or no more than LOWER, than those of the BESIDE nearest runs. In 51 tables of public runs and 204 parts of these
-# no run was called so, and 59 to 81% of single runs that were put out by a factor of 1,000 were; with APART at 20, one sound run.
-APART, ODD, LEAST_RUNS, BESIDE, HIGHER, LOWER, ROOM = 30.0, 0.1, 5, 3, 1.1, 1.03, 1.5
+# Sizes of such runs lie a factor APART from all others', and they are MOST_ODD at most and a share ODD of no fewer than LEAST_RUNS.
+# Their losses are at most HIGHER, or no more than LOWER, than those of the BESIDE nearest runs. In 51 tables of public runs and 204
+# parts of these no run was called so, and 59 to 81% of single runs put out by a factor of 1,000 were; at APART 20, one sound run.
+APART, ODD, MOST_ODD, LEAST_RUNS, BESIDE, HIGHER, LOWER, ROOM = 30.0, 0.1, 20, 5, 3, 1.1, 1.03, 1.5
 UNIT_OF_ALL = ", or its unit: --column {name}=COLUMN:M or :B (columns={{'{name}': 'COLUMN:M'}})"
 OF_STEPS = "; of steps its factor is the tokens of a step: --column D=COLUMN:524288 (columns={'D': 'COLUMN:524288'})"
 OF_EXAMPLES = "; a column of examples keeps its name, such as --column {name}=n_examples (columns={{'{name}': 'n_examples'}})"
@@ -104,7 +104,7 @@ def out_of_line(size: Array, beside: Array, loss: Array, sign: int) -> tuple[Ind
         1 for sizes that are too small, and -1 for those that are too large.
     """
     order = np.argsort(sign * size, kind="stable")
-    few = max(1, int(ODD * size.size)) + 1 if size.size >= LEAST_RUNS else 0
+    few = max(1, min(MOST_ODD, int(ODD * size.size))) + 1 if size.size >= LEAST_RUNS else 0
     gaps = np.flatnonzero(sign * np.diff(np.log(size[order[:few]])) > math.log(APART))
     odd, others = np.split(order, [1 + int(gaps[-1]) if gaps.size else 0])
     low, high, out_by = size[others].min(initial=np.inf) / ROOM, size[others].max(initial=0.0) * ROOM, dict[int, float]()
