@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.text import exact
+from bayeslaw.core.text import exact, listed
 from bayeslaw.data.table import Runs
 from bayeslaw.posterior.fit import Fit
+
+if TYPE_CHECKING:
+    from pandas.core.groupby import DataFrameGroupBy
 
 
 def with_facts(fit: Fit, runs: Runs) -> Runs:
     """Return settings with the columns of `Outcome.facts` that they lack, as all fitted rows of the same task have them.
 
-    Tasks are the values of the columns by which the law's parameters differ; without such columns all rows are of one. Where fitted
-    rows of a task differ in a fact, or the settings name no task, the column stays missing.
+    Tasks are the values of the columns by which the law's parameters differ; without such columns all rows are of one. The column
+    of a fact in which fitted rows of an asked task differ stays missing, and so do all where the settings name no task.
 
     Parameters
     ----------
@@ -28,15 +33,28 @@ def with_facts(fit: Fit, runs: Runs) -> Runs:
     columns = list(fit.law.levels)
     if not missing or not {*columns} <= {*runs.frame}:
         return runs
-    seen = pd.DataFrame({name: fit.observed.covariates[name] for name in missing})
-    fitted = [np.array(fit.law.levels[column])[fit.law.level_codes(column, fit.observed.covariates)] for column in columns]
-    task = pd.MultiIndex.from_arrays(fitted) if fitted else pd.Index(np.zeros(len(seen)))
-    grouped = seen.groupby(task, sort=False)
-    if (grouped.max() != grouped.min()).to_numpy().any():
-        return runs
-    of_task, asked = grouped.first(), [runs.frame[column].map(exact, na_action="ignore") for column in columns]
+    grouped = _by_task(fit, missing)
+    of_task = grouped.first().where(grouped.max() == grouped.min())
+    asked = [runs.frame[column].map(exact, na_action="ignore") for column in columns]
     rows = pd.MultiIndex.from_arrays(asked) if asked else pd.Index(np.zeros(len(runs.frame)))
-    facts_of_rows = of_task.reindex(rows)
-    if facts_of_rows.isna().to_numpy().any():  # tasks that the fit does not know, which are refused by name
-        return runs
-    return replace(runs, frame=runs.frame.assign(**{name: facts_of_rows[name].to_numpy() for name in missing}))
+    of_rows = of_task.reindex(rows)  # tasks that the fit does not know have none, and are refused by name
+    known = [name for name in missing if of_rows[name].notna().all()]
+    return replace(runs, frame=runs.frame.assign(**{name: of_rows[name].to_numpy() for name in known}))
+
+
+def of_several_values(fit: Fit, name: str) -> str:
+    """Say for which tasks the fitted rows differ in a fact of the outcome, such as 'arc has 0.25 to 0.3'; '' if for none."""
+    if name not in fit.law.outcome.facts:
+        return ""
+    values = _by_task(fit, [name])[name]
+    ends = pd.DataFrame({"low": values.min(), "high": values.max()}).query("low < high")
+    of = [", ".join(map(str, task)) if isinstance(task, tuple) else str(task) for task in ends.index]
+    each = zip(of, ends["low"], ends["high"], strict=True)
+    return listed([f"{f'{task} has' if fit.law.levels else 'they have'} {low:g} to {high:g}" for task, low, high in each], 3)
+
+
+def _by_task(fit: Fit, names: Sequence[str]) -> DataFrameGroupBy[Any, Any]:
+    """Return facts of the fitted rows, by the values of the columns by which the law's parameters differ."""
+    seen = pd.DataFrame({name: fit.observed.covariates[name] for name in names})
+    of = [np.array(values)[fit.law.level_codes(column, fit.observed.covariates)] for column, values in fit.law.levels.items()]
+    return seen.groupby(pd.MultiIndex.from_arrays(of) if of else pd.Index(np.zeros(len(seen))), sort=False)

@@ -38,7 +38,7 @@ from bayeslaw.data.validate import LEAST_TOKENS, base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
-from bayeslaw.forecasting.facts import with_facts
+from bayeslaw.forecasting.facts import of_several_values, with_facts
 from bayeslaw.forecasting.grid import Settings, as_settings, grid
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.outside import beyond_together, outside, outside_together
@@ -617,7 +617,13 @@ def _faults(runs: Runs, fit: Fit) -> list[Fault]:
 
 
 def _with_advice(fault: Fault, fit: Fit) -> Fault:
-    """Return a fault that says how a value is forecast that no fitted row has, of a column by which parameters differ."""
+    """Return a fault that says how a value is forecast that no fitted row has, of a column by which parameters differ.
+
+    A missing fact of a task, such as its chance, in which the fitted rows differ is to be given.
+    """
+    if fault.code == "missing-column" and (several := of_several_values(fit, fault.column)):
+        give = f"give the settings the one to forecast, such as by --set {fault.column}=VALUE (a column {fault.column})"
+        return replace(fault, suggestion=f"the fitted rows leave it open, since {several}: {give}")
     if fault.code != "unknown-level":
         return fault
     if (column := fit.observed.group_column) == fault.column:

@@ -125,6 +125,17 @@ def test_facts_of_tasks_are_known_from_the_fit() -> None:
     assert two.settings["items"].tolist() == [1000.0, 400.0]
 
 
+def test_a_fact_in_which_rows_of_a_task_differ_is_asked_for() -> None:
+    fit, easy = accuracies(), pd.DataFrame({"loss": [2.0], "task": ["easy"]})
+    seen = {name: values.copy() for name, values in fit.observed.covariates.items()}
+    seen["chance"][np.flatnonzero(seen["chance"] == CHANCES["hard"])[0]] = 0.3
+    differing = replace(fit, observed=replace(fit.observed, covariates=seen))
+    assert differing.forecast(easy, force=True).settings[["chance", "items"]].to_numpy().tolist() == [[0.5, 400.0]]
+    with pytest.raises(TableError, match="since hard has 0.25 to 0.3: give the settings") as refused:
+        differing.forecast(easy.assign(task="hard"), force=True)
+    assert [fault.column for fault in refused.value.faults] == ["chance"]
+
+
 def test_a_measured_loss_does_not_stand_in_for_the_forecast_one() -> None:
     plain = bayeslaw.chain(losses(), accuracies(), AT, force=True)
     given = bayeslaw.chain(losses(), accuracies(), AT.assign(loss=9.0), force=True)
