@@ -40,6 +40,7 @@ from bayeslaw.forecasting.outside import ends_of_runs, rounding_of
 from bayeslaw.forecasting.stack import Posterior, by_label, errors_in_words, fits_of, paired, with_error
 from bayeslaw.laws.javascript import FUNCTIONS, law_function
 from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.outcome import LOSS
 from bayeslaw.noise.walk import INTERACTION, ROUGHNESS, ROW_NOISE, directions, least, log_product, logarithms, powers
 from bayeslaw.planning.stages import sparse_notes
 from bayeslaw.posterior.diagnostics import distrusted
@@ -295,7 +296,8 @@ def _sliders(fits: Sequence[Fit]) -> list[dict[str, Any]]:
             seen = fit.observed.covariates[name]
             seen = seen[np.isfinite(seen)]
             more = {"start": start[name], "idle": name not in used, "series": covariate.series}
-            slider = _slider(covariate, seen) | more | {"unit": in_unit_of_losses(fit, covariate.unit)}
+            more |= {"asked": name in fit.law.outcome.facts, "unit": in_unit_of_losses(fit, covariate.unit)}
+            slider = _slider(covariate, seen) | more
             if name in sliders:
                 known = sliders[name]
                 slider |= {"start": known["start"], "idle": known["idle"] and slider["idle"]}
@@ -313,9 +315,13 @@ def _columns_of(law: Law) -> set[str]:
 
 
 def _start(fit: Fit) -> dict[str, float]:
-    """Return the setting of the largest run, in the product of what spans decades: its last row, with facts of the first levels."""
-    seen = fit.observed.covariates
-    size = logarithms(fit.law, seen).sum(axis=1) if directions(fit.law) else np.zeros(fit.observed.response.size)
+    """Return the setting of the largest run, in the product of what spans decades: its last row, with facts of the first levels.
+
+    Of models that are known by their loss the largest is that of the least.
+    """
+    seen, along = fit.observed.covariates, directions(fit.law)
+    grows = [-1.0 if name == LOSS.name else 1.0 for name in along]
+    size = logarithms(fit.law, seen) @ np.array(grows) if along else np.zeros(fit.observed.response.size)
     row = int(np.flatnonzero(size == size.max())[-1])
     start = {name: float(seen[name][row]) for name in fit.law.measured}
     for column, levels in fit.law.levels.items():  # with which the page begins
@@ -324,15 +330,13 @@ def _start(fit: Fit) -> dict[str, float]:
 
 
 def _level_facts(fit: Fit, column: str) -> dict[str, dict[str, float]]:
-    """Return the facts of an outcome, such as chance, that are the same in all rows of each value of a column, by this value."""
+    """Return the facts of an outcome, such as chance, that are the same in all rows of a value of a column, by this value."""
     codes = fit.law.level_codes(column, fit.observed.covariates)
     seen = pd.DataFrame({name: fit.observed.covariates[name] for name in fit.law.outcome.facts}, index=range(codes.size))
     of_level = seen.groupby(codes)
-    same = (of_level.min() == of_level.max()).all()
-    first = of_level.first()
-    facts = [name for name in fit.law.outcome.facts if same[name]]
-    levels = [fit.law.levels[column][code] for code in first.index.to_list()]
-    return {level: {name: float(first[name].iloc[i]) for name in facts} for i, level in enumerate(levels)}
+    one_value = of_level.first().where(of_level.min() == of_level.max())
+    levels = [fit.law.levels[column][code] for code in one_value.index.to_list()]
+    return {level: {str(name): float(v) for name, v in one_value.iloc[i].dropna().items()} for i, level in enumerate(levels)}
 
 
 def _slider(covariate: Covariate, seen: Array) -> dict[str, Any]:

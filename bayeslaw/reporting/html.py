@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
@@ -13,8 +14,17 @@ from bayeslaw.core.text import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 MOST_ROWS = 200  # largest number of rows that a table has on the page; JSON has all rows
+
+
+def coded(text: str) -> Markup:
+    """Return a text, escaped, in which what stands between backticks is code."""
+    from markupsafe import Markup
+
+    parts = re.split("`([^`]+)`", text)  # every other one stood between backticks; joined to markup the others are escaped
+    return Markup("").join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def environment() -> Environment:
@@ -24,7 +34,7 @@ def environment() -> Environment:
     templates = Environment(
         loader=PackageLoader("bayeslaw.reporting"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    templates.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS), "counted": counted}
+    templates.filters |= {"shown": shown, "cells": partial(cells, most=MOST_ROWS), "counted": counted, "coded": coded}
     return templates
 
 

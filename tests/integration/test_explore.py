@@ -38,6 +38,7 @@ from tests.values import present
 pytestmark = needs_browser
 SETTINGS, DRAWS = 60, 60
 SIDES = ("source", "target")
+PHONE = {"width": 320, "height": 700}
 CLOSE = 1e-9
 
 
@@ -489,7 +490,7 @@ def test_everything_is_reached_by_the_keyboard_and_has_a_name(few: Path, browser
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [1280, 320])
 def test_no_width_needs_scrolling_sideways(width: int, scheme: str, few: Path, browser: Browser) -> None:
     with opened(browser, few, drawn=True, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -607,6 +608,12 @@ def test_counted_items_have_latent_bands_only(browser: Browser, tmp_path: Path) 
         assert "its items are counted" in page.inner_text("#cards")
         assert page.input_value("#way-0") == ">"
         assert not page.is_visible("#allocation")
+        assert not page.is_visible("#on")  # no limit is on a next run
+        assert not page.is_visible("#slice")  # chance is asked of a model, and is no axis of a plan
+    both = {"accuracy": fit, "loss": given_fit(load_law("chinchilla"))}
+    with opened(browser, saved(explore(both, draws=DRAWS), tmp_path), "#_on=next", drawn=True, viewport=PHONE) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        assert "(next run; latent for accuracy)." in page.inner_text("#feasible")
 
 
 def test_no_allocation_at_the_base_loss_of_one_checkpoint(browser: Browser, tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ const where = (here) =>
 
 const START = new Map(DATA.sliders.map((slider) => [slider.name, slider.start]));
 const isRest = ({ name }) => DATA.mixtures.some((shares) => shares.length === 2 && shares[1] === name); // one minus the other share
-const AXES = DATA.sliders.filter((s) => !s.series && !s.binary && s.high > s.low && !s.idle && !isRest(s));
+const AXES = DATA.sliders.filter((s) => !s.series && !s.binary && !s.asked && s.high > s.low && !s.idle && !isRest(s));
 const byRange = [...AXES].sort((a, b) => Number(b.log) - Number(a.log));
 const preferred = ["N", "D"].map((n) => AXES.find((s) => s.name === n)).filter(Boolean);
 const PAIR = [...new Set([...preferred, ...byRange])].slice(0, 2).map((s) => s.name);

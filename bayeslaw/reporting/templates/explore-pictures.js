@@ -368,11 +368,12 @@ function region(result, x, y, width, height) {
   }
   parts.push(marks(FITS.length === 1 ? FITS[0] : null, x, y));
   const least = values.findIndex((v) => v >= state.wanted),
+    several = state.limits.filter((l) => Number.isFinite(l.value)).length > 1,
     text = !any
       ? "No limit is given."
       : least < 0
-        ? `Nowhere on this slice do the limits hold with probability ${state.wanted}: the largest is ${shown(best, 3)}.`
-        : `On this slice they hold with probability ${state.wanted} or more from ${y.name} = ${short(y.at(Math.floor(least / CELLS) + 0.5, CELLS), y.log)} on, at ${x.name} = ${short(x.at((least % CELLS) + 0.5, CELLS), x.log)}.`;
+        ? `Nowhere on this slice ${several ? "do the limits hold" : "does the limit hold"} with probability ${state.wanted}: the largest is ${shown(best, 3)}.`
+        : `On this slice ${several ? "they hold" : "it holds"} with probability ${state.wanted} or more where the thick line surrounds it; the least ${y.name} there is ${short(y.at(Math.floor(least / CELLS) + 0.5, CELLS), y.log)}, at ${x.name} = ${short(x.at((least % CELLS) + 0.5, CELLS), x.log)}.`;
   paint(figure($("region"), 0, "Probability that all limits hold"), width, height, parts.join(""), text);
   return text;
 }

@@ -36,8 +36,14 @@ function cards() {
   const limits = state.limits
     .map((l, i) => (Number.isFinite(l.value) ? `${FITS[i].label} ${l.most ? "at most" : "at least"} ${trimmed(l.value)}` : ""))
     .filter(Boolean);
+  // Of an outcome whose items are counted the page has no next run, so that its limit is on what is expected.
+  const latent = FITS.filter((fit, i) => fit.kind === "count" && Number.isFinite(state.limits[i].value)).map((fit) => fit.label),
+    on =
+      state.on === "latent" || latent.length === limits.length
+        ? "latent"
+        : `next run${latent.length ? `; latent for ${latent.join(", ")}` : ""}`;
   $("feasible").textContent = limits.length
-    ? `At this setting, ${limits.join(" and ")} ${limits.length > 1 ? "hold together" : "holds"} with probability ${chance.toFixed(2)} (${state.on === "next" ? "next run" : "latent"}).`
+    ? `At this setting, ${limits.join(" and ")} ${limits.length > 1 ? "hold together" : "holds"} with probability ${chance.toFixed(2)} (${on}).`
     : "Give a limit to see where it holds.";
   return { spoken: spoken.join(" "), each };
 }

@@ -73,9 +73,13 @@ def test_a_task_has_its_own_chance() -> None:
     }
     draws = {name: np.full(400, value) for name, value in values.items()}
     data = explore({"a": fixed_fit(law_named("task-sigmoid"), table, draws, by={"L0": "task"})}).data
-    assert {slider["name"]: slider["start"] for slider in data["sliders"]}["chance"] == 0.25
+    starts = {slider["name"]: slider["start"] for slider in data["sliders"]}
+    assert starts == {"loss": 2.2, "chance": 0.25}  # the largest model is that of the least loss
     (column,) = data["columns"]
     assert {task: facts["chance"] for task, facts in column["facts"].items()} == {"arc": 0.25, "coin": 0.5}
+    table.loc[1, "chance"] = 0.2
+    (column,) = explore({"a": fixed_fit(law_named("task-sigmoid"), table, draws, by={"L0": "task"})}).data["columns"]
+    assert column["facts"] == {"arc": {"items": 500.0}, "coin": {"items": 500.0, "chance": 0.5}}
 
 
 def test_covariates_of_several_fits_are_one_slider_within_both_supports() -> None:

@@ -6,6 +6,11 @@ import pytest
 
 from bayeslaw.core.html import header, shown
 from bayeslaw.core.text import compact
+from bayeslaw.reporting.html import coded
+
+
+def test_what_stands_between_backticks_is_code_and_all_is_escaped() -> None:
+    assert coded("fit `a<b>` & c ` d") == "fit <code>a&lt;b&gt;</code> &amp; c ` d"
 
 
 @pytest.mark.parametrize(
