@@ -147,6 +147,10 @@ def _spelling(value: str) -> str:
         return THOUSANDS
     if re.fullmatch(r"\s*-?[\d.]+\s*%\s*", value):
         return "write numbers without %, and shares between 0 and 1: 0.1 for 10%"
+    if re.fullmatch(r"\s*[\d.]+\s*[kmbt]\s*", value, re.IGNORECASE):
+        return "write numbers without letters: 66000 for 66K"
+    if re.fullmatch(r"\s*[\d.]+\s*/\s*[\d.]+\s*", value):
+        return "write the quotient as a number: 0.25 for 1/4"
     return ""
 
 
@@ -164,6 +168,7 @@ def without_numbers(cells: pd.Series, law: str) -> list[Fault]:
         return stray_cells(cells, numbers, known=True)
     problem, suggestion = f"column {cells.name} holds no numbers", f"{law} needs them there"
     given = cells[~empty(cells)].astype(str)
-    if len(given) and (way := _spelling(given.iloc[0])):
-        problem, suggestion = f"{problem} but texts such as {shortened(repr(given.iloc[0]))}", way
+    if len(given):
+        problem = f"{problem} but texts such as {shortened(repr(given.iloc[0]))}"
+        suggestion = _spelling(given.iloc[0]) or suggestion
     return [Fault(None, str(cells.name), "", problem, suggestion, "column-without-numbers")]

@@ -75,6 +75,7 @@ NAMES_OF_RUNS = ("name", "experiment")
 TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "unit")}
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
 # Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
+OF_SEQUENCES = ("batch_size", "global_batch_size", "bs")  # batches that mostly count sequences, which curves can't have
 AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
 # Columns whose cells may be written with a unit, such as 410M or 1.4B, or 25%, and the letters of these units.
 AMOUNTS = {"N": "kMBT", "D": "kMBT", "U": "kMBT", "pretrain_tokens": "kMBT", "r": "%"}
@@ -203,9 +204,11 @@ def did_you_mean(name: str, given: Iterable[str]) -> str:
     if meaning[0] in given:
         return f" Did you mean {meaning[0]!r}?"
     aliases = {alias: ours for table in (RUNS, CURVES) for ours, names in table.items() for alias in (ours, *names)}
+    aliases |= dict.fromkeys(OF_SEQUENCES, "batch")
     own = [name, *(alias for alias, ours in aliases.items() if ours == meaning[0])]
     unknown = [column for column in given if not has_meaning(column) or has_meaning(column, meaning[0])]
-    return next((text for alias in own if len(alias) > 2 and (text := nearest(alias, unknown, 0.7))), "")
+    near = (nearest(alias, unknown, 0.7 if len(alias) > 2 else 1.0) for alias in own)
+    return next((text for text in near if text), "")
 
 
 def has_meaning(column: str, ours: str | None = None) -> bool:

@@ -107,7 +107,10 @@ def check_outcome(frame: pd.DataFrame, outcome: Outcome, column: str = "") -> li
     if values[finite].median() > 1:  # all of them are, it seems
         question += or_read(column or name, "%", name)
     faults += cell_faults(frame, name, percent, outside, question, "percent")
-    faults += cell_faults(frame, name, wrong & ~percent, outside, remove, "out-of-bounds")
+    corrected = wrong & (values < 0) & (outcome.kind == "count") & (outcome.chance is not None)
+    share = f"give the share of {outcome.items}: where chance was taken off, it is chance + (1 - chance) x {name}, in every row"
+    faults += cell_faults(frame, name, corrected, outside, share, "out-of-bounds")
+    faults += cell_faults(frame, name, wrong & ~percent & ~corrected, outside, remove, "out-of-bounds")
     if outcome.kind == "count" and outcome.items in frame and holds_numbers(frame[outcome.items]):
         faults += _check_items(frame, outcome, wrong)
     if outcome.error not in frame:

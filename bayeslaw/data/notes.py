@@ -46,6 +46,7 @@ ONE_CURVE = (
 NO_SCHEDULE = (
     f"Fit the last row of each run: {LAST_ROWS}; laws of schedules describe whole curves of one size (`bayeslaw dynamics areas`)"
 )
+ONE_RATE = f"Give all rows of a run that rate, such as its largest, and fit the last of them: {LAST_ROWS}"
 FALLEN = 0.5  # of the highest rate of a run, below which its rate has fallen
 NO_TOKENS = "Give the tokens of the run if it had some"
 WHOLE_RUN = "Are they FLOPs of the whole run? Leave the column flops out to count 6 N D"
@@ -57,6 +58,11 @@ CLEARER = 5.0  # times less that losses scatter as of two units than as of one
 NEAR = 0.05  # relative error of the log of their ratio
 FEWEST, SCATTERED = 0.1, 0.04  # share of the rows that are of either unit, and the most that these scatter
 ONE_UNIT = "Bring all losses to one unit: losses in nats are those in bits times 0.693"
+GUESSING = (
+    "Look whether chance is what guessing scores there, and whether answers that could not be read count as wrong. No law goes "
+    "below chance: the noise makes up for such rows, unless you leave them out (--where, runs.where)"
+)
+BELOW, PART_BELOW = 4.0, 0.25  # sd of guessing below chance, and the part of a task's rows from which on they are a concern
 LEAST_RANKED, WRONG_WAY = 8, 0.7  # rows, and the rank correlation from which on an outcome goes the wrong way
 IN_A_ROW = 10  # equal losses that do not follow one another by chance
 
@@ -89,9 +95,10 @@ def table_notes(runs: Runs, law: Law) -> list[TableNote]:
         TableNote("replay", small_replay_note(runs, law), SHARES, "model"),
         domain_note(runs, law),
         TableNote("unknown_covariates", unknown_covariates_note(frame, law), ONE_CURVE, "model"),
-        TableNote("rates", falling_rates_note(frame, law), NO_SCHEDULE, "model"),
+        TableNote("rates", falling_rates_note(frame, law), ONE_RATE if law.tuning else NO_SCHEDULE, "model"),
         TableNote("units", two_units_note(frame, law), ONE_UNIT, "model"),
         TableNote("direction", direction_note(frame, law), _other_way(law), "model"),
+        TableNote("chance", below_chance_note(frame, law), GUESSING, "model"),
         TableNote("tokenizers", tokenizers_note(frame, law), APART, "model"),
         TableNote("no_tokens", no_tokens_note(frame, law), NO_TOKENS, "note"),
         TableNote("flops", flops_note(frame, law), WHOLE_RUN, "note"),
@@ -378,20 +385,25 @@ def unknown_covariates_note(frame: pd.DataFrame, law: Law) -> str:
 
 
 def falling_rates_note(frame: pd.DataFrame, law: Law) -> str:
-    """Say that the rate falls along most runs of several losses, which a law of tokens does not know; '' otherwise."""
-    columns = ["run", "D", law.outcome.name]
-    rate = next((str(c) for c in frame if our_name(str(c), "logs") == "lr" and holds_numbers(frame[c])), None)
-    if not law.outcome.is_loss or "D" not in law.covariates or "lr" in law.covariates or rate is None or not {*columns} <= {*frame}:
+    """Say that the rate falls along most runs of several losses, which a law of tokens does not know; '' otherwise.
+
+    Laws in which a rate is tuned know one of each run, as it was set: the rate of a moment is no choice, and falls where losses do.
+    """
+    columns, tuned = ["run", "D", law.outcome.name], "lr" in law.tuning
+    rates = (str(c) for c in frame if our_name(str(c), "logs") == "lr" and (c == "lr" or not tuned) and holds_numbers(frame[c]))
+    rate = next(rates, None)
+    known = "lr" in law.covariates and not tuned
+    if not law.outcome.is_loss or "D" not in law.covariates or known or rate is None or not {*columns} <= {*frame}:
         return ""
     rows = frame[[*columns, rate]].dropna().sort_values("D", kind="stable").groupby("run")[rate]
     several = rows.size() > 2
     fallen = several & (rows.last() < FALLEN * rows.max())
     if not several.any() or fallen.sum() < several.sum() / 2:
         return ""
-    return (
-        f"the learning rate falls along {counted(int(fallen.sum()), 'run')}, which {law.name} does not know: losses before its "
-        "fall are higher than those of runs that end there"
-    )
+    falls = f"the learning rate falls along {counted(int(fallen.sum()), 'run')}"
+    if tuned:
+        return f"{falls}, and {law.name} takes lr for the {law.covariates['lr'].unit} that each run was given"
+    return f"{falls}, which {law.name} does not know: losses before its fall are higher than those of runs that end there"
 
 
 def two_units_note(frame: pd.DataFrame, law: Law) -> str:
@@ -467,6 +479,28 @@ def _other_way(law: Law) -> str:
     other = {"count": "an error rate is 1 - accuracy", "bounded": f"{law.outcome.name} is 1 - accuracy"}
     more = f" {other[law.outcome.kind]}," if law.outcome.kind in other else ""
     return f"Look what the column holds:{more} and scores may have the other sign"
+
+
+def below_chance_note(frame: pd.DataFrame, law: Law) -> str:
+    """Say of which tasks many accuracies lie farther below chance than counting explains; '' if of none.
+
+    Tasks are the values of the columns by which parameters differ, or of chance itself.
+    """
+    outcome = law.outcome
+    needed = {*law.levels, *outcome.facts, outcome.name}
+    if outcome.kind != "count" or not isinstance(outcome.chance, str) or not needed <= {*frame}:
+        return ""
+    value, items, chance = (frame[c].astype(np.float64) for c in (outcome.name, outcome.items, outcome.chance))
+    below = value < chance - BELOW * np.sqrt(chance * (1 - chance) / items)
+    columns = list(law.levels) or [outcome.chance]
+    counts = below.groupby([frame[c] for c in columns], sort=False).agg(["sum", "count"])
+    low = counts[(counts["sum"] > 1) & (counts["sum"] >= PART_BELOW * counts["count"])]
+    tasks = [", ".join(map(label_text, task if isinstance(task, tuple) else (task,))) for task in low.index]
+    of = [
+        f"{rows} of {every} of {'' if law.levels else 'chance '}{task}"
+        for task, rows, every in zip(tasks, low["sum"], low["count"], strict=True)
+    ]
+    return f"{outcome.plural} lie below chance by over {BELOW:g} sd of guessing ({listed(of, 3)})" if of else ""
 
 
 def _standard(values: Array) -> Array:

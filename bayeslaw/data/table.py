@@ -421,7 +421,8 @@ def _renamed(frame: pd.DataFrame, name: str, kind: Kind, columns: Mapping[str, s
             ours, factor = column.strip(), 1.0
         if ours in sources:
             problem = f"columns {sources[ours]!r} and {column!r} both mean {ours}"
-            way = f"keep one, or choose it: {option(ours, column)} (columns={{{ours!r}: {column!r}}})"
+            choice = sources[ours] if ours != column and ours.lower() == column.lower() else column  # n counts many things
+            way = f"keep one, or choose it: {option(ours, choice)} (columns={{{ours!r}: {choice!r}}})"
             if column in taken:  # a name chooses none of two columns that have it
                 problem, way = f"two columns are called {column!r}", "rename one, or leave it out"
             fault = Fault(None, column, "", problem, way, "two-columns-of-one-meaning")

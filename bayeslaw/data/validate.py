@@ -16,7 +16,7 @@ from bayeslaw.core.errors import BayeslawError, Fault, by_row, row_ranges, short
 from bayeslaw.core.text import counted, exact, label_text, listed
 from bayeslaw.data.base_loss import BASE_LOSS, NAMED, base_loss_faults, in_words, near_checkpoint
 from bayeslaw.data.cells import numbers_in, spelt_numbers, without_numbers
-from bayeslaw.data.columns import TEXT, columns_there, of_unknown_meaning, our_name, resolve
+from bayeslaw.data.columns import MOST_NAMES, TEXT, columns_there, has_meaning, of_unknown_meaning, our_name, resolve
 from bayeslaw.data.magnitudes import (
     LEAST_PER_PARAMETER,
     LEAST_TRAINING,
@@ -240,6 +240,8 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
     elif missing == ["r"] and law.one_domain and not re.search("column r=(?!COLUMN)|Did you mean", suggestion):
         of_one = _of_one_checkpoint(frame, law)
         suggestion += f"\nIf all runs adapt one checkpoint with one mixture, fit {of_one}, which needs no r."
+    if law.outcome.kind == "count" and law.outcome.name in missing:
+        suggestion += _tasks_as_columns(given, law)
     there = f"{law.name} needs {wanted}; there are {columns_there(given)}. {suggestion}"
     for c in columns:
         if c in missing:
@@ -254,6 +256,18 @@ def _check_columns(frame: pd.DataFrame, law: Law, with_loss: bool) -> list[Fault
         elif c in frame and c not in law.levels and not holds_numbers(frame[c]):
             faults += without_numbers(frame[c], law.name)
     return faults
+
+
+def _tasks_as_columns(frame: pd.DataFrame, law: Law) -> str:
+    """Say how a table with a column of shares or percentages for each of several tasks gets a row for each; '' for other tables."""
+    numbers = [c for c in frame if not has_meaning(str(c)) and c not in law.covariates and holds_numbers(frame[c])]
+    tasks = [str(c) for c in numbers if frame[c].between(0, 100).all()]
+    if len(tasks) < 2:
+        return ""
+    own = listed([repr(str(c)) for c in frame if c not in tasks], MOST_NAMES)
+    melt = f"df.melt([{own}], var_name='task', value_name={law.outcome.name!r})"
+    add = f"Then add {listed(law.outcome.facts)}"
+    return f"\nIf each task has a column ({listed(tasks, 3)}), give it rows: in pandas {melt}. {add}."
 
 
 def _check_series(frame: pd.DataFrame, law: Law) -> Iterable[Fault]:

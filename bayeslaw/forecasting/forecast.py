@@ -622,7 +622,7 @@ def _with_advice(fault: Fault, fit: Fit) -> Fault:
     A missing fact of a task, such as its chance, in which the fitted rows differ is to be given.
     """
     if fault.code == "missing-column" and (several := of_several_values(fit, fault.column)):
-        give = f"give the settings the one to forecast, such as by --set {fault.column}=VALUE (a column {fault.column})"
+        give = f"give the settings the one to forecast, as {fault.column}"
         return replace(fault, suggestion=f"the fitted rows leave it open, since {several}: {give}")
     if fault.code != "unknown-level":
         return fault

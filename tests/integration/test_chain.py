@@ -131,7 +131,7 @@ def test_a_fact_in_which_rows_of_a_task_differ_is_asked_for() -> None:
     seen["chance"][np.flatnonzero(seen["chance"] == CHANCES["hard"])[0]] = 0.3
     differing = replace(fit, observed=replace(fit.observed, covariates=seen))
     assert differing.forecast(easy, force=True).settings[["chance", "items"]].to_numpy().tolist() == [[0.5, 400.0]]
-    with pytest.raises(TableError, match="since hard has 0.25 to 0.3: give the settings") as refused:
+    with pytest.raises(TableError, match=r"since hard has 0\.25 to 0\.3: give the settings") as refused:
         differing.forecast(easy.assign(task="hard"), force=True)
     assert [fault.column for fault in refused.value.faults] == ["chance"]
 

@@ -27,6 +27,20 @@ def test_a_text_among_the_numbers_of_an_unknown_column_is_a_fault_for_laws_of_it
     assert fault.suggestion == "correct the cell or remove the row"
 
 
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("66K", "write numbers without letters: 66000 for 66K"),
+        ("43/4000", "write the quotient as a number: 0.25 for 1/4"),
+        ("large", "lr-batch needs them there"),
+    ],
+)
+def test_a_column_of_texts_in_place_of_numbers_is_shown_with_the_first(text: str, way: str) -> None:
+    table = pd.DataFrame({"N": [1e8, 2e8, 3e8], "D": 1e10, "lr": [1e-3, 2e-3, 3e-3], "loss": [3.0, 2.9, 2.8], "batch": text})
+    fault = next(fault for fault in check(read_runs(table), load_law("lr-batch")) if fault.column == "batch")
+    assert (fault.problem, fault.suggestion) == (f"column batch holds no numbers but texts such as '{text}'", way)
+
+
 GIVEN: dict[str, list[Any]] = {
     "version": ["1.1", "1.2", "1.10"], "code": ["007", "7", "8"], "exponent": ["1e3", "1000", "5"], "commit": ["12e4567", "8", "9"],
     "wandb_id": [9007199254740993, 9007199254740992, 1], "long_id": ["90071992547409931234", "1", "2"], "flag": [True, False, True],

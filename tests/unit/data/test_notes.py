@@ -11,6 +11,7 @@ import pytest
 from bayeslaw.core.units import convert_table
 from bayeslaw.data.notes import (
     _pairs,
+    below_chance_note,
     counted_on_note,
     direction_note,
     falling_rates_note,
@@ -131,7 +132,9 @@ def test_rates_that_fall_along_runs_are_a_concern_of_laws_that_know_none() -> No
         "the learning rate falls along 3 runs, which chinchilla does not know: losses before its fall are higher than those of "
         "runs that end there"
     )
-    assert falling_rates_note(curves, load_law("lr-batch")) == ""
+    tuned = load_law("lr-batch")  # the rate of a moment is not what each run was given
+    assert falling_rates_note(curves, tuned).endswith("lr-batch takes lr for the peak learning rate that each run was given")
+    assert falling_rates_note(curves.assign(lr=1e-3, **{"train/lr": curves["lr"]}), tuned) == ""
     assert falling_rates_note(curves.rename(columns={"lr": "train/lr"}), law) == falling_rates_note(curves, law)
     assert falling_rates_note(curves.assign(lr=1e-3), law) == falling_rates_note(curves.assign(lr="cosine"), law) == ""
     (note,) = (note for note in table_notes(read_runs(curves), law) if note.name == "rates")
@@ -306,6 +309,19 @@ def test_an_outcome_that_goes_the_other_way_is_noted(name: str, column: str, tex
     table = table[table["chance"] == 0.25] if name == "task-direct" else table
     assert direction_note(table, law) == ""
     assert text in direction_note(table.assign(**{column: table[column].max() + table[column].min() - table[column]}), law)
+
+
+def test_accuracies_far_below_chance_are_a_concern() -> None:
+    """The noise made up for them, without a word."""
+    law = load_law("task-sigmoid")
+    tasks = pd.DataFrame({"loss": np.tile(np.linspace(2, 3.5, 8), 2), "task": np.repeat(["arc", "coin"], 8), "items": 1000})
+    tasks["chance"] = tasks["task"].map({"arc": 0.25, "coin": 0.5})
+    tasks["accuracy"] = tasks["chance"] + np.tile([0.4, 0.3, 0.2, 0.1, 0.02, 0.01, -0.01, -0.02], 2)
+    assert below_chance_note(tasks, law) == ""  # as far as guessing scatters
+    tasks.loc[[13, 14, 15], "accuracy"] = 0.42
+    assert below_chance_note(tasks, law).endswith("over 4 sd of guessing (3 of 8 of chance 0.5)")
+    by_task = with_levels(with_by(law, {"k": "task"}), {"task": ("arc", "coin")})
+    assert below_chance_note(tasks, by_task).endswith("over 4 sd of guessing (3 of 8 of coin)")
 
 
 def test_tasks_are_ranked_apart_where_an_outcome_may_go_the_other_way() -> None:

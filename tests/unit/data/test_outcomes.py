@@ -14,7 +14,7 @@ from bayeslaw.data.observations import Observations
 from bayeslaw.data.starter import guesses
 from bayeslaw.data.table import read_runs
 from bayeslaw.data.validate import check
-from bayeslaw.laws.card import parse_card
+from bayeslaw.laws.card import load_law, parse_card
 from tests.cards import POSITIVE, card
 from tests.outcomes import NAMES, law, table
 
@@ -101,6 +101,20 @@ def test_numbers_of_right_answers_are_to_be_divided_by_the_items() -> None:
     }
     whole = frame.assign(accuracy=lambda f: np.round(f["accuracy"] / 20))
     assert {fault.code for fault in check(read_runs(whole), law("count"))} == {"percent"}
+
+
+def test_accuracies_without_chance_are_to_be_given_with_it() -> None:
+    """Rows below zero were to be removed, and with them those of the models that guess."""
+    table = pd.DataFrame({"loss": [3.0, 2.5, 2.0], "chance": 0.25, "items": 1000, "accuracy": [-0.02, 0.1, 0.4]})
+    (fault,) = check(read_runs(table), load_law("task-sigmoid"))
+    assert fault.code == "out-of-bounds"
+    assert "chance + (1 - chance) x accuracy, in every row" in fault.suggestion
+
+
+def test_tasks_as_columns_are_to_be_rows() -> None:
+    wide = pd.DataFrame({"run": ["a", "b"], "loss": [3.0, 2.5], "arc": [25.0, 31.0], "coin": [50.0, 52.0]})
+    fault, *_ = check(read_runs(wide), load_law("task-sigmoid"))
+    assert "df.melt(['run', 'loss'], var_name='task', value_name='accuracy'). Then add items, chance." in fault.suggestion
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,8 @@ def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
         ("val_loss", ["eval_share", "loss"], "loss"),
         ("train_loss", ["loss", "training_losses"], "training_losses"),
         ("domian", ["run", "domain"], "domain"),
+        ("batch", ["lr", "global_batch_size"], "global_batch_size"),
+        ("batch", ["obs", "bs"], "bs"),
     ],
 )
 def test_a_suggestion_is_no_column_of_another_meaning(name: str, columns: list[str], suggested: str | None) -> None:

@@ -99,6 +99,8 @@ def test_the_named_column_comes_before_those_known_by_their_names() -> None:
     assert runs.frame["params"].tolist() == [3.0, 4.0]
     with fails("two-columns-of-one-meaning", "--column N=params"):
         read_runs(table)
+    with fails("two-columns-of-one-meaning", "--column N=N"):
+        read_runs(table.rename(columns={"params": "n"}))
 
 
 def test_contradicting_columns_are_refused() -> None:
