@@ -200,8 +200,10 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
     rows, axes = rows_of(fit).frame, fit.law.axes
     if fit.law.series or not axes:
         return f"its {fit.law.outcome.plural} depend on whole schedules."
-    for column in fit.law.levels:
-        rows = rows[rows[column] == rows[column].mode().iloc[0]]
+    facts = {*fit.law.outcome.facts}
+    if not facts or len({*axes} - facts) > 1:  # accuracies along a loss alone have a curve for each task
+        for column in fit.law.levels:
+            rows = rows[rows[column] == rows[column].mode().iloc[0]]
     x = main_axis({name: rows[name].nunique() for name in axes})
     outcome = fit.law.outcome
     others = [name for name in axes if name != x] + ([outcome.chance] if isinstance(outcome.chance, str) else [])

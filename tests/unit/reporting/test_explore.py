@@ -18,6 +18,7 @@ from bayeslaw.core.errors import BayeslawError, FitError
 from bayeslaw.forecasting.stack import Stack
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.reporting.explore import explore, numbers, thinned
+from bayeslaw.reporting.figures import data_fan
 from tests import oracles
 from tests.errors import fails
 from tests.fixed import fixed_fit, line_fit, typical_fit
@@ -56,30 +57,32 @@ def test_sliders_begin_at_the_largest_run_and_go_beyond_the_runs_within_supports
         assert low <= slider["low"] < slider["high"] <= high
 
 
-def test_a_task_has_its_own_chance() -> None:
-    """The last row is of the second task, and the page begins with the first."""
+def task_fit(first_chance: float = 0.25) -> Fit:
+    """Accuracies of two tasks; the last row is of the second, and pages begin with the first."""
     losses = pd.Series([2.2, 2.6, 3.0, 3.4] * 2)
     table = pd.DataFrame({"loss": losses, "items": 500, "task": ["arc"] * 4 + ["coin"] * 4, "chance": [0.25] * 4 + [0.5] * 4})
     table["accuracy"] = (table["chance"] + 0.4 / (1 + np.exp(3 * (losses - 2.8)))).round(3)
-    values = {
-        "L0": 2.8,
-        "L0_spread": 0.1,
-        "L0_arc": 2.8,
-        "L0_coin": 2.9,
-        "k": 3.0,
-        "top": 0.85,
-        "sigma_point": 0.1,
-        "sigma_run": 0.1,
-    }
+    table.loc[0, "chance"] = first_chance
+    values = {"L0": 2.8, "L0_spread": 0.1, "L0_arc": 2.8, "L0_coin": 2.9, "k": 3.0, "top": 0.85}
+    values |= {"sigma_point": 0.1, "sigma_run": 0.1}
     draws = {name: np.full(400, value) for name, value in values.items()}
-    data = explore({"a": fixed_fit(law_named("task-sigmoid"), table, draws, by={"L0": "task"})}).data
+    return fixed_fit(law_named("task-sigmoid"), table, draws, by={"L0": "task"})
+
+
+def test_a_task_has_its_own_chance() -> None:
+    data = explore({"a": task_fit()}).data
     starts = {slider["name"]: slider["start"] for slider in data["sliders"]}
     assert starts == {"loss": 2.2, "chance": 0.25}  # the largest model is that of the least loss
     (column,) = data["columns"]
     assert {task: facts["chance"] for task, facts in column["facts"].items()} == {"arc": 0.25, "coin": 0.5}
-    table.loc[1, "chance"] = 0.2
-    (column,) = explore({"a": fixed_fit(law_named("task-sigmoid"), table, draws, by={"L0": "task"})}).data["columns"]
+    (column,) = explore({"a": task_fit(first_chance=0.2)}).data["columns"]
     assert column["facts"] == {"arc": {"items": 500.0}, "coin": {"items": 500.0, "chance": 0.5}}
+
+
+def test_a_report_draws_a_curve_for_each_task() -> None:
+    fan = data_fan(task_fit(), force=True)
+    assert not isinstance(fan, str), fan
+    assert fan[0].settings.groupby("task")["chance"].first().to_dict() == {"arc": 0.25, "coin": 0.5}
 
 
 def test_covariates_of_several_fits_are_one_slider_within_both_supports() -> None:
