@@ -403,7 +403,7 @@ def tuning(
         best = tuned.summary(ci)
         answer.save_table("best", best, output, counted(len(best), "setting"), joined=True)
     if tuned.runs is not None:
-        rows = tuned.undertuned(ci).sort_values("undertuned_median", ascending=False)
+        rows = tuned.undertuned(ci).reset_index().sort_values("undertuned_median", ascending=False, ignore_index=True)
         answer.say("", f"undertuned by, of {len(rows)} rows those that lose most")
         answer.show("undertuned", rows.head(MOST_ROWS), joined=True)
         if corrected is not None:

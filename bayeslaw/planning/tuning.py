@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from bayeslaw.core import html
 from bayeslaw.core.arrays import Array, Index
-from bayeslaw.core.errors import BayeslawError, TableError, as_mapping, whole_number
+from bayeslaw.core.errors import BayeslawError, TableError, as_mapping, row_ranges, whole_number
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import short_lines
@@ -42,6 +42,7 @@ from bayeslaw.posterior.fit import Fit
 
 FOR_FITS = ("too-few-values", "too-few-rows", "mixed-domains")  # codes of faults that matter to fits alone
 FEW = 3  # values of a covariate: how best values change with it is not known from fewer
+UNEXPLAINED = 0.1  # share of a loss above the law's at the row's own values from which on it is none of a converged run
 BELOW = 1e-9  # share by which a row's loss must lie below that at the declared optimum for a note that this is not the least
 
 
@@ -113,13 +114,13 @@ class Tuning:
         return table.assign(checks=checks_label(self.failed))
 
     def undertuned(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """One row for each row of the runs: their settings and loss, by what share it is undertuned, and `checks`.
+        """One row for each row of the runs, by its number: settings and loss, by what share it is undertuned, and `checks`.
 
         `lr_times_best_median` and its interval say how many times the best value a row's value is, for each tuned covariate.
         """
         runs = self._runs()
         kept = [c for c in ("run", *self.settings.columns, *self.best, self.outcome.name) if c in runs.frame]
-        table = runs.frame[kept].reset_index(drop=True)
+        table = runs.frame[kept].rename_axis("row")
         table = table.assign(**columns(self.excess, ci_prob, "undertuned"))
         for name, best in self.best.items():
             table = table.assign(**columns(table[name].to_numpy(dtype=np.float64) / best, ci_prob, f"{name}_times_best"))
@@ -222,10 +223,10 @@ def tuning(
     table = _table(fit, settings, tuned)
     given = None if runs is None else read_runs(runs)
     optimum, loss = _at_settings(members, table, seed)
-    best, excess = _at_runs(laws, given)
+    best, excess, expected = _at_runs(laws, given)
     observed = [own.observed.covariates for own, _ in fit.selections]
     seen = {c: np.concatenate([o[c] for o in observed if c in o]) for c in laws[0].law.axes}
-    notes = _notes(table, optimum, excess, seen, given)
+    notes = [*_notes(table, optimum, excess, seen, given), *_unexplained(given, laws[0].law.outcome, expected)]
     if len(table):
         notes += [*_few_values(table, {c: v for c, v in seen.items() if c not in tuned}), *_distance_notes(members, exact=exact)]
     return Tuning(
@@ -285,19 +286,19 @@ def _at_settings(members: Sequence[_Member], table: pd.DataFrame, seed: int) -> 
     return {name: _joined(laws, parts) for name, parts in optima.items()}, _joined(laws, losses)
 
 
-def _at_runs(laws: Sequence[LawDraws], runs: Runs | None) -> tuple[dict[str, Array], Array]:
-    """The best values of each tuned covariate at the rows of runs, and by what share losses exceed those there, arrays (S, n)."""
+def _at_runs(laws: Sequence[LawDraws], runs: Runs | None) -> tuple[dict[str, Array], Array, Array]:
+    """The best values of each tuned covariate at the rows of runs, the excess of losses over those there, and expected losses."""
     parts = [] if runs is None else [_undertuned(law, _checked(runs, law.law)) for law in laws]
-    optima = {name: _joined(laws, [best[name] for best, _ in parts]) for name in laws[0].law.tuning}
-    return optima, _joined(laws, [excess for _, excess in parts])
+    optima = {name: _joined(laws, [best[name] for best, *_ in parts]) for name in laws[0].law.tuning}
+    return optima, _joined(laws, [excess for _, excess, _ in parts]), _joined(laws, [loss for *_, loss in parts])
 
 
-def _undertuned(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], Array]:
-    """The best values at the rows of a table by one law, and by what share expected losses of the rows exceed those there."""
+def _undertuned(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], Array, Array]:
+    """The best values at the rows of a table by one law, by what share their losses exceed those there, and the losses, (S, n)."""
     best, least = best_values(law, table)
     loss = law.outcome(law.law.arrays(complete(table, law.law)), axes=1)
     check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes})
-    return best, np.asarray(loss / least - 1)
+    return best, np.asarray(loss / least - 1), np.broadcast_to(loss, least.shape)
 
 
 def _joined(laws: Sequence[LawDraws], parts: Sequence[Array]) -> Array:
@@ -344,6 +345,19 @@ def best_values(law: LawDraws, table: pd.DataFrame) -> tuple[dict[str, Array], A
     loss = np.broadcast_to(law.outcome({**given, **best}, axes=1), shape)
     check_values(loss, law.law, {c: table[c].to_numpy() for c in law.law.axes if c not in best})
     return best, loss
+
+
+def _unexplained(runs: Runs | None, outcome: Outcome, expected: Array) -> list[str]:
+    """A note on rows whose losses lie far above what the law expects at their values, where no correction helps."""
+    if runs is None:
+        return []
+    above = runs.frame[outcome.name] / np.median(expected, axis=0) - 1
+    if not (far := above > UNEXPLAINED).any():
+        return []
+    return [
+        f"{row_ranges(runs.frame.index[far])} of {runs.name}: {outcome.plural} lie over {UNEXPLAINED:.0%} above what the law "
+        "expects at their values, which is no lack of tuning: leave them out if they diverged (--where, runs.where)"
+    ]
 
 
 def _few_values(table: pd.DataFrame, seen: Mapping[str, Array]) -> list[str]:

@@ -55,6 +55,7 @@ def test_undertuned_runs_and_their_correction(command: Command, fits: dict[str, 
     told = json.loads(command("tuning", "lr.nc", "--runs", "runs.csv", "--json").out)["results"]["undertuned"]
     assert len(told) == 10
     assert told[0]["undertuned_median"] >= told[-1]["undertuned_median"]
+    assert pd.read_csv("runs.csv")["lr"][told[0]["row"] - 1] == told[0]["lr"]  # rows are counted from 1 below the header
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,15 @@ def test_a_run_is_undertuned_by_what_the_oracle_says(fit: Fit, tuned: Tuning, ru
     assert (tuned.excess >= 0).all()
 
 
+def test_losses_that_no_tuning_explains_are_named_by_their_rows(fit: Fit, tuned: Tuning, runs: pd.DataFrame) -> None:
+    """A diverged run was corrected by the few percent that its rate costs."""
+    assert not any("no lack of tuning" in note for note in tuned.notes)
+    assert tuned.undertuned().index.tolist() == list(range(1, len(runs) + 1))
+    loss = runs["loss"].where(np.arange(len(runs)) != 4, 9.0)
+    (note,) = (note for note in tuning(fit, runs=runs.assign(loss=loss)).notes if "no lack of tuning" in note)
+    assert note.startswith("row 5 of ")
+
+
 def test_corrected_runs_have_the_losses_of_the_optimum_and_their_errors(tuned: Tuning, runs: pd.DataFrame) -> None:
     table, ratio = tuned.corrected(), 1 / (1 + tuned.excess)
     np.testing.assert_allclose(table["loss"], runs["loss"] * ratio.mean(axis=0))
