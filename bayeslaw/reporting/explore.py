@@ -304,6 +304,8 @@ def _sliders(fits: Sequence[Fit]) -> list[dict[str, Any]]:
                 slider |= {k: min(slider[k], known[k]) for k in ("low", "seenLow")}
                 slider |= {k: max(slider[k], known[k]) for k in ("high", "seenHigh")}
                 slider["support"] = [max(slider["support"][0], known["support"][0]), min(slider["support"][1], known["support"][1])]
+                units = [*known["unit"].split("; "), slider["unit"]]  # D counts the tokens of a training, or of an adaptation
+                slider["unit"] = "; ".join(dict.fromkeys(units))
                 slider["log"], slider["binary"] = slider["log"] and known["log"], slider["binary"] and known["binary"]
             sliders[name] = slider
     return list(sliders.values())

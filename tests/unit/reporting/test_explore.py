@@ -86,9 +86,12 @@ def test_a_report_draws_a_curve_for_each_task() -> None:
 
 
 def test_covariates_of_several_fits_are_one_slider_within_both_supports() -> None:
-    both = explore({"a": typical_fit("transfer-target"), "b": typical_fit("chinchilla")}).data["sliders"]
+    fits = {"a": typical_fit("transfer-target"), "b": typical_fit("chinchilla"), "c": typical_fit("transfer-source")}
+    both = explore(fits).data["sliders"]
     assert [slider["name"] for slider in both] == ["N", "D", "r", "ptpp"]
-    assert next(s for s in both if s["name"] == "D")["support"][0] == 1e2
+    (n, d) = both[:2]
+    assert d["support"][0] == 1e2
+    assert (n["unit"], d["unit"]) == ("parameters", "adaptation tokens; training tokens")
 
 
 def test_what_the_loss_does_not_depend_on_is_named_so() -> None:
