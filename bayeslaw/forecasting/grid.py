@@ -23,6 +23,7 @@ from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.card import load_law
 from bayeslaw.laws.law import Covariate, Law
+from bayeslaw.laws.outcome import LOSS
 from bayeslaw.posterior.fit import require_fits
 
 type Setting = str | float | Sequence[float | str] | NDArray[Any]  # the values of a covariate
@@ -101,6 +102,8 @@ def grid_of(
             known, hint = ", ".join([*wanted, *groups]), did_you_mean(str(column), [*wanted, *groups])
             if str(column).lower() in COMPUTE and {"N", "D"} <= {*wanted}:
                 hint = " `bayeslaw allocate` (fit.allocate) finds the best N and D for compute; C = 6 N D."
+            if column in ("N", "D") and LOSS.name in measured:
+                hint = " `bayeslaw chain` (bayeslaw.chain) forecasts from N and D, by a fit of the loss before this one."
             raise BayeslawError(f"{name} has no covariate {column!r}; it has {known}.{hint}", code="unknown-covariate")
     if {"D", "atpp"} <= given.keys() and "atpp" not in measured:
         raise BayeslawError("Give either D or atpp: D is atpp x N.", code="d-and-atpp")

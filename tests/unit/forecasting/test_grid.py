@@ -160,6 +160,11 @@ def test_grids_that_are_refused(settings: dict[str, str], code: str, named: str)
         grid(load_law("ptpp-floor"), settings)
 
 
+def test_the_size_of_a_model_whose_loss_is_asked_for_leads_to_a_chain() -> None:
+    with fails("unknown-covariate", "has no covariate 'N'", "`bayeslaw chain` (bayeslaw.chain)"):
+        grid(load_law("task-sigmoid"), {"N": "7e9", "D": "1e11"})
+
+
 def test_one_base_loss_is_not_that_of_several_checkpoints() -> None:
     fit = typical_fit("from-base-source", size=400)
     at: dict[str, str | float] = {"D": 1e9, "r": "0.1,0.2", "base_loss": 2.0}
