@@ -300,6 +300,8 @@ def compare(
     duplicates: options.Duplicates = "refuse",
     shares: options.Shares = None,
     noise: Annotated[list[str] | None, Option(help="A noise to fit every law with, as for `bayeslaw fit`. Repeatable.")] = None,
+    noise_by: options.NoiseBy = None,
+    pool: options.Pooled = None,
     output: Annotated[Path | None, Option("-o", "--output", help="Write the stack of the fits to this file (.nc).")] = None,
     plot: options.Picture = None,
     executor: options.Executor = "in-process",
@@ -324,7 +326,10 @@ def compare(
     comparison = bayeslaw.compare(
         table, laws, noise=noise or ["auto"], holdout=holdout, by=by, loo=loo, at=settings,
         cuts=cuts, bootstrap=bootstrap, starts=starts, seed=seed, executor=executor, force=force, progress=not quiet,
-        options={"draws": draws, "tune": tune, "chains": chains},
+        options={
+            "draws": draws, "tune": tune, "chains": chains, "noise_by": noise_by,
+            "by": options.pairs_of("--pool", pool, "PARAMETER=COLUMN, such as E=domain"),
+        },
     )  # fmt: skip
     answer = Answer()
     answer.read(table)

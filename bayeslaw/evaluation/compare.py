@@ -260,7 +260,8 @@ def _folds(table: Runs, common: Runs, holdout: str | None, by: str | None) -> li
         return []
     if by not in table.frame:
         known = [str(c) for c in table.frame]
-        advice = f"there are {', '.join(known)}.{did_you_mean(by, known)}"
+        hint = " Parameters vary by a column with --pool (options={'by': …})." if "=" in str(by) else did_you_mean(by, known)
+        advice = f"there are {', '.join(known)}.{hint}"
         raise BayeslawError(f"No column {by!r} to hold out by; {advice}", code="unknown-column")
     column = common.frame[by]
     if column.isna().any():
@@ -303,7 +304,8 @@ def _refuse_unknown_groups(fold: _Fold, laws: Sequence[Law], options: Mapping[st
     if alone := _groups_of_held_alone(fold.seen, fold.held, laws, options):
         raise BayeslawError(
             f"{fold.name!r} holds out every row of {alone}, so no fit to the others knows the parameters or the noise there, "
-            "which differ by this column. Hold out other rows, or let nothing differ by it (options={'by': …, 'noise_by': …}).",
+            "which differ by this column. Hold out other rows, or let nothing differ by it (--pool, --noise-by, "
+            "options={'by': …, 'noise_by': …}).",
             code="unknown-group",
         )
 

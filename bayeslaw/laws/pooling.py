@@ -52,7 +52,10 @@ def levels_of(law: Law, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
         subject = f"{', '.join(names)} of {law.name} {'differs' if len(names) == 1 else 'differ'} by"
         if column not in frame:
             known = nearest(column, map(str, frame))
-            advice = f"add it, or name another column (--by {names[0]}=COLUMN, of backtest --pool, by={{{names[0]!r}: 'COLUMN'}})"
+            advice = (
+                f"add it, or name another column (--by {names[0]}=COLUMN, of backtest and compare --pool, "
+                f"by={{{names[0]!r}: 'COLUMN'}})"
+            )
             message = f"{subject} {column!r}, and the table has no such column: {advice}.{known}"
             raise BayeslawError(message, code="missing-column")
         if (empty := blank(frame[column])).any():

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -285,8 +286,16 @@ def test_a_comparison_whose_picture_fails_is_shown_and_its_stack_written(
     stack = bayeslaw.Stack({"chinchilla": fit}, {"chinchilla": 1.0})
     weights = stack.table.assign(elpd_diff=np.nan, dse=np.nan)
     comparison = bayeslaw.evaluation.Comparison(scores, weights, runs, (), stack)
-    monkeypatch.setattr("bayeslaw.compare", lambda *args, **options: comparison)
-    done = command("compare", "runs.csv", "--law", "chinchilla", "--plot", "p.png", "-o", "stack.nc", "-q")
+    asked: dict[str, Any] = {}
+
+    def compare(*_: object, **arguments: Any) -> bayeslaw.evaluation.Comparison:
+        asked.update(arguments)
+        return comparison
+
+    monkeypatch.setattr("bayeslaw.compare", compare)
+    apart = ("--pool", "E=domain", "--noise-by", "domain")
+    done = command("compare", "runs.csv", "--law", "chinchilla", "--plot", "p.png", "-o", "stack.nc", "-q", *apart)
+    assert {"by": {"E": "domain"}, "noise_by": "domain"}.items() <= asked["options"].items()
     assert done.codes == {"nothing-to-draw"}
     assert "log predictive density" in done.out
     assert done.out.endswith("written to stack.nc\n")

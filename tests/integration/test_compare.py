@@ -352,6 +352,7 @@ def test_a_failed_score_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"at": {"N": 1e11, "D": 1e12}, "cuts": 0}, "not-a-whole-number", "cuts"),
         ({"holdout": "ptpp > 0"}, "nothing-to-fit", "ptpp > 0"),
         ({"by": "Ptpp"}, "unknown-column", "Did you mean 'ptpp'?"),
+        ({"by": "E=ptpp"}, "unknown-column", "with --pool (options={'by': …})"),
         ({"by": "one"}, "one-value", "(1.0)"),
         ({"by": "some"}, "empty-cell", "row 1"),
         ({"bootstrap": -1}, "not-a-whole-number", "bootstrap"),
