@@ -545,7 +545,7 @@ def test_a_slice_over_two_shares_has_the_mixtures_on_its_axes(browser: Browser, 
         holds = np.where(kept, 0.0, np.nan)
         holds[kept] = np.mean(law.predict(draws, at) <= limit, axis=0)
         cell = int(np.flatnonzero(holds >= 0.9)[0])
-        assert f"or more from {second} = {y[cell]:.3g} on, at {first} = {x[cell]:.3g}." in page.inner_text("#feasible")
+        assert f"; the least {second} there is {y[cell]:.3g}, at {first} = {x[cell]:.3g}." in page.inner_text("#feasible")
         place, edge = present(page.locator("#maps svg").bounding_box()), {"left": 62, "right": 14, "top": 10, "bottom": 42}
 
         def click(a: float, b: float) -> dict[str, float]:
