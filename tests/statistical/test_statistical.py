@@ -40,9 +40,10 @@ def test_form_3_at_defaults_has_at_most_one_divergence_and_mixes() -> None:
 HERE = Path(__file__).parents[2]
 # One card or more of each family, of those whose fits are quick; `make calibrate` ranks many truths of every card.
 RECOVERED = (
-    "chinchilla", "kaplan", "overtraining", "parallel-scaling", "vocabulary", "sparse-experts", "cpt-joint", "d-cpt", "transfer-target",
-    "from-base-source", "reuse-saturation", "injection", "midtraining", "replay-target", "forgetting", "fine-tuning", "annealing",
-    "cpt-dynamics", "data-mixing", "mixture-power", "bimix", "task-exp", "task-loss", "task-sigmoid",
+    "chinchilla", "kaplan", "overtraining", "parallel-scaling", "vocabulary", "sparse-experts", "cpt-joint", "d-cpt",
+    "transfer-target", "from-base-source", "reuse-saturation", "injection", "midtraining", "replay-target",
+    "forgetting", "fine-tuning", "annealing", "cpt-dynamics", "data-mixing", "mixture-power", "bimix", "task-exp",
+    "task-loss", "task-sigmoid",
 )  # fmt: skip
 
 
