@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -142,9 +143,24 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # where Python writes the rest of the text when it ends
         end(f"Error: Standard output can't be written: {error.strerror}.")
     except Exception as error:
-        if not is_interrupt(error):
-            raise
-        sys.exit(INTERRUPTED)
+        if is_interrupt(error):
+            sys.exit(INTERRUPTED)
+        if hint := unusable_environment():
+            end(f"Error: {type(error).__name__}: {error} {hint}")
+        raise
+
+
+def unusable_environment() -> str:
+    """Return what of the environment PyTensor or Numba can't be imported with, and what to do about it; '' where they can."""
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        value = os.environ.get(name) or "1"
+        if not (value.isdecimal() and int(value)):
+            return f"Set {name}, which is {value!r}, to one whole number above 0."
+    try:
+        Path.home()
+    except RuntimeError:  # as of a user without an entry in a container
+        return "Name a folder in HOME."
+    return ""
 
 
 def end(text: str) -> None:

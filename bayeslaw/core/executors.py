@@ -252,8 +252,10 @@ def opened(where: str | Executor) -> Iterator[Executor]:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many cores this process may use: of a container with a limit these are fewer than the machine has."""
+    from loky import cpu_count
+
+    return int(cpu_count())
 
 
 class InProcess(Executor):

@@ -128,7 +128,11 @@ def _download(source: Dataset, path: str) -> Path:
     import requests
 
     pooch.get_logger().setLevel("ERROR")
-    cache_folder = Path(os.environ.get(CACHE) or pooch.os_cache("bayeslaw")) / source.name / source.commit
+    try:
+        cache_folder = Path(os.environ.get(CACHE) or pooch.os_cache("bayeslaw")) / source.name / source.commit
+    except RuntimeError:  # of a user without an entry, as in some containers
+        problem = "there is no home folder to keep downloads in"
+        raise BayeslawError(f"{source.name}: {problem}: name a folder in {CACHE}.", code="unwritable-cache") from None
     known = f"sha256:{source.files[path]}" if source.files[path] else None
     try:
         return Path(pooch.retrieve(source.url(path), known, path.replace("/", "__"), cache_folder))
@@ -143,7 +147,7 @@ def _download(source: Dataset, path: str) -> Path:
         message = f"{path} as downloaded has another SHA-256 than {source.files[path]}: it was changed or damaged, and is not used."
         code = "wrong-checksum"
     except OSError as error:
-        message, code = f"{path} can't be kept in {cache_folder}: {error}.", "unwritable-cache"
+        message, code = f"{path} can't be kept in {cache_folder}: {error}. Name a folder in {CACHE}.", "unwritable-cache"
     raise BayeslawError(f"{source.name}: {message}", code=code)
 
 

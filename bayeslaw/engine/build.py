@@ -24,6 +24,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from bayeslaw.core.errors import BayeslawError
+
 Reals = NDArray[np.float64]
 Wholes = NDArray[np.int64]
 # What Numba raises where kept code was cut short or overwritten, as by a computer that lost power; the command line took the first
@@ -40,7 +42,14 @@ def version_of(package: Path) -> str:
 
 VERSION = version_of(Path(__file__).parents[1])
 
-PROCESSOR = get_host_cpu_name() + get_host_cpu_features().flatten()  # computers of several kinds may share a folder
+_SETTINGS: Any = numba_config
+COMPILED_FOR = "".join([
+    get_host_cpu_name(), get_host_cpu_features().flatten(),  # computers of several kinds may share a folder
+    *map(repr, (_SETTINGS.OPT, _SETTINGS.SLP_VECTORIZE, _SETTINGS.BOUNDSCHECK, _SETTINGS.DEBUGINFO_DEFAULT)),  # not in Numba's keys
+])  # fmt: skip
+if _SETTINGS.DISABLE_JIT:
+    problem = "bayeslaw compiles its models with Numba, which the environment variable NUMBA_DISABLE_JIT switches off"
+    raise BayeslawError(f"{problem}: unset it.", code="no-compiler")
 
 
 def versioned[**P, R](function: Callable[P, R], key: str = "", **names: Any) -> Callable[P, R]:
@@ -49,13 +58,14 @@ def versioned[**P, R](function: Callable[P, R], key: str = "", **names: Any) -> 
     Numba checks a function's own file only, and would keep old code of functions that it calls in other files. It also checks the
     values that a function closes over, but not the global `names` that are given to it here.
 
-    Version, key and processor are in its name too, by which Numba names files. It writes first which file has what, and then this
-    file: of two processes that keep two laws under one name at the same time, one could be left with the code of the other.
+    Version, key, processor and settings are in its name too, by which Numba names files. It writes first which file has what, and
+    then this file: of two processes that keep two laws under one name at the same time, one could be left with the code of the
+    other.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__.replace(co_freevars=("version",))
     named = FunctionType(code, {**function.__globals__, **names}, closure=(CellType(VERSION + key),))
-    named.__qualname__ = f"{function.__qualname__}_{hashlib.sha256((VERSION + key + PROCESSOR).encode()).hexdigest()[:16]}"
+    named.__qualname__ = f"{function.__qualname__}_{hashlib.sha256((VERSION + key + COMPILED_FOR).encode()).hexdigest()[:16]}"
     return named
 
 

@@ -168,7 +168,8 @@ class Function:
 
     def __init__(self, size: int, graph: Any, arrays: tuple[Any, ...], ridge_map: Map = IDENTITY, threads: int = 1) -> None:
         table = np.array([(a.ctypes.data, a.size) for a in arrays], dtype=np.int64)
-        needed = int(graph.ctypes(0, 0, table.ctypes.data, 0))
+        point = np.zeros(size)  # read before the function returns, unless the optimiser moves that past the return
+        needed = int(graph.ctypes(point.ctypes.data, 0, table.ctypes.data, 0))
         splines_of = 2 * (ridge_map.pieces.shape[2] if ridge_map.order.size else 0)
         memory = np.empty((threads, 6 * size + splines_of + needed))
         run = np.array([graph.address, 6 * size + splines_of], dtype=np.int64)

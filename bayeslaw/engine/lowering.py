@@ -418,7 +418,8 @@ def function_of(lower: Callable[[], Lowering]) -> Any:
     """A graph as a function for compiled code: of the addresses of numbers, of results, of a table, and of scratch memory.
 
     The graph is built when the function is compiled. The table holds the address and size of each array. The results are all
-    outputs but the first, which is returned. Without scratch memory (0) the function returns how many numbers it must hold.
+    outputs but the first, which is returned. Without scratch memory (0) the function returns how many numbers it must hold, and
+    needs no results; it may read numbers and table all the same.
     """
 
     def call(typing: Any, x: Any, results: Any, table: Any, scratch: Any) -> Any:

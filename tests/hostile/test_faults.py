@@ -17,7 +17,7 @@ import pytest
 
 from bayeslaw.posterior.fit import Fit
 from tests import items
-from tests.commands import Command, rejected, unchanged
+from tests.commands import Command, refused, rejected, unchanged
 from tests.fixed import line_fit, loaded_fit
 
 IDLE = """
@@ -80,6 +80,22 @@ def test_without_docstrings_there_is_one_line(here: Path) -> None:
     done = bayeslaw("show", "fit.nc", flags=["-OO"])
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: ArviZ needs its docstrings: run without -OO (PYTHONOPTIMIZE=2).\n"
+
+
+@pytest.mark.parametrize(("name", "value"), [("OMP_NUM_THREADS", "4,2"), ("NUMBA_NUM_THREADS", "0"), ("HOME", "")])
+def test_an_environment_in_which_packages_can_not_be_imported_is_one_line(
+    name: str, value: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTensor and Numba end with a traceback, as where a container has no entry for its user."""
+
+    def imported(_: object = None) -> None:
+        raise RuntimeError("as of PyTensor.")
+
+    monkeypatch.setattr("bayeslaw.load_fit", imported)
+    monkeypatch.setenv(name, value)
+    if name == "HOME":
+        monkeypatch.setattr(Path, "home", imported)
+    refused(command("show", "fit.nc"), "RuntimeError: as of PyTensor.", name, value)
 
 
 @pytest.mark.parametrize("delay", [0.3, 0.9])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.executors import executor
+from bayeslaw.core.executors import available_cores, executor
 from tests.errors import fails
 
 
@@ -46,3 +46,9 @@ def test_the_error_without_dask_says_how_to_install_it(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "distributed", None)
     with fails("no-dask", "tcp://10.0.0.1:8786", "bayeslaw[dask]"):
         executor("tcp://10.0.0.1:8786")
+
+
+def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loky also counts the limit of a container, whose affinity has all cores of the machine; this variable is another limit."""
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    assert available_cores() == 1

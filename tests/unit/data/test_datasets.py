@@ -303,3 +303,13 @@ def test_a_cache_that_cannot_be_written_is_refused(served: Path, monkeypatch: py
     monkeypatch.setenv("BAYESLAW_CACHE", str(tmp_path / "file"))
     with fails("unwritable-cache", tmp_path / "file"):
         datasets.fetch_dataset("chinchilla")
+
+
+def test_without_a_home_folder_a_cache_is_to_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def homeless(_: str) -> None:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("BAYESLAW_CACHE", raising=False)
+    monkeypatch.setattr("pooch.os_cache", homeless)
+    with fails("unwritable-cache", "BAYESLAW_CACHE"):
+        datasets.fetch_dataset("chinchilla", tmp_path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from numba import types
 from numba.core import caching, config
 
 from bayeslaw.engine import build
+from bayeslaw.engine.compiled import Function
+from tests.errors import fails
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +182,31 @@ def test_threads_that_compile_wait_for_each_other() -> None:
     first.result()
     assert second.result() == 1
     assert before == settings.LOOP_VECTORIZE
+
+
+@pytest.mark.parametrize(("setting", "value"), [("OPT", 0), ("BOUNDSCHECK", 1)])
+def test_code_compiled_under_other_settings_of_numba_is_kept_apart(
+    setting: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NUMBA_OPT=0 once would leave slow code, whose results have other last digits, for all later processes."""
+    monkeypatch.setattr(config, setting, value)
+    other = runpy.run_path(str(build.__file__))["versioned"](twice)
+    assert other.__qualname__ != build.versioned(twice).__qualname__
+
+
+def test_a_switched_off_compiler_is_an_error_that_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    with fails("no-compiler", "NUMBA_DISABLE_JIT"):
+        runpy.run_path(str(build.__file__))
+
+
+def test_a_graph_is_asked_for_its_memory_with_addresses_that_can_be_read() -> None:
+    """Only the optimiser of LLVM moves its reading of the point past the return; NUMBA_OPT=0 ended in a segmentation fault."""
+    points = list[int]()
+
+    def needed(point: int, *_: int) -> float:
+        points.append(point)
+        return 0.0
+
+    Function(2, SimpleNamespace(ctypes=needed, address=0), ())
+    assert all(points)
