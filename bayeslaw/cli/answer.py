@@ -9,6 +9,7 @@ import functools
 import inspect
 import json
 import math
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -108,7 +109,9 @@ class Answer:
         self.results["models"] = {str(path): fit.verdicts[1] for path, fit in fits.items()}
         for path, fit in fits.items():
             if fit.concerns:
-                self.say(f"Model of {path}: {model_verdict(fit.checks)}. `bayeslaw show {path}` says more of them.")
+                self.say(
+                    f"Model of {path}: {model_verdict(fit.checks)}. `bayeslaw show {shlex.quote(str(path))}` says more of them."
+                )
 
     def print(self) -> None:
         """Print the answer as text, or as comma-separated values with the text on standard error.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,7 +104,7 @@ def run(output: Path, *, progress: bool = True) -> Answer:
         "law is right. Concerns name what may be wrong with a law inside its runs; they",
         "do not rank laws. Losses that were held out, as here, do.",
         f"Concerns about {best}: {', '.join(check.name for check in fits[best].concerns) or 'none'}.",
-        f"Explained by: bayeslaw show {output / (best + '.nc')}",
+        f"Explained by: bayeslaw show {shlex.quote(str(output / (best + '.nc')))}",
         f"Written to {output}: forecast.png (a picture of {best}), scores.csv, fits.",
         "",
         _conclusion(posteriors, short, long),

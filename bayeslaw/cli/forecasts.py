@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -89,7 +90,7 @@ def forecast(
     answer.say(*(str(check) for check in (*failures(loaded.checks), *result.checks) if not check.passed))
     answer.judge(checks)
     if loaded.concerns:
-        answer.say(f"`bayeslaw show {fit}` says more of the concerns about the fit.")
+        answer.say(f"`bayeslaw show {shlex.quote(str(fit))}` says more of the concerns about the fit.")
     return answer
 
 
@@ -227,7 +228,7 @@ def score(
     add_scores(answer, table, outcome, loaded.unit, all_=all_)
     answer.say(*(str(check) for check in concerns(result.checks)))
     if loaded.concerns:
-        answer.say(f"`bayeslaw show {fit}` says more of the concerns about the fit.")
+        answer.say(f"`bayeslaw show {shlex.quote(str(fit))}` says more of the concerns about the fit.")
     return answer
 
 

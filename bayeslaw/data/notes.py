@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections import defaultdict
 from itertools import combinations, combinations_with_replacement, groupby, pairwise, product
 from typing import Literal, NamedTuple
@@ -135,7 +136,7 @@ def repeats_note(runs: Runs, law: Law) -> tuple[str, str]:
         if apart:
             advice.append(
                 f"""Choose the rows of one {apart} (--where "{apart} == {str(runs.frame[apart][first])!r}", runs.where), or let """
-                f"parameters vary by it (--by {name}={apart}, by={{{name!r}: {apart!r}}})"
+                f"parameters vary by it (--by {shlex.quote(f'{name}={apart}')}, by={{{name!r}: {apart!r}}})"
             )
         else:
             value = float(runs.frame[outcome][first])

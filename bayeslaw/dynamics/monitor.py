@@ -9,6 +9,7 @@ learnt error, if it has one.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -440,7 +441,9 @@ def require_one_domain(rows: pd.DataFrame, run: str, law: Law) -> None:
     if mixed_domains(rows, law):
         domains = sorted(map(str, rows["domain"].dropna().unique()))
         problem = f"{run} has losses of {len(domains)} domains ({', '.join(domains)})"
-        raise BayeslawError(f"{problem}: name the one to follow (domain=…, --domain {domains[0]}).", code="several-domains")
+        raise BayeslawError(
+            f"{problem}: name the one to follow (domain=…, --domain {shlex.quote(domains[0])}).", code="several-domains"
+        )
 
 
 def _usable(fit: Fit, rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

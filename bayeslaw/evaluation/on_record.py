@@ -7,6 +7,7 @@ in the first and the outcomes in the second, so that no stored score is taken on
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,8 +188,9 @@ def record(folder: str | Path, *, key: str | Path | None = None) -> Record:
         raise BayeslawError(f"There is no folder {place} with registered forecasts.", code="no-folder")
     files = sorted(path for path in place.glob("*.json") if path.is_file() and not path.name.startswith("."))
     if not files:
+        example = shlex.quote(str(place / "NAME.json"))
         raise BayeslawError(
-            f"{place} has no registered forecasts: `bayeslaw register FIT.nc --at … -o {place / 'NAME.json'}` writes one "
+            f"{place} has no registered forecasts: `bayeslaw register FIT.nc --at … -o {example}` writes one "
             "(in Python bayeslaw.evaluation.register(…).save(…)).",
             code="no-predictions",
         )

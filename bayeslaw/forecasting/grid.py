@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,7 +114,7 @@ def grid_of(
     if missing := [column for column in wanted if column not in frame and column not in facts]:
         of_columns = "".join(f" {column} is one of {listed(levels[column])}." for column in missing if column in levels)
         first = missing[0]
-        way = f"--set {first}={levels[first][0] if first in levels else 'VALUE'}"
+        way = f"--set {shlex.quote(f'{first}={levels[first][0]}') if first in levels else f'{first}=VALUE'}"
         message = f"{name} needs {', '.join(wanted)}; give {', '.join(missing)} too, by {way} (in Python among the settings)."
         raise BayeslawError(message + of_columns, code="missing-covariate")
     return frame

@@ -10,6 +10,7 @@ Each is a concern with numbers and what to do. Limits are such that at most a fe
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -400,7 +401,7 @@ def recipes_check(
     text = "; ".join(f"mean residuals of runs differ by {name}: {row['means']}" for name, row in wrong.iterrows())
     advice = "Fit the runs of one (--where, runs.where)"
     if parameter:
-        ways = f"--by {parameter}={first}, by={{{parameter!r}: {first!r}}}"
+        ways = f"--by {shlex.quote(f'{parameter}={first}')}, by={{{parameter!r}: {first!r}}}"
         advice = f"Let parameters vary by it ({ways}), or fit the runs of one (--where, runs.where)"
     return Check("recipes", False, text, "model", frame, advice)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -57,10 +58,8 @@ def read_tree(path: Path) -> xr.DataTree:
     if not path.is_file():
         raise FitError(f"There is no file {path}.", code="missing-file")
     if path.suffix.lower() in TABLE_ENDINGS:
-        problem = (
-            f"{path.name} is a table, and a fit is wanted: make one by `bayeslaw fit LAW {path.name} -o fit.nc` (bayeslaw.fit)"
-        )
-        raise FitError(f"{problem}.", code="table-for-a-fit")
+        way = f"make one by `bayeslaw fit LAW {shlex.quote(str(path))} -o fit.nc` (bayeslaw.fit)"
+        raise FitError(f"{path.name} is a table, and a fit is wanted: {way}.", code="table-for-a-fit")
     try:
         _check_bytes(path)
         check_structure(path)

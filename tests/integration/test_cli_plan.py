@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayeslaw.cli.answer import Answer
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.laws.card import load_law
 from bayeslaw.planning.plan import Plan
@@ -86,6 +87,12 @@ def test_a_decision_names_the_concerns_about_its_fits(
     done = command(*given)
     assert f"Model of {of}: concerns (misfit). `bayeslaw show {of}`" in done.out
     assert done.out.count("Model of") == 1
+
+
+def test_a_command_in_an_answer_can_be_run_with_any_name_of_a_file(fits: dict[str, Fit]) -> None:
+    answer, concern = Answer(), Check("misfit", False, "", "model", pd.DataFrame())
+    answer.warn_of({Path("my fits/C.nc"): replace(fits["C.nc"], checks=(concern,))})
+    assert "`bayeslaw show 'my fits/C.nc'`" in answer.parts[0][0]
 
 
 def test_the_frontier_is_printed_at_the_given_levels(command: Command, fits: dict[str, Fit]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -343,7 +344,7 @@ def _not_found(frame: pd.DataFrame, logs: list[Log], given: LogMap, used: Collec
     if not loss_columns(frame):
         names = logs[0].name if len(logs) == 1 else f"{len(logs)} logs"
         training = next((str(c) for c in raw if re.search("train.*loss|^loss$", key(str(c)))), None)
-        add = f"--loss {training} (losses={training!r})"
+        add = f"--loss {shlex.quote(training or '')} (losses={training!r})"
         of_batches = f" {training} has losses of training batches, which are read only if you add {add}."
         raise BayeslawError(
             f"{names}: no column is a validation loss by its name, such as eval/loss or val_loss; there are {columns_there(raw)}. "

@@ -7,6 +7,7 @@ import codecs
 import csv
 import io
 import re
+import shlex
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +126,9 @@ def _of_scalars(frame: pd.DataFrame, path: Path, name: str, given: Collection[st
         message = (
             f"{name} has the values of one metric, and its name isn't of the form run-RUN-tag-METRIC.csv, so it doesn't say which."
         )
-        raise BayeslawError(f"{message} If they are validation losses, add --loss {value} (losses={value!r}).", code="no-loss")
+        raise BayeslawError(
+            f"{message} If they are validation losses, add --loss {shlex.quote(str(value))} (losses={value!r}).", code="no-loss"
+        )
     names = pd.Series(of_file["tag"], frame.index, object) if of_file else frame[metric]
     every = [m for m in names.dropna().unique() if isinstance(m, str)]
     metrics = [m for m in every if of_file or is_metric(m) or m in given] or every

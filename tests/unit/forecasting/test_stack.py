@@ -365,9 +365,9 @@ def test_two_noises_of_one_law_keep_its_error_beyond_the_runs() -> None:
 
 
 def test_a_table_is_not_read_as_a_fit(tmp_path: Path) -> None:
-    path = tmp_path / "runs.csv"
+    path = tmp_path / "my runs.csv"
     path.write_text("N,D,loss\n1e8,2e9,3.1\n")
-    with fails("table-for-a-fit", "runs.csv", "bayeslaw fit LAW runs.csv", kind=FitError):
+    with fails("table-for-a-fit", "my runs.csv", f"bayeslaw fit LAW '{path}'", kind=FitError):
         load_fit(path)
 
 

@@ -80,6 +80,8 @@ def test_runs_of_two_recipes_are_a_concern_where_they_lie_off_the_law_by_differe
     assert "differ by optimizer: adamw +2.9%" in check.text
     assert "muon -3." in check.text
     assert "(--by E=optimizer, by={'E': 'optimizer'})" in check.advice
+    spaced = judged(table.rename(columns={"optimizer": "the optimizer"}), sigma_run=0.03)["recipes"]
+    assert "(--by 'E=the optimizer', by={'E': 'the optimizer'})" in spaced.advice
     by_row = table.assign(optimizer=np.where(np.arange(len(table)) % 2 == 0, "adamw", "muon"))  # changes along the runs
     of_few = table.assign(optimizer=np.where(number < 2, "adamw", "muon"))
     one_each = table.assign(optimizer=[f"seed {n}" for n in number])
