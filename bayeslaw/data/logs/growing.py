@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from bayeslaw.data.logs.tensorboard import is_event_file
 # Seconds without a change after which a file's faults are real and its last line is whole, unless it is half a line of JSON: what
 # has not been written yet is then in the program's buffer.
 SETTLED = 10.0
+COARSE = 2.0  # seconds to which the coarsest file systems round times
 NOT_YET = {"no-header", "no-rows", "no-loss", "missing-column", "empty-file"}  # the first evaluation may take as long as it likes
 NOT_FINITE = {"diverged", "failed-evaluation"}
 Stamp = tuple[tuple[str, int, int], ...]
@@ -51,6 +53,8 @@ class GrowingLog:
         self.path, self.options = own_path(path), {"resumed": "last"} | options
         self.problem, self.diverged = "", False
         self._stamp: Stamp | None = None
+        self._seen: Stamp = ()  # at the last look, which was when
+        self._looked, self._changed = -math.inf, 0.0  # and when the log had last changed
         self._whole = False  # whether the last look took the file as it is
         self._torn = False  # whether the file ends within a record of JSON
         self._waits = False  # whether that, or that there is no loss yet, is why nothing was read
@@ -77,7 +81,7 @@ class GrowingLog:
                 problem = f"The folder {self.path} has no files." if empty else f"There is no file or folder {self.path}."
                 raise BayeslawError(problem, code="no-such-file")
             return None
-        quiet = settled or time.time() - max(at for *_, at in stamp) / 1e9 >= SETTLED
+        quiet = self._age(stamp) >= SETTLED or settled
         if stamp == self._stamp and (self._whole or not quiet) and not (settled and self._waits):
             return None
         try:
@@ -91,6 +95,14 @@ class GrowingLog:
         self._stamp, self._whole = stamp, quiet
         self.problem = self.problem if imported is None else ""
         return imported and replace(imported, runs=replace(imported.runs, name=self.path.name))
+
+    def _age(self, stamp: Stamp) -> float:
+        """Return the seconds since the log has changed, by our own clock where that of its files is another, as on a server."""
+        now, written = time.time(), max(at for *_, at in stamp) / 1e9
+        if stamp != self._seen:
+            self._seen, self._changed = stamp, written if self._looked - COARSE <= written <= now else now
+        self._looked = now
+        return now - self._changed
 
     def _look(self) -> Stamp:
         """What tells whether the log has changed: its files with their sizes and times; empty where there are none."""

@@ -27,6 +27,26 @@ def old(path: Path) -> None:
     os.utime(path, (time.time() - 60, time.time() - 60))
 
 
+def a_minute_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr("bayeslaw.data.logs.growing.time.time", lambda: now + 60)
+
+
+@pytest.mark.parametrize("ahead", [-3600, 3600])
+def test_half_a_line_is_known_by_our_clock_where_a_server_has_another(
+    ahead: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind ours, each change looked an hour old, and 3.1 of 3.125 was a loss; ahead, nothing was whole for an hour."""
+    path = written(tmp_path, "step,val_loss\n100,3.25\n")
+    log = GrowingLog(path)
+    log.read()
+    append(path, "200,3.1")
+    os.utime(path, (time.time() + ahead, time.time() + ahead))
+    assert cells(present(log.read()), "step", "loss") == [[100, 3.25]]
+    a_minute_later(monkeypatch)
+    assert cells(present(log.read()), "step", "loss") == [[100, 3.25], [200, 3.1]]
+
+
 def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     log = GrowingLog(tmp_path / "log.csv")
     assert log.read() is None
@@ -41,7 +61,9 @@ def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settled(tmp_path: Path) -> None:
+def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path, "step,val_loss\n100,3.25\n200,3.1")
     log = GrowingLog(path)
     imported = present(log.read())
@@ -49,14 +71,14 @@ def test_half_a_last_line_is_not_read_until_it_has_an_end_or_the_file_has_settle
     append(path, "25\n300,3.0")
     imported = present(log.read())
     assert cells(imported, "step", "loss") == [[100, 3.25], [200, 3.125]]
-    old(path)
+    a_minute_later(monkeypatch)
     imported = present(log.read())
     assert cells(imported, "step", "loss")[-1] == [300, 3.0]
     assert log.read() is None
 
 
 @pytest.mark.slow
-def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path) -> None:
+def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, '{"step": 100, "val_loss": 3.25}\n{"step": 200, "val_lo', "log.jsonl")
     for settled in (False, True):
         imported = present(GrowingLog(path).read(settled=settled))
@@ -74,7 +96,7 @@ def test_half_a_line_of_json_and_half_a_state_of_the_trainer(tmp_path: Path) -> 
     whole.write_text(text, encoding="utf-8")
     assert log.read() is not None
     whole.write_text(text[: len(text) // 2], encoding="utf-8")
-    old(whole)
+    a_minute_later(monkeypatch)
     with pytest.raises(BayeslawError):
         log.read()
 
