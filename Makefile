@@ -10,19 +10,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
-# The first interpreter of at least 3.12 among these; uv brings one where there is none. Modules are compiled when they are first
+# The first interpreter from 3.12 to 3.14 among these; uv brings one where there is none. Modules are compiled when they are first
 # imported: all of those installed took as long again as the rest.
 $(READY): pyproject.toml constraints.txt
 	@set -e; found=""; \
-	for p in python3 python3.13 python3.12; do \
-	  if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then found=$$p; break; fi; \
+	for p in python3 python3.14 python3.13 python3.12; do \
+	  if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(not (3, 12) <= sys.version_info < (3, 15))' 2>/dev/null; then found=$$p; break; fi; \
 	done; \
 	if [ -n "$$found" ]; then \
 	  echo "setting up .venv with $$($$found --version)"; $$found -m venv --clear $(VENV); \
 	elif command -v uv >/dev/null; then \
 	  echo "setting up .venv with uv"; uv venv --seed --clear --python 3.13 $(VENV); \
 	else \
-	  echo "bayeslaw needs Python 3.12 or later and found none among python3, python3.13, python3.12 and uv."; \
+	  echo "bayeslaw needs Python 3.12 to 3.14 and found none among python3, python3.14, python3.13, python3.12 and uv."; \
 	  echo "Install one, for example: apt install python3.13 python3.13-venv, brew install python@3.13, or https://docs.astral.sh/uv"; \
 	  exit 1; \
 	fi; \

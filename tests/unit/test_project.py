@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, metadata, requires
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -46,3 +47,11 @@ def test_the_sdist_has_what_its_tests_and_make_lint_read() -> None:
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     read = [*PROJECT["tool"]["pytest"]["ini_options"]["pythonpath"], *PROJECT["tool"]["mypy"]["files"]]
     assert {f"/{Path(path).parts[0]}" for path in read if path != "."} <= set(included)
+
+
+def test_the_versions_of_python_are_those_that_pymc_takes() -> None:
+    """Where a newer Python was the first, `pip install` and `make` ended in the resolver's error that there is no such PyMC."""
+    own = SpecifierSet(PROJECT["project"]["requires-python"])
+    dependency = SpecifierSet(str(metadata("pymc")["Requires-Python"]))
+    versions = [f"3.{minor}" for minor in range(12, 30)]
+    assert [v for v in versions if v in own] == [v for v in versions if v in dependency]
