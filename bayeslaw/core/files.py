@@ -32,6 +32,27 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return [f"{path.absolute().parent.name}/{path.stem}" if stems.count(path.stem) > 1 else path.stem for path in paths]
 
 
+def files_below(folder: Path) -> list[Path]:
+    """Return the files in a folder and its folders, sorted.
+
+    Links are followed, as by TensorBoard, for which folders of links to runs are made: each folder is looked into once, by its own
+    name if that is in the folder too, so that a link to a folder above ends.
+    """
+    files, seen, folders, links = list[Path](), set[Path](), [folder], list[Path]()
+    while folders or links:
+        place = folders.pop() if folders else links.pop(0)
+        if (real := place.resolve()) in seen:
+            continue
+        seen.add(real)
+        with suppress(OSError):  # a folder that may not be read, or is gone
+            for path in sorted(place.iterdir()):
+                if path.is_dir():
+                    (links if path.is_symlink() else folders).append(path)
+                elif path.is_file():
+                    files.append(path)
+    return sorted(files)
+
+
 def own_path(given: str | os.PathLike[str]) -> Path:
     """Return the path of a file of this computer, with the home folder for a ``~`` before it; an address is refused."""
     if ADDRESS.match(str(given)):

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import scaled
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, nearest, shortened
-from bayeslaw.core.files import as_path, readable
+from bayeslaw.core.files import as_path, files_below, readable
 from bayeslaw.core.text import counted, listed
 from bayeslaw.core.units import NATS, PERPLEXITY, convert_table, unit
 from bayeslaw.data.columns import AMOUNTS, TEXT, amount, columns_there, key, our_name
@@ -220,8 +220,9 @@ def _with_settings(logs: list[Log], folders: list[Path], given: LogMap) -> list[
 
 def _inside(folder: Path, kind: str | None) -> list[tuple[Path, str | None, str]]:
     """Return the logs in a folder, their kinds and runs: event files, a run for each folder with some, or trainer_state.json."""
-    events = sorted(p for p in folder.rglob("*") if p.is_file() and "tfevents" in p.name)
-    states = sorted(folder.rglob("trainer_state.json"))
+    files = files_below(folder)
+    events = [path for path in files if "tfevents" in path.name]
+    states = [path for path in files if path.name == "trainer_state.json"]
     if kind is None and events and states:
         both = f"{folder} has event files of TensorBoard and trainer_state.json"
         message = f"{both}: choose one, tensorboard or trainer, by {BY_KIND}."

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError, TableError
-from bayeslaw.core.files import own_path
+from bayeslaw.core.files import files_below, own_path
 from bayeslaw.data.logs.api import Imported, import_runs
 from bayeslaw.data.logs.mlflow import is_store
 from bayeslaw.data.logs.tensorboard import is_event_file
@@ -107,7 +107,7 @@ class GrowingLog:
     def _look(self) -> Stamp:
         """What tells whether the log has changed: its files with their sizes and times; empty where there are none."""
         try:
-            files = sorted(p for p in self.path.rglob("*") if p.is_file()) if self.path.is_dir() else [self.path]
+            files = files_below(self.path) if self.path.is_dir() else [self.path]
             return tuple((str(p), (info := p.stat()).st_size, info.st_mtime_ns) for p in files)
         except OSError:
             return ()

@@ -14,7 +14,7 @@ import pytest
 
 import bayeslaw
 from bayeslaw.core.errors import kind_of
-from bayeslaw.core.files import check_target, make_folder, names_of, own_path, write_text, write_whole
+from bayeslaw.core.files import check_target, files_below, make_folder, names_of, own_path, write_text, write_whole
 from tests.errors import fails
 from tests.fixed import LINE, line_fit
 
@@ -133,3 +133,17 @@ def test_a_folder_in_whose_place_a_file_stands_is_not_made(tmp_path: Path) -> No
     (tmp_path / "taken").write_text("")
     with fails("no-folder", "a file has that name"):
         make_folder(tmp_path / "taken")
+
+
+def test_folders_that_links_lead_to_are_looked_into_once(tmp_path: Path) -> None:
+    """A folder of links to runs, as one makes for TensorBoard, had no event files."""
+    run, compared = tmp_path / "runs" / "big", tmp_path / "compared"
+    for folder in (run, compared):
+        folder.mkdir(parents=True)
+    (run / "events").write_text("")
+    (run / "above").symlink_to("..")
+    (tmp_path / "runs" / "a-latest").symlink_to("big")
+    (compared / "first").symlink_to(run)
+    assert files_below(tmp_path / "runs") == [run / "events"]
+    assert files_below(compared) == [compared / "first" / "events"]
+    assert files_below(tmp_path / "none") == []
