@@ -51,6 +51,9 @@ HATCHED: dict[str, Any] = {"ec": "0.82", "hatch": "//", "lw": 0}  # ground outsi
 COMPUTE = "compute"  # 6 N D, as an axis of settings that have both
 BAR = 5.0  # points, the width of a bar in place of a band
 LEAST = "_bayeslaw_least"  # attribute of axes that `keep_readable` was asked for: the inches that they need at least
+# Settings of matplotlib in whatever a user's file of them has: names and percentages are no TeX, a picture has the width that is
+# asked for, and publishers refuse Type 3 fonts.
+OF_FILES: Any = {"text.usetex": False, "savefig.bbox": None, "pdf.fonttype": 42}
 UNDER = 36  # points from the axes down to the legend: ticks, their numbers, and one line of label
 
 
@@ -550,14 +553,15 @@ def _save(path: Path, size: tuple[float, float], draw: Callable[[Figure], GridSp
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
-    grid = draw(figure)
-    figure.set_size_inches(size)  # `make_space` adds what titles and legends need
-    show_dollars(figure)
-    make_space(figure, grid)
+    with rc_context(OF_FILES):
+        figure = Figure(figsize=size, layout="constrained")
+        grid = draw(figure)
+        figure.set_size_inches(size)  # `make_space` adds what titles and legends need
+        show_dollars(figure)
+        make_space(figure, grid)
 
     def write(temporary: Path) -> None:
-        with warnings.catch_warnings(), rc_context({"pdf.fonttype": 42}):  # publishers refuse Type 3 fonts
+        with warnings.catch_warnings(), rc_context(OF_FILES):
             warnings.filterwarnings("error", message="constrained_layout not applied")
             try:
                 figure.savefig(temporary, dpi=DPI)

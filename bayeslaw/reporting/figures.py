@@ -21,7 +21,7 @@ from bayeslaw.laws.outcome import Outcome
 from bayeslaw.plots.fit import PRIOR_DRAWS, plot_pair, plot_parameters, plot_prior_posterior, shown_draws
 from bayeslaw.plots.forecast import forecast_axis, main_axis, plot_forecast
 from bayeslaw.plots.predictive import plot_loo_pit, plot_predictive
-from bayeslaw.plots.style import HEIGHT, WIDTH, make_space, show_dollars
+from bayeslaw.plots.style import HEIGHT, OF_FILES, WIDTH, make_space, show_dollars
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs
 from bayeslaw.reporting.facts import INTERVAL
@@ -49,15 +49,17 @@ class Picture:
     @cached_property
     def figure(self) -> Figure:
         """The figure; it is drawn and laid out once for all kinds of files."""
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=self.size, dpi=300, layout="constrained")
-        self.draw(figure)
-        show_dollars(figure)
-        make_space(figure)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        return figure
+        with rc_context(OF_FILES):
+            figure = Figure(figsize=self.size, dpi=300, layout="constrained")
+            self.draw(figure)
+            show_dollars(figure)
+            make_space(figure)
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+            return figure
 
     def bytes(self, kind: str) -> bytes:
         """Return the picture as an 'svg' or 'pdf' file, the same bytes every time."""
@@ -66,8 +68,9 @@ class Picture:
         out = io.BytesIO()
         about: dict[str, Any] = dict.fromkeys(("Date", "Creator") if kind == "svg" else ("CreationDate", "Producer"))
         about |= {"Creator": "bayeslaw"} if kind == "pdf" else {}  # by which `save_latex` knows its own files
-        with rc_context({"svg.hashsalt": "bayeslaw", "pdf.fonttype": 42}):
-            self.figure.savefig(out, format=kind, dpi=150, metadata=about)
+        figure = self.figure
+        with rc_context(OF_FILES | {"svg.hashsalt": "bayeslaw"}):
+            figure.savefig(out, format=kind, dpi=150, metadata=about)
         return out.getvalue()
 
 

@@ -15,6 +15,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.plots.fit import plot_coverage
 from bayeslaw.plots.schedules import plot_schedules
 from bayeslaw.plots.style import (
+    DPI,
     finish,
     has_failed,
     make_space,
@@ -26,6 +27,7 @@ from bayeslaw.plots.style import (
     short_number,
     space_ticks,
 )
+from bayeslaw.reporting.figures import Picture
 from bayeslaw.schedules.schedule import constant
 from tests.errors import fails
 from tests.values import present
@@ -254,3 +256,12 @@ def test_short_labels_stand_beside_longer_ones() -> None:
     boxes = [text.get_window_extent() for text in legend.get_texts()]
     assert boxes[4].x0 > boxes[0].x1  # beside, not below
     assert 0 <= legend.get_window_extent().x0 < legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_pictures_are_drawn_without_tex_and_at_their_width_whatever_a_users_settings_are(tmp_path: Path) -> None:
+    """With `text.usetex` in a user's matplotlibrc, percent signs began comments; without LaTeX it was a traceback."""
+    with plt.rc_context({"text.usetex": True, "savefig.bbox": "tight"}):
+        save_figure(tmp_path / "of.png", lambda ax: ax.set_xlabel("90% of web_text"), width=3.0)
+        picture = Picture("", "", (3.0, 2.0), lambda figure: figure.subplots().set_xlabel("90% of web_text"))
+        assert b"web_text" in picture.bytes("svg")
+    assert plt.imread(tmp_path / "of.png").shape[1] == round(3.0 * DPI)
