@@ -17,7 +17,7 @@ A stack predicts with draws of its laws in proportion to their weights, so its p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -37,7 +37,7 @@ from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.forecast import Forecast, forecast
-from bayeslaw.forecasting.grid import Settings, as_settings, grid
+from bayeslaw.forecasting.grid import Settings, read_settings
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.inference.fit import fit as make_fit
@@ -134,8 +134,7 @@ def update[P: Posterior](
     new = replace(new, frame=with_known_base_losses(fit.name, [member.observed for member in fits_of(fit).values()], new.frame))
     joined = {name: join_runs(member, new) for name, member in fits_of(fit).items()}
     tasks = {name: refit_task(member, joined[name], seed) for name, member in fits_of(fit).items()}
-    targets = as_settings(targets)
-    settings = None if targets is None else read_runs(grid(fit, targets) if isinstance(targets, Mapping) else targets)
+    settings = None if targets is None else read_settings([fit], targets)
     before = None if settings is None else forecast(fit, settings, force=force)
     predictions = compare_with_predictions(fit, new, force=force)
     fits = {name: make_fit(task.law, task.runs, **task.options, progress=progress, cores=cores) for name, task in tasks.items()}

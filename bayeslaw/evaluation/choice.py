@@ -23,12 +23,12 @@ from scipy.special import softmax
 from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import Fault, TableError
 from bayeslaw.core.text import significant
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows, check, complete
 from bayeslaw.evaluation.direction import DIRECTIONS, IN_WORDS, LEAST_VALUES, direction, group_ends
 from bayeslaw.evaluation.scores import mean_distance
 from bayeslaw.forecasting.forecast import Forecast
-from bayeslaw.forecasting.grid import Settings, as_settings, joint_grid
+from bayeslaw.forecasting.grid import Settings, read_settings
 from bayeslaw.laws.law import Covariate, Law
 from bayeslaw.laws.outcome import LOSS, Outcome
 
@@ -100,10 +100,7 @@ def targets_of(at: Settings, laws: Sequence[Law]) -> Runs:
         A table of settings, or values of the covariates of all laws as for `bayeslaw.grid`.
     laws : sequence of Law
     """
-    at = as_settings(at)
-    if isinstance(at, Mapping):
-        at = joint_grid(laws, at)
-    targets = read_runs(at)
+    targets = read_settings(laws, at)
     faults = [fault for law in laws for fault in check(targets, law, purpose="forecast")]
     at_base = {law.name: base_rows(targets.frame, law) for law in laws}
     infinite = ", ".join(name for name, rows in at_base.items() if rows.any())

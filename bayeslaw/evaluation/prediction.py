@@ -26,12 +26,12 @@ from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.intervals import columns
 from bayeslaw.core.text import counted, short_lines
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.direction import DIRECTIONS, direction
 from bayeslaw.evaluation.sealed import LAST, Unsealed, begins_as, read_key, seal, unseal, write_sealed
 from bayeslaw.forecasting.forecast import Forecast, forecast
-from bayeslaw.forecasting.grid import Settings, as_settings, grid
+from bayeslaw.forecasting.grid import Settings, read_settings
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.stack import Posterior, Stack, fits_of
 from bayeslaw.laws.outcome import KINDS, Outcome
@@ -184,9 +184,7 @@ def register(
             raise BayeslawError(f"{name} is a text, not {text!r}.", code="not-a-text")
         if len(text) > MOST_TEXT:
             raise BayeslawError(f"{name} has {len(text):,} characters, and may have {MOST_TEXT:,}.", code="too-long")
-    outcome = fit.selections[0][0].law.outcome
-    at = as_settings(at)
-    runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
+    outcome, runs = fit.outcome, read_settings([fit], at)
     frame = runs.frame.drop(columns=[c for c in (outcome.name, outcome.error) if c in runs.frame])
     predicted = forecast(fit, replace(runs, frame=frame), discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     if (count := predicted.size * predicted.rows.size) > MOST_NUMBERS:

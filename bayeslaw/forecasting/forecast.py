@@ -13,7 +13,7 @@ Known errors of losses in the table (`loss_se`) are added to the point noise whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -32,14 +32,14 @@ from bayeslaw.core.progress import console_for
 from bayeslaw.core.streams import Stream
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.core.threads import one_blas_thread
-from bayeslaw.data.table import Runs, read_runs
+from bayeslaw.data.table import Runs
 from bayeslaw.data.tokenizers import check_loss_unit
 from bayeslaw.data.validate import LEAST_TOKENS, base_rows, check
 from bayeslaw.forecasting.average import Averages, average, averaged
 from bayeslaw.forecasting.base_losses import base_loss_check, with_known_base_losses
 from bayeslaw.forecasting.discrepancy import STATED, read_choice, spread_name
 from bayeslaw.forecasting.facts import of_several_values, with_facts
-from bayeslaw.forecasting.grid import Settings, as_settings, grid
+from bayeslaw.forecasting.grid import Settings, read_settings
 from bayeslaw.forecasting.member_draws import MemberDraws
 from bayeslaw.forecasting.outside import beyond_together, outside, outside_together
 from bayeslaw.forecasting.results import earlier_results, result_column
@@ -497,8 +497,7 @@ def forecast(
     sd, learned = read_choice(discrepancy)
     if not fit.passed and not force:
         raise distrusted(f"Sampling of {fit.name}", fit.checks)
-    at = as_settings(at)
-    runs = read_runs(grid(fit, at) if isinstance(at, Mapping) else at)
+    runs = read_settings([fit], at)
     selections: Sequence[tuple[Fit, Index]] = fit.selections
     for member, _ in selections:  # before known base losses are added, which are in the unit of the fit
         unit = member.unit if member.law.outcome.is_loss else member.info.get("loss_unit", "")

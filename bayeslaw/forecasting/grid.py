@@ -19,7 +19,7 @@ from bayeslaw.core.text import SUFFIXES, listed, number, percent_hint
 from bayeslaw.data.base_loss import BASE_LOSS
 from bayeslaw.data.columns import did_you_mean, resolve
 from bayeslaw.data.observations import Observations
-from bayeslaw.data.table import Table
+from bayeslaw.data.table import Runs, Table, read_runs
 from bayeslaw.forecasting.base_losses import with_known_base_losses
 from bayeslaw.forecasting.stack import Posterior
 from bayeslaw.laws.card import load_law
@@ -37,6 +37,12 @@ def as_settings(at: Any) -> Any:
     """Return settings as they are given, but a row of a table, a Series by names, as a mapping."""
     by_name = isinstance(at, pd.Series) and all(isinstance(name, str) for name in at.index)
     return at.to_dict() if by_name else at
+
+
+def read_settings(several: Sequence[Law | Posterior], at: Settings) -> Runs:
+    """Return settings of several laws or fits as a table, of a mapping all combinations of its values (`joint_grid`)."""
+    at = as_settings(at)
+    return read_runs(joint_grid(several, at) if isinstance(at, Mapping) else at)
 
 
 def grid(law: Law | Posterior | str | Path, settings: Mapping[str, Setting] | pd.Series) -> pd.DataFrame:
@@ -173,7 +179,7 @@ class _Given(NamedTuple):
 
     name: str
     value: Setting
-    factor: float = 1.0
+    factor: float
 
 
 def _under_our_names(settings: Mapping[str, Setting], known: list[str]) -> dict[str, _Given]:

@@ -22,7 +22,7 @@ from bayeslaw.evaluation.reach import independent_runs
 from bayeslaw.evaluation.scores import held_rows, transforms
 from bayeslaw.forecasting.discrepancy import read_choice
 from bayeslaw.forecasting.forecast import Forecast, forecast, forecast_selections
-from bayeslaw.forecasting.grid import Settings, as_settings, joint_grid
+from bayeslaw.forecasting.grid import Settings, read_settings
 from bayeslaw.forecasting.results import result_column
 from bayeslaw.forecasting.stack import Posterior, Stack, by_label, errors_in_words, fits_of
 from bayeslaw.plots.decisions import plot_confidence, plot_picks, width_column
@@ -172,10 +172,8 @@ def report(
     read_choice(discrepancy)
     members = _members(fits)
     singles = {label: fit for label, (_, fit) in members.items()}
-    at = as_settings(at)
-    if isinstance(at, Mapping):
-        at = joint_grid([*singles.values()], at)
-    at, measured = (None if given is None else read_runs(given) for given in (at, measured))
+    at = None if at is None else read_settings([*singles.values()], at)
+    measured = None if measured is None else read_runs(measured)
     options: dict[str, Any] = {"discrepancy": discrepancy, "seed": seed, "force": force}
     by_domain = {fit.law.one_domain: label for label, fit in singles.items() if fit.law.one_domain}
     if measured is not None and len(by_domain) > 1:
