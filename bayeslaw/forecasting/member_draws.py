@@ -172,10 +172,10 @@ class MemberDraws:
                 least = float(positive.min()) / math.e if positive.size else 1.0  # D = 0 lies an e-fold below the rest
                 values = np.log(np.maximum(values, least))
             columns.append(values)
-        some, chains = spread_rows(columns), next(iter(self.fit.by_chain.values())).shape
-        by_draw = np.moveaxis(self.latent(some, self.fit.draws).reshape(some.size, *chains), 0, -1)
+        some = spread_rows(columns)
+        by_draw = np.moveaxis(self.latent(some, self.fit.draws).reshape(some.size, *self.fit.shape), 0, -1)
         mixed = forecast_checks(by_draw, self.rows[some].tolist(), self.rows.size, self.fit.law.outcome)
-        if chains[0] * chains[1] < FEWEST or self.errors is not None:
+        if self.fit.size < FEWEST or self.errors is not None:
             return mixed
         few = spread_rows([values[some] for values in columns], SENSED)
         sensitivity = self.fit.sensitivity_of({str(self.rows[some[i]]): by_draw[..., i] for i in few})

@@ -91,11 +91,6 @@ def _dataset(fit: Fit, variables: Variables, shape: tuple[int, int]) -> xr.Datas
     return xr.Dataset(arrays, coords={dim: names for dim, names in coords.items() if dim in used})
 
 
-def _shape(fit: Fit) -> tuple[int, int]:
-    sizes = fit.tree["posterior"].sizes
-    return int(sizes["chain"]), int(sizes["draw"])
-
-
 def _effects(fit: Fit) -> dict[str, Array]:
     """Run effects (S, R) in units of sigma_run, where they are parameters."""
     if not fit.noise.explicit_effects:
@@ -107,12 +102,11 @@ def _effects(fit: Fit) -> dict[str, Array]:
 def _posterior(fit: Fit) -> xr.Dataset:
     of_model = variables(fit.law, fit.noise, fit.draws, fit.observed.at)
     of_model |= {name: (("run",), values) for name, values in _effects(fit).items()}
-    return _dataset(fit, of_model, _shape(fit))
+    return _dataset(fit, of_model, fit.shape)
 
 
 def _prior(fit: Fit, seed: int) -> xr.Dataset:
-    size = int(np.prod(_shape(fit)))
-    return _dataset(fit, variables(fit.law, fit.noise, fit.prior_draws(size, seed), fit.observed.at), (1, size))
+    return _dataset(fit, variables(fit.law, fit.noise, fit.prior_draws(fit.size, seed), fit.observed.at), (1, fit.size))
 
 
 def _log_prior(fit: Fit) -> xr.Dataset:
@@ -122,7 +116,7 @@ def _log_prior(fit: Fit) -> xr.Dataset:
     for name, values in of_law.items():
         densities[f"{name}_level" if fit.law.parameters[name].prior.on else name] = ((), values)
     densities |= {fit.noise.free(name): ((), values) for name, values in of_noise.items()}
-    return _dataset(fit, densities, _shape(fit))
+    return _dataset(fit, densities, fit.shape)
 
 
 def _log_likelihood(fit: Fit, per: Per) -> xr.Dataset:
@@ -130,7 +124,7 @@ def _log_likelihood(fit: Fit, per: Per) -> xr.Dataset:
         return xr.Dataset({fit.law.outcome.observed: fit.log_likelihood()})
     shifted = fit.at_effects(fit.observed, fit.draws)
     values = fit.noise.row_log_likelihood(fit.residual, fit.observed, fit.draws | _effects(fit), shifted=shifted)
-    return _dataset(fit, {fit.law.outcome.observed: (("row",), values)}, _shape(fit))
+    return _dataset(fit, {fit.law.outcome.observed: (("row",), values)}, fit.shape)
 
 
 def _replicated(fit: Fit, seed: int) -> xr.Dataset:
@@ -156,4 +150,4 @@ def _replicated(fit: Fit, seed: int) -> xr.Dataset:
     values = mean + drawn.T
     if noise.counts:
         values = noise.count(outcome.from_scale(values).T, observed.items, draws, row, seeds, noise.row_groups(observed)).T
-    return _dataset(fit, {outcome.observed: (("row",), values)}, _shape(fit))
+    return _dataset(fit, {outcome.observed: (("row",), values)}, fit.shape)

@@ -155,9 +155,9 @@ class Fit(OfOneLaw, Verdicts):
         return dict(self.info.get("token_length", {}))
 
     def __repr__(self) -> str:
-        size = self.tree["posterior"].sizes
+        chains, draws = self.shape
         verdicts = f"sampling {sampling_label(self.checks)}, model {model_label(self.checks)}"
-        drawn = f"{counted(size['chain'], 'chain')} of {counted(size['draw'], 'draw')}"
+        drawn = f"{counted(chains, 'chain')} of {counted(draws, 'draw')}"
         return short_lines(f"<Fit of {self.name} to {self._fitted}: {drawn}, {verdicts}>")
 
     @property
@@ -249,8 +249,14 @@ class Fit(OfOneLaw, Verdicts):
     @property
     def size(self) -> int:
         """Number of draws S."""
+        chains, draws = self.shape
+        return chains * draws
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of chains and of the draws of each."""
         sizes = self.tree["posterior"].sizes
-        return sizes["chain"] * sizes["draw"]
+        return sizes["chain"], sizes["draw"]
 
     @property
     def draws(self) -> dict[str, NDArray[np.float64]]:
@@ -334,10 +340,9 @@ class Fit(OfOneLaw, Verdicts):
             marks = self.law.marks_of(column)
             most = int(np.argmax([seen[name].sum() for name in marks]))
             end[marks[most]], commonest[column] = 1.0, values[most]
-        draws, shape = self.draws, next(iter(self.by_chain.values())).shape
         at = [*(f"{k} = {end[k]:.3g}" for k in self.law.axes), *(f"{k} = {v}" for k, v in commonest.items())]
         label = f"{self.law.outcome.name} at {', '.join(at)}"
-        value = self.law.predict(draws, {k: [v] for k, v in end.items()}).reshape(shape)
+        value = self.law.predict(self.draws, {k: [v] for k, v in end.items()}).reshape(self.shape)
         return self.sensitivity_of(self.by_chain | {label: value})
 
     def sensitivity_of(self, quantities: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
@@ -351,7 +356,7 @@ class Fit(OfOneLaw, Verdicts):
     @cached_property
     def _log_densities(self) -> tuple[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Step between draws, and log densities (chains, draws) of the priors of law and noise and of the losses at those."""
-        chains, length = next(iter(self.by_chain.values())).shape
+        chains, length = self.shape
         every = max(1, min(length // 200, chains * length * self.observed.response.size // SCALED))
         some = {name: values[:, ::every].reshape(-1) for name, values in self.by_chain.items()}
         residual = self.law.outcome.residual(self.observed.response, self.law.predict(some, self.observed.covariates))
@@ -464,10 +469,9 @@ class Fit(OfOneLaw, Verdicts):
         """
         if given not in ("others", "earlier"):
             raise BayeslawError(f"A run's density is given 'others' or 'earlier' runs, not {given!r}.", code="unknown-condition")
-        posterior = self.tree["posterior"]
         shifted = self.at_effects(self.observed, self.draws)
         values = self.noise.log_likelihood(self.residual, self.observed, self.draws, given=given, shifted=shifted)
-        shape = (posterior.sizes["chain"], posterior.sizes["draw"], self.observed.runs)
+        shape = (*self.shape, self.observed.runs)
         return xr.DataArray(values.reshape(shape), dims=("chain", "draw", "run"), coords={"run": list(self.observed.run_names)})
 
     def save(self, path: str | Path) -> None:

@@ -50,8 +50,7 @@ def with_new_groups(fit: Fit, frame: pd.DataFrame, seed: int) -> Fit:
     none = {name: np.zeros(observed.response.size) for name in law.covariates if name not in observed.covariates}
     observed = replace(observed, covariates={**observed.covariates, **none})
     draws = _drawn(law, fit, seed)
-    shape = next(iter(fit.by_chain.values())).shape
-    posterior = fit.tree["posterior"].to_dataset().assign({n: (("chain", "draw"), v.reshape(shape)) for n, v in draws.items()})
+    posterior = fit.tree["posterior"].to_dataset().assign({n: (("chain", "draw"), v.reshape(fit.shape)) for n, v in draws.items()})
     groups: dict[str, Any] = {name: group.to_dataset() for name, group in fit.tree.children.items()}
     return replace(fit, law=law, observed=observed, tree=xr.DataTree.from_dict(groups | {"posterior": posterior}))
 

@@ -154,9 +154,8 @@ def _check_extrapolation(fit: Fit) -> None:
     if walk is None:
         raise FitError("it has draws of a discrepancy, and its law can't learn any.", code="damaged-extrapolation")
     loadings, squares = group["loadings"], group["squares"]
-    shape = next(iter(fit.by_chain.values())).shape
-    expected = dict.fromkeys((*fit.law.parameters, *fit.noise.parameters, "discrepancy"), shape)
-    expected |= {"coefficients": (*shape, squares.size), "squares": (squares.size,)}
+    expected: dict[str, tuple[int, ...]] = dict.fromkeys((*fit.law.parameters, *fit.noise.parameters, "discrepancy"), fit.shape)
+    expected |= {"coefficients": (*fit.shape, squares.size), "squares": (squares.size,)}
     expected["loadings"] = (int(walk.inside.sum()), squares.size)
     if "multiple" in group:
         expected["multiple"] = fit.observed.response.shape
