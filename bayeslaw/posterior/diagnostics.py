@@ -33,7 +33,6 @@ OF_ZERO = 300.0  # e-folds: no setting above 0 lies so far outside the runs
 SEED_SPREAD = 0.01  # largest sigma_run explained by seeds, relative: twice the largest measured on tinycpt (.3 to .5%)
 SEED_LOGITS = 0.1  # the same in logits of an accuracy: 1% of a loss of 2.5 nats at a steepness of 4 per nat
 
-
 LONGER = "Sample longer, such as 3,000 draws after 1,500 of tuning"
 Subject = Literal["sampling", "model", "note"]
 
@@ -82,12 +81,11 @@ def concerns(checks: Iterable[Check]) -> list[Check]:
     return [check for check in checks if check.subject == "model" and not check.passed]
 
 
-def remedy(checks: Iterable[Check]) -> str:
+def remedy(checks: Sequence[Check]) -> str:
     """Return what to do about failed checks of sampling; where draws diverged, more of them don't help.
 
     Where the runs don't identify the law's parameters, sampling is hard for that reason, and other runs or another law come first.
     """
-    checks = list(checks)
     failed = failures(checks)
     failed = [check for check in failed if check.name == "divergences"] or failed
     advice = "; ".join(dict.fromkeys(check.advice for check in failed if check.advice)) or LONGER
@@ -218,8 +216,8 @@ def _mixing_checks(table: pd.DataFrame, chains: int, draws: int, prefix: str, of
         sizes = table[column].fillna(0.0)  # draws that never moved have no size
         worst, least = sizes.idxmin(), sizes.min()
         size = _shown(least, 0, lambda size: size >= ESS)
-        text = f"smallest {kind} effective sample size {of}{size} of {chains * draws} draws ({name(worst)})"
-        text = f"{text}, at least {ESS} wanted"
+        of_all = f"{chains * draws} draws ({name(worst)}), at least {ESS} wanted"
+        text = f"smallest {kind} effective sample size {of}{size} of {of_all}"
         checks.append(Check(f"{prefix}{column}", bool(least >= ESS), text, "sampling", table[[column]], LONGER))
     return checks
 
@@ -331,10 +329,8 @@ def bins_check(count: Array, width: float, shift: float, sigma_point: Array, out
     sigma_point : array (groups, S)
     outcome : Outcome
     """
-    error, how = (
-        min(float(np.median(group)) for group in sigma_point) / math.sqrt(float(count.max())),
-        "relative" if outcome.relative else "on the scale of the noise",
-    )
+    error = min(float(np.median(group)) for group in sigma_point) / math.sqrt(float(count.max()))
+    how = "relative" if outcome.relative else "on the scale of the noise"
     text = (
         f"{int(count.sum()):,} points in {count.size:,} bins of {width:g} e-folds: expected {outcome.plural} move by at most "
         f"{shift:.1e} {how}, at most {BINNED:.0%} of a bin's own error {error:.1e} wanted"

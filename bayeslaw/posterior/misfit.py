@@ -177,8 +177,8 @@ def outlier_check(
     more = f"; and {far.size - NAMED} more" if far.size > NAMED else ""
     text = f"no row is {FAR_OUT:g} sd of its noise off the law"
     if far.size:
-        off = f"is more than {FAR_OUT:g} sd of its" if far.size == 1 else f"are more than {FAR_OUT:g} sd of their"
-        text = f"{far.size} of {residual.size:,} rows {off} noise off: {'; '.join(named)}{more}"
+        are, their = ("is", "its") if far.size == 1 else ("are", "their")
+        text = f"{far.size} of {residual.size:,} rows {are} more than {FAR_OUT:g} sd of {their} noise off: {'; '.join(named)}{more}"
     advice = "Look at these runs, and leave out what went wrong"
     with np.errstate(over="ignore"):  # of a law that is far off
         as_perplexity = np.abs(observed.outcomes[far] / np.exp(expected[far]) - 1) < SAME_PERPLEXITY
@@ -530,10 +530,8 @@ def drift_check(residual: Array, observed: Observations, noise: Noise, draws: Ma
     outcome = observed.outcome
     size, change = (f"{moved:.1%}", "decline") if outcome.relative else (f"{moved:.2g}", "change")
     size += " in logits" if outcome.kind == "bounded" else ""
-    text = (
-        f"the OU run effect is correlated over {length:.2g} of a run and changes its {outcome.name} by {size}, {share:.1%} of the "
-    )
-    text += f"{change} by the law"
+    text = f"the OU run effect is correlated over {length:.2g} of a run and changes its {outcome.name} by {size}, "
+    text += f"{share:.1%} of the {change} by the law"
     text += "" if passed else ": it takes over what the law should explain"
     numbers = pd.DataFrame({"length": [length], "moved": [moved], "share": [share]})
     return Check("drift", passed, text, "model", numbers, "Compare with noise normal on held-out runs")
