@@ -157,6 +157,17 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8", errors="replace"))
 
 
+def write_bytes(path: Path, data: bytes, *, new: bool = False) -> None:
+    """Write a file whole or not at all, byte for byte on every system.
+
+    Parameters
+    ----------
+    path, data, new : Path, bytes, bool
+        `new` is as in `write_whole`.
+    """
+    write_whole(path, lambda temporary: temporary.write_bytes(data), new=new)
+
+
 def write_own(texts: Mapping[Path, str], what: str) -> None:
     """Write text files whole, or none where one of them exists with other contents, since it may be the user's own.
 

@@ -21,7 +21,7 @@ import pandas as pd
 
 from bayeslaw.core.arrays import Array
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import as_path
+from bayeslaw.core.files import as_path, write_bytes
 from bayeslaw.core.flops import FLOPS
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.intervals import columns
@@ -29,7 +29,7 @@ from bayeslaw.core.text import counted, short_lines
 from bayeslaw.data.table import Runs
 from bayeslaw.data.validate import base_rows
 from bayeslaw.evaluation.direction import DIRECTIONS, direction
-from bayeslaw.evaluation.sealed import LAST, Unsealed, begins_as, read_key, seal, unseal, write_sealed
+from bayeslaw.evaluation.sealed import LAST, Unsealed, begins_as, read_key, seal, unseal
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.grid import Settings, read_settings
 from bayeslaw.forecasting.member_draws import MemberDraws
@@ -135,7 +135,7 @@ class Prediction:
         check_new(path)
         data, digest = seal(self.content, secret)
         try:
-            write_sealed(path, data, new=True)
+            write_bytes(path, data, new=True)
         except FileExistsError:  # another process has registered a forecast there meanwhile
             raise _registered(path) from None
         return replace(self, name=path.name, sha256=digest, signed=secret is not None, verified=secret is not None)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.core.files import as_path, write_whole
+from bayeslaw.core.files import as_path
 
 CHANGED = "changed-file"
 LEAST_KEY = 16  # bytes
@@ -77,20 +77,6 @@ def seal(content: Mapping[str, Any], key: bytes | None = None) -> tuple[bytes, s
         body += f'"hmac_sha256": "{hmac.new(key, body, hashlib.sha256).hexdigest()}",\n'.encode()
     digest = hashlib.sha256(body).hexdigest()
     return body + f'"sha256": "{digest}"\n}}\n'.encode(), digest
-
-
-def write_sealed(path: Path, content: bytes, *, new: bool = False) -> None:
-    """Write a sealed file whole or not at all, byte for byte on every system.
-
-    Parameters
-    ----------
-    path : Path
-    content : bytes
-        As `seal` returns it.
-    new : bool
-        See `write_whole`.
-    """
-    write_whole(path, lambda temporary: temporary.write_bytes(content), new=new)
 
 
 def begins_as(data: bytes, kind: str) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayeslaw.core.arrays import Array, holds_numbers
 from bayeslaw.core.errors import BayeslawError, Fault, TableError, row_ranges
-from bayeslaw.core.files import as_path
+from bayeslaw.core.files import as_path, write_bytes
 from bayeslaw.core.html import plain_value
 from bayeslaw.core.streams import NoiseLevel
 from bayeslaw.core.text import exact, label_text, listed, short_lines
@@ -29,7 +29,7 @@ from bayeslaw.data.table import Runs, Table, data_sha256, read_runs
 from bayeslaw.data.tokenizers import check_length, length_of_losses
 from bayeslaw.evaluation.prediction import Prediction, check_format, check_no_prediction, read_prediction
 from bayeslaw.evaluation.scores import counts_of, forecast_cells, nothing_held_out, scored_draws
-from bayeslaw.evaluation.sealed import read_key, seal, unseal, write_sealed
+from bayeslaw.evaluation.sealed import read_key, seal, unseal
 from bayeslaw.posterior.effects import KNOWN_RUN
 
 KIND, FORMAT = "bayeslaw_settled", "1.0"
@@ -100,7 +100,7 @@ class Settled:
             "unit": self.prediction.content["unit"], **self.measured,
             "scores": {str(k): plain_value(v) for k, v in self.table.to_dict("records")[0].items()}, "rows": rows,
         }  # fmt: skip
-        write_sealed(path, seal(content, read_key(key))[0])
+        write_bytes(path, seal(content, read_key(key))[0])
 
 
 def settle(
@@ -238,18 +238,18 @@ def read_settled(prediction: Prediction, path: Path, key: str | Path | None) -> 
         'changed-file' if a byte of the file was changed, 'not-a-result' if it is something else, 'another-prediction' if it is of
         another prediction; with a key as `read_prediction`.
     """
-    content = unseal(path, KIND, "result", read_key(key))
-    check_format(path.name, content, KIND, FORMAT)
-    if content.content.get("prediction_sha256") != prediction.sha256:
+    unsealed = unseal(path, KIND, "result", read_key(key))
+    check_format(path.name, unsealed, KIND, FORMAT)
+    if unsealed.content.get("prediction_sha256") != prediction.sha256:
         raise BayeslawError(
             f"{path.name} is the result of another prediction than {prediction.name}: settle this one.", code="another-prediction"
         )
-    name = prediction.outcome.name
+    outcome = prediction.outcome
     try:
-        rows = content.content["rows"]
+        rows = unsealed.content["rows"]
         place = np.array([row["row"] for row in rows], dtype=np.int64) - 1
-        loss, error = (np.array([row[c] for row in rows], dtype=np.float64) for c in (name, prediction.outcome.error))
-        low, high = prediction.outcome.bounds
+        loss, error = (np.array([row[c] for row in rows], dtype=np.float64) for c in (outcome.name, outcome.error))
+        low, high = outcome.bounds
         runs = [str(row["run"] or "") for row in rows]
         sound = (
             len(rows) > 0 and len({*place.tolist()}) == len(rows) and bool(((place >= 0) & (place < len(prediction.rows))).all())

@@ -21,7 +21,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeslaw.core.errors import BayeslawError, FitError, whole_number
-from bayeslaw.core.files import TABLE_ENDINGS, check_target, write_whole
+from bayeslaw.core.files import TABLE_ENDINGS, check_target, write_bytes
 from bayeslaw.data.curves import ABOUT_AREAS
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import Source, data_sha256
@@ -50,7 +50,7 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
     check_target(path, "A fit", ".nc")
     content = bytes(tree.to_netcdf(engine="h5netcdf"))
     seal = MARK + hashlib.sha256(content).digest()  # HDF5 ignores what follows its data
-    write_whole(path, lambda temporary: temporary.write_bytes(content + seal))
+    write_bytes(path, content + seal)
 
 
 def read_tree(path: Path) -> xr.DataTree:

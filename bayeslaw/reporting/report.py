@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayeslaw.core.errors import BayeslawError, FitError, nearest, whole_number
-from bayeslaw.core.files import as_path, check_target, make_folder, names_of, write_text, write_whole
+from bayeslaw.core.files import as_path, check_target, make_folder, names_of, write_bytes, write_text
 from bayeslaw.core.html import table
 from bayeslaw.core.intervals import check_probability
 from bayeslaw.core.text import counted, listed, once, short_lines
@@ -103,7 +102,7 @@ class Report:
             raise BayeslawError(f"{problem}: {way}.", code="would-overwrite")
         make_folder(folder)
         for name, data in files.items():
-            write_whole(folder / name, partial(Path.write_bytes, data=data))
+            write_bytes(folder / name, data)
         return [folder / name for name in files]
 
 
