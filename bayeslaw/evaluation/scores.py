@@ -289,27 +289,25 @@ def scored(
     require_fits(fit, points=True)
     runs = read_runs(runs)
     members = [member for member, _ in fit.selections]
-    outcome = members[0].law.outcome
-    if not isinstance(fit, PointFit):
+    if isinstance(fit, PointFit):
+        if discrepancy not in (None, "none"):
+            raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
+        if mean is not None:
+            raise BayeslawError("Averages are scored by posteriors, whose errors rows share.", code="point-fit")
+    else:
+        if bootstrap is not None:
+            raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
         members = [member for member, _ in seen_as(as_, fit.selections, runs.frame, seed)[0]]
-    if isinstance(fit, PointFit) and discrepancy not in (None, "none"):
-        raise BayeslawError("A point fit has no spread to add a discrepancy to.", code="point-fit")
-    if isinstance(fit, PointFit) and mean is not None:
-        raise BayeslawError("Averages are scored by posteriors, whose errors rows share.", code="point-fit")
-    if not isinstance(fit, PointFit) and bootstrap is not None:
-        raise BayeslawError("Only point fits are scored with a bootstrap: posteriors have own draws.", code="not-a-point-fit")
     bootstrap = None if bootstrap is None else as_mapping(bootstrap, "fit.bootstrap(200)", "Resamples")
     rows = held_rows(members, runs, in_sample)
-    held, loss = rows.runs, rows.runs.frame[outcome.name].to_numpy(dtype=np.float64)
-    counts = counts_of(len(held), rows.base, rows.seen, in_sample)
+    counts = counts_of(len(rows.runs), rows.base, rows.seen, in_sample)
     if isinstance(fit, PointFit):
-        point = {"law": fit.law.name, "fit": "point"} | _point_score(fit, held, loss, counts, bootstrap)
-        return Scored(pd.DataFrame([point]), pd.DataFrame(), rows.notes)
-    predicted = forecast(fit, held, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
+        return Scored(pd.DataFrame([_point_score(fit, rows.runs, counts, bootstrap)]), pd.DataFrame(), rows.notes)
+    predicted = forecast(fit, rows.runs, discrepancy=discrepancy, as_=as_, seed=seed, force=force)
     predicted = predicted if mean is None else predicted.averaged_over(mean)
-    head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread}
-    counts |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
-    result = scored_draws(held.frame, predicted.predictive, head | counts, outcome, predicted.settings, mean)
+    head = {"law": predicted.law, "fit": "posterior", "spread": predicted.spread, **counts}
+    head |= {"checks": checks_label(predicted.forced), "model": predicted.model_label}
+    result = scored_draws(rows.runs.frame, predicted.predictive, head, fit.outcome, predicted.settings, mean)
     return result._replace(notes=rows.notes, checks=tuple(predicted.checks))
 
 
@@ -525,17 +523,15 @@ def sample_note(scores: pd.DataFrame, name: str) -> str:
 
 
 def _point_score(
-    fit: PointFit, held: Runs, loss: Array, counts: dict[str, object], bootstrap: Mapping[str, Array] | None
+    fit: PointFit, held: Runs, counts: Mapping[str, object], bootstrap: Mapping[str, Array] | None
 ) -> dict[str, object]:
+    """Return the scores of a point fit, and of the draws of its resamples where these are given."""
+    loss, outcome = held.frame[fit.outcome.name].to_numpy(dtype=np.float64), fit.outcome
     settings = fit.law.arrays(complete(held.frame, fit.law))
     draws = fit.draws if bootstrap is None else bootstrap
     predicted, spread = fit.law.predict(fit.draws, settings)[0], fit.law.predict(draws, settings)
     for values, what in ((predicted[None], "The point fit"), (spread, "A bootstrap resample")):
         check_values(values, fit.law, {f"row of {held.name}": held.frame.index}, name=f"{what} of {fit.law.name}")
-    head: dict[str, object] = {"spread": "" if bootstrap is None else "bootstrap"}
-    return (
-        head
-        | counts
-        | point_scores(loss, predicted, fit.law.outcome)
-        | ({} if bootstrap is None else draw_scores(loss, spread, fit.law.outcome))
-    )
+    kind = "" if bootstrap is None else "bootstrap"
+    scores = {"law": fit.law.name, "fit": "point", "spread": kind, **counts, **point_scores(loss, predicted, outcome)}
+    return scores if bootstrap is None else scores | draw_scores(loss, spread, outcome)
