@@ -108,8 +108,6 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
     >>> check.rows.columns[:4].tolist()
     ['row', 'run', 'loss', 'median']
     """
-    import arviz_stats as az
-
     seed = whole_number("seed", seed, 0)
     loo, observed = leave_one_run_out(fit), fit.observed
     size = loo.log_weights.shape[1]
@@ -126,14 +124,16 @@ def predictive_check(fit: Fit, *, seed: int = 0) -> PredictiveCheck:
         cells |= dict(zip(ends, [end for prob in PROBS for end in quantiles(draws, prob, axis=0)[1:]], strict=True))
         cells["pit"] = transforms(loss, draws)
         cells["pareto_k"] = k = float(loo.table["pareto_k"].iloc[place])
-        cells["loo_pit"] = _loo_pit(az, loss, draws, loo.log_weights[place, chosen], k)
+        cells["loo_pit"] = _loo_pit(loss, draws, loo.log_weights[place, chosen], k)
         parts.append(pd.DataFrame(cells))
     rows = pd.concat(parts).sort_values("row").reset_index(drop=True)
     return PredictiveCheck(fit.name, fit.unit, rows, loo.good_k, int(chosen.size), not fit.passed, fit.law.outcome)
 
 
-def _loo_pit(az: object, loss: Array, draws: Array, log_weights: Array, pareto_k: float) -> Array:
+def _loo_pit(loss: Array, draws: Array, log_weights: Array, pareto_k: float) -> Array:
     """Return the weighted share of draws (S, n) below each loss (n,), by ArviZ."""
+    import arviz_stats as az  # slow to import
+
     dims = ("chain", "draw", "row")
     log_weights = log_weights - np.logaddexp.reduce(log_weights)
     weights = np.repeat(log_weights[None, :, None], loss.size, axis=2)
@@ -143,7 +143,7 @@ def _loo_pit(az: object, loss: Array, draws: Array, log_weights: Array, pareto_k
         "observed_data": xr.Dataset({"loss": (dims[2:], loss)}),
         "log_likelihood": xr.Dataset({"loss": (dims, weights)}),
     }
-    transformed = az.loo_pit(  # type: ignore[attr-defined]
+    transformed = az.loo_pit(
         xr.DataTree.from_dict(data),
         var_names="loss",
         log_weights=xr.Dataset({"loss": (dims, weights)}),
