@@ -21,7 +21,7 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.files import as_path
 from bayeslaw.core.text import counted, short_lines
 from bayeslaw.evaluation.prediction import RESULT_ENDING, Prediction, read_prediction
-from bayeslaw.evaluation.reach import ABSOLUTE, SCORES, by_reach, independent_runs, inside, scores_of, transforms_by_reach
+from bayeslaw.evaluation.reach import by_reach, independent_runs, inside, scores_of, transforms_by_reach
 from bayeslaw.evaluation.scores import COVERED
 from bayeslaw.evaluation.settlement import read_settled
 from bayeslaw.laws.outcome import Outcome
@@ -73,14 +73,12 @@ class Calibration:
         """
         table = []
         for name, rows in by_reach(self.rows).items():
-            scores = scores_of(rows, self.outcome)
+            scores = {"e_folds": name} | scores_of(rows, self.outcome)
             for prob in COVERED:
                 low, high = expected(prob, independent_runs(rows))
                 scores |= {f"expected{100 * prob:g}_lb": low, f"expected{100 * prob:g}_ub": high}
-            table.append({"e_folds": name} | scores)
-        names = SCORES if self.outcome.relative else ABSOLUTE
-        ranges = [f"expected{100 * prob:g}_{end}" for prob in COVERED for end in ("lb", "ub")]
-        return pd.DataFrame(table)[["e_folds", *names, *ranges]].rename(columns={"cuts": "predictions"})
+            table.append(scores)
+        return pd.DataFrame(table).rename(columns={"cuts": "predictions"})
 
     @property
     def shown(self) -> pd.DataFrame:
