@@ -42,7 +42,7 @@ from bayeslaw.laws.law import Law, shares_of_parameters
 from bayeslaw.laws.outcome import LOSS, Outcome
 from bayeslaw.laws.pooling import levels_of, with_by, with_levels
 from bayeslaw.noise.noise import resolved
-from bayeslaw.posterior.diagnostics import checks_label, concerns, failures, model_label, sampling_verdict
+from bayeslaw.posterior.diagnostics import checks_label, concerns, model_label, sampling_verdict
 from bayeslaw.posterior.effects import KNOWN_RUN, Reading, check_reading
 from bayeslaw.posterior.fit import Fit
 
@@ -399,7 +399,7 @@ def forecasts_beyond(
     kept : callable, optional
         What to keep of a forecast of a table; by default `Backtest.rows`.
     """
-    if failures(fit.checks) and not force:
+    if not (fit.passed or force):
         return Beyond(UNSCORED, model_label(fit.checks), sampling_verdict(fit.checks))
     fitted = np.concatenate([member.observed.rows for member in fits_of(fit).values()])
     cut = float(along.loc[pd.Index(fitted)].max())

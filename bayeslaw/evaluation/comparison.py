@@ -126,6 +126,7 @@ class Work:
         return [{c.name: next(fits) for c in self.candidates} for _ in tables]
 
     def usable(self, *fits: Fit) -> bool:
+        """Whether fits are scored and weighed: those that passed their checks, or all where that is forced."""
         return self.force or all(fit.passed for fit in fits)
 
     def note_failures(self, name: str, *fits: Fit) -> None:
@@ -148,6 +149,7 @@ class Work:
 
 
 def mark(passed: bool, forced: bool) -> str:
+    """Return the text of the column `checks` of a comparison."""
     return checks_label(not passed) if passed or forced else UNSCORED
 
 
