@@ -20,7 +20,7 @@ from bayeslaw.planning.allocation import Allocation
 from bayeslaw.planning.life import WholeLife
 from bayeslaw.planning.life_costs import UNITS
 from bayeslaw.planning.transfer import Transfer
-from bayeslaw.plots.several import Drawing, check_axes, drawings_on, free_places, name_all, numbered, titles_on
+from bayeslaw.plots.several import Drawing, check_axes, drawings_on, finish_all, free_places, numbered
 from bayeslaw.plots.style import (
     COLOURS,
     MARKERS,
@@ -98,8 +98,7 @@ def plot_frontier(
         notes.append(f"{counted(cut, 'frontier')} {'goes' if cut == 1 else 'go'} on outside the picture")
     title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands" + failure(any(a.failed for a in allocations))
     drawing = Drawing(label, allocations[0].name, "", tuple(curves), (), tuple(notes), title, shown)
-    _, of_all = name_all(ax, drawing)
-    return finish(ax, *shown, titles_on(ax), of_all)
+    return finish_all(ax, drawing)
 
 
 def _contours(allocations: Sequence[Allocation], ax: Axes) -> list[str]:
@@ -274,8 +273,7 @@ def plot_savings(transfer: Transfer, ax: Axes | None = None, *, of: str = "saved
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_xscale("log")
     title = f"median and {ci_prob * 100:g}% equal-tailed interval{failure(transfer.failed)}"
-    name_all(ax, Drawing(label, "transfer", "", tuple(curves), (), (), title, (x, y)))
-    return finish(ax, x, y, titles_on(ax))
+    return finish_all(ax, Drawing(label, "transfer", "", tuple(curves), (), (), title, (x, y)))
 
 
 def plot_whole_life(life: WholeLife, ax: Axes | None = None, *, ci_prob: float = 0.9) -> Axes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bayeslaw.core.errors import BayeslawError
-from bayeslaw.plots.style import COLOURS, legend_text
+from bayeslaw.plots.style import COLOURS, finish, legend_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -115,9 +115,11 @@ def name_all(ax: Axes, drawing: Drawing) -> tuple[str, list[str]]:
     return _title(names, drawings), notes
 
 
-def titles_on(ax: Axes) -> str:
-    """Return the different titles of the drawings on axes, for those whose title needs no name before it."""
-    return "\n".join(dict.fromkeys(drawing.title for drawing in drawings_on(ax)))
+def finish_all(ax: Axes, drawing: Drawing) -> Axes:
+    """Add a drawing to those on axes and finish the picture, under their different titles, which need no names before them."""
+    notes = name_all(ax, drawing)[1]
+    titles = dict.fromkeys(drawn.title for drawn in drawings_on(ax))
+    return finish(ax, *drawing.axes, "\n".join(titles), notes)
 
 
 def _names(drawings: Sequence[Drawing]) -> list[str]:

@@ -19,7 +19,7 @@ from bayeslaw.dynamics.recipe import Recipe, losses
 from bayeslaw.dynamics.turning_points import TurningPoint
 from bayeslaw.forecasting.forecast import Forecast, forecast
 from bayeslaw.forecasting.stack import Posterior
-from bayeslaw.plots.several import Drawing, check_axes, drawings_on, free_places, name_all, titles_on
+from bayeslaw.plots.several import Drawing, check_axes, drawings_on, finish_all, free_places, name_all
 from bayeslaw.plots.style import COLOURS, DASHES, ERRORS, MARKERS, axes_of, draw_band, draw_errors, expect, failure, finish
 from bayeslaw.schedules.areas import Point
 
@@ -333,8 +333,7 @@ def plot_watch(
         notes += [f"{counted(above, 'loss')} above the picture"] if above else []
     curves = ((line, f"forecast: median, {ci_prob * 100:g}% equal-tailed interval"),)
     drawing = Drawing(label, watch.run, "", curves, tuple(entries), tuple(notes), watch.run + failure(watch.failed), shown)
-    _, of_all = name_all(ax, drawing)
-    return finish(ax, *shown, titles_on(ax), of_all)
+    return finish_all(ax, drawing)
 
 
 def _without_the_beginning(ax: Axes, watch: Watch, logged: pd.DataFrame) -> list[str]:

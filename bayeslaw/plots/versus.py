@@ -10,8 +10,8 @@ from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.intervals import interval_names
 from bayeslaw.planning.recipe_paths import REACH
 from bayeslaw.planning.versus import SURE, Versus
-from bayeslaw.plots.several import Drawing, check_axes, free_places, name_all, titles_on
-from bayeslaw.plots.style import COLOURS, axes_of, draw_band, expect, failure, finish
+from bayeslaw.plots.several import Drawing, check_axes, finish_all, free_places
+from bayeslaw.plots.style import COLOURS, axes_of, draw_band, expect, failure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -84,6 +84,4 @@ def plot_versus(versus: Versus, ax: Axes | None = None, *, of: Shown = "multipli
     notes += [OUTSIDE] if outside and start == x.max() else []  # ground at a single value has no width
     error = ", with the laws' errors" if versus.spread == "extrapolated" else ""
     title = f"{title}{error}{failure(versus.failed)}"
-    drawing = Drawing(label, name, "", ((line, words),), tuple(entries), tuple(notes), title, shown)
-    _, of_all = name_all(ax, drawing)
-    return finish(ax, *shown, titles_on(ax), of_all)
+    return finish_all(ax, Drawing(label, name, "", ((line, words),), tuple(entries), tuple(notes), title, shown))
