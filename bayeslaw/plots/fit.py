@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -399,7 +399,7 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     ax.errorbar(behind, rows, xerr=error, fmt="o", ms=5, color=COLOURS[0], capsize=3, lw=1.4)
     for row, weight in zip(rows.tolist(), table["weight"].fillna(0.0), strict=True):
         ax.text(1.01, row, f"weight {float(weight):.2f}", transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
-    ax.set_yticks(rows, _names_of(table), fontsize=SMALL)
+    ax.set_yticks(rows, _broken(table.index), fontsize=SMALL)
     ax.set_ylim(len(table) - 0.5, -0.5)
     if math.isclose(ax.get_xlim()[0], 0, abs_tol=1e-12):
         ax.set_xlim(left=-1.0)
@@ -408,9 +408,9 @@ def plot_comparison(comparison: Comparison | pd.DataFrame, ax: Axes | None = Non
     return finish(ax, x, "", title, notes)
 
 
-def _names_of(table: pd.DataFrame) -> list[str]:
+def _broken(names: Iterable[object]) -> list[str]:
     """Return names of laws, broken before their noise: a long one would leave no space for the axes."""
-    return ["\n".join(textwrap.wrap(str(name), 22, break_long_words=False)) for name in table.index]
+    return ["\n".join(textwrap.wrap(str(name), 22, break_long_words=False)) for name in names]
 
 
 def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "cover_eti90") -> Axes:
@@ -455,8 +455,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
         style: dict[str, Any] = {"ls": "", "marker": MARKERS[i], "ms": 6, "color": COLOURS[i], "mec": "white", "zorder": 3}
         ax.plot(values, at, label=f"held out: {part}", **style)
         if share:
-            size = _runs_of(comparison, part)
-            low, high = share_interval(values / 100, size)
+            low, high = share_interval(values / 100, _runs_of(comparison, part))
             ax.hlines(at, 100 * low, 100 * high, color=COLOURS[i], lw=1.4, alpha=0.7)
     notes = []
     if share:
@@ -467,7 +466,7 @@ def plot_scores(comparison: Comparison, ax: Axes | None = None, *, of: str = "co
         notes.append(f"{len(parts) - MOST_LINES} held-out parts are not shown")
     if unscored := len(scores) - len(scored):
         notes.append(f"{unscored} of {len(scores)} rows have no such score (failed sampling, or a point fit)")
-    ax.set_yticks(list(places.values()), _names_of(pd.DataFrame(index=list(places))), fontsize=SMALL)
+    ax.set_yticks(list(places.values()), _broken(places), fontsize=SMALL)
     ax.set_ylim(len(places) - 0.5, -0.5)
     x = _label_of(of, comparison.stack.outcome, comparison.stack.unit)
     return finish(ax, x, "", "scores of laws on rows that were held out" + failure(has_failed(scored)), notes)
