@@ -90,9 +90,9 @@ def fit_pictures(fit: Fit, label: str, number: int, ci_prob: float, force: bool)
     if isinstance(fan, str):
         notes.append(f"There is no picture of {label} against its data: {fan}")
     else:
-        pictures["data"] = _data_picture(fit, named, *fan, ci_prob)
+        pictures["data"] = _data_picture(named, *fan, ci_prob)
     try:
-        pictures["predictions"] = _predictions_picture(fit, named, predictive_check(fit))
+        pictures["predictions"] = _predictions_picture(named, predictive_check(fit))
     except BayeslawError as error:
         notes.append(f"There are no posterior predictive pictures of {label}: {error}")
     pictures |= {"parameters": _parameters_picture(fit, named, ci_prob), "priors": _priors_picture(fit, named)}
@@ -109,23 +109,22 @@ class _Named(NamedTuple):
     mark: str
 
 
-def _data_picture(fit: Fit, named: _Named, curves: Forecast, others: int, ci_prob: float) -> Picture:
+def _data_picture(named: _Named, curves: Forecast, others: int, ci_prob: float) -> Picture:
     """Return the picture of curves through the data, of which `others` more settings are not drawn."""
-    (label, percent, mark), outcome, x = named, fit.law.outcome, forecast_axis(curves)
-    options: dict[str, Any] = {"ci_prob": ci_prob, "x": x}
+    (label, percent, mark), outcome, x = named, curves.outcome, forecast_axis(curves)
     few = f" Curves of {counted(others, 'other setting')} are not drawn." if others else ""
     return Picture(
         f"{label} against its own data: median, {percent} {INTERVAL} of the next run, fitted {outcome.plural} as points."
         f"{few}{mark}",
         f"{outcome.heading} against {x} under {label}, a curve with its interval for each of some runs, beside the "
         f"{outcome.plural} that they logged.",
-        (WIDTH, HEIGHT), lambda f: plot_forecast(curves, f.subplots(), **options),
+        (WIDTH, HEIGHT), lambda f: plot_forecast(curves, f.subplots(), ci_prob=ci_prob, x=x),
     )  # fmt: skip
 
 
-def _predictions_picture(fit: Fit, named: _Named, check: PredictiveCheck) -> Picture:
+def _predictions_picture(named: _Named, check: PredictiveCheck) -> Picture:
     """Return the picture of posterior predictive intervals and LOO-PIT."""
-    (label, _, mark), outcome = named, fit.law.outcome
+    (label, _, mark), outcome = named, check.outcome
 
     def draw(figure: Figure) -> None:
         above, below = figure.subplots(2, 1)
@@ -200,15 +199,14 @@ def _setting(group: pd.DataFrame, columns: Sequence[str], outcome: Outcome) -> d
 
 def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
     """Return forecasts along some of a fit's runs and beyond, and the number of other settings; or why curves can't show them."""
-    rows, axes = rows_of(fit).frame, fit.law.axes
+    rows, axes, outcome = rows_of(fit).frame, fit.law.axes, fit.law.outcome
     if fit.law.series or not axes:
-        return f"its {fit.law.outcome.plural} depend on whole schedules."
-    facts = {*fit.law.outcome.facts}
+        return f"its {outcome.plural} depend on whole schedules."
+    facts = {*outcome.facts}
     if not facts or len({*axes} - facts) > 1:  # accuracies along a loss alone have a curve for each task
         for column in fit.law.levels:
             rows = rows[rows[column] == rows[column].mode().iloc[0]]
     x = main_axis({name: rows[name].nunique() for name in axes})
-    outcome = fit.law.outcome
     others = [name for name in axes if name != x] + ([outcome.chance] if isinstance(outcome.chance, str) else [])
     texts = list(fit.law.levels)
     if fit.observed.group_names and fit.observed.group_column not in (*axes, *texts):
@@ -217,7 +215,7 @@ def data_fan(fit: Fit, force: bool = False) -> tuple[Forecast, int] | str:
     groups = [group for _, group in rows.groupby(columns, dropna=False)] if columns else [rows]
     groups = [group for group in groups if group[x].nunique() >= 3 and group[others].notna().all(axis=None)]
     if not groups:
-        return f"at no setting there are three {fit.law.outcome.plural} along {x}."
+        return f"at no setting there are three {outcome.plural} along {x}."
     chosen = [groups[i] for i in evenly(len(groups), FANS)]
     values = pd.concat(chosen)[x]
     start, end = float(values[values > 0].min()), float(values.max())
