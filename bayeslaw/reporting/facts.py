@@ -25,6 +25,7 @@ from bayeslaw.laws.pooling import stated_spreads
 from bayeslaw.laws.prior import Prior
 from bayeslaw.noise.custom import PointNoise
 from bayeslaw.plots.fit import PRIOR_DRAWS
+from bayeslaw.posterior.diagnostics import checks_label
 from bayeslaw.posterior.fit import Fit
 from bayeslaw.posterior.parameters import correlated_pairs, describe_parameter, in_unit_of_losses, parameter_unit
 
@@ -312,5 +313,5 @@ def left_out(fits: Mapping[str, Fit], force: bool) -> tuple[pd.DataFrame, list[s
                 f"{loo.good_k:.2f}); its density is uncertain. `compare --loo` (loo=True) fits again without them."
             )
     runs = len(next(iter(loos.values())).table)
-    marks = pd.Series({label: "passed" if fit.passed else "FAILED (forced)" for label, fit in usable.items()}, name="checks")
+    marks = pd.Series({label: checks_label(not fit.passed) for label, fit in usable.items()}, name="checks")
     return weights.join(pd.DataFrame(more).T).join(marks).assign(runs=runs).rename_axis("fit"), [*notes, STACK_NOTE]

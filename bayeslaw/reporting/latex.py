@@ -114,15 +114,14 @@ def parameters_latex(fit: Fit, ci_prob: float = 0.9) -> str:
     If checks of the fit failed, every interval has a mark, which a note explains. The table needs the package booktabs.
     """
     low, high = interval_names("eti", ci_prob)
-    columns, mark = [list[str]() for _ in range(5)], "" if fit.passed else r"^{\dagger}"
+    rows, mark = list[tuple[str, ...]](), "" if fit.passed else r"^{\dagger}"
     for name, row in fit.summary(ci_prob).iterrows():
         meaning, symbol = describe_parameter(fit, str(name))
         decimals = _decimals(row[high] - row["median"], row["median"] - row[low])
         median, lower, upper = (f"{round(row[c], decimals):.{max(decimals, 0)}f}" for c in ("median", low, high))
         unit = latex_text(parameter_unit(fit, str(name)))
-        cells = (f"${symbol}$", latex_text(meaning), unit, f"${median}$", f"$[{lower}, {upper}]{mark}$")
-        for column, text in zip(columns, cells, strict=True):
-            column.append(text)
+        rows.append((f"${symbol}$", latex_text(meaning), unit, f"${median}$", f"$[{lower}, {upper}]{mark}$"))
+    columns = [list(texts) for texts in zip(*rows, strict=True)]
     heads = ["parameter", "meaning", "unit", "median", rf"{ci_prob * 100:g}\% equal-tailed interval"]
     return _tabular(heads, columns, "lllrr", [] if fit.passed else [FAILED]).rstrip()
 
