@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeslaw.core.arrays import Array
+from bayeslaw.core.arrays import Array, Index
 from bayeslaw.core.errors import BayeslawError
 from bayeslaw.core.html import header
 from bayeslaw.core.intervals import quantiles
@@ -78,11 +78,12 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
     x, r = np.linspace(low, high, GRID[1]), np.linspace(*box.replay, GRID[0])
     unit = problem.n if math.isfinite(problem.n) else 1.0
     across = np.exp(x) / unit
+    some = plan.draws[:: max(1, plan.draws.size // THINNED)]
     ax = axes_of(ax)
     if of:
         from matplotlib.ticker import MaxNLocator
 
-        table, label = _landscape(plan, of, x, r)
+        table, label = _landscape(plan, of, some, x, r)
         bottom, top = np.quantile(table, [0.03, 0.97])  # the barrier at r = 0 would use up all colours
         steps = MaxNLocator(14).tick_values(bottom, top if top > bottom else bottom + 1e-6)
         shade = ax.contourf(100 * r, across, table.T, levels=steps, cmap=COLORMAP, alpha=0.85, extend="both")
@@ -106,23 +107,21 @@ def plot_plan(plan: Plan, ax: Axes | None = None, *, of: str = "", levels: Seque
     y = "adaptation tokens per parameter" if math.isfinite(problem.n) else "adaptation tokens"
     colours = {"": "", "forgetting": ", colours: median forgetting", "target-loss": ", colours: median target loss"}[of]
     title = f"probability that all constraints hold ({plan.on}){colours}{failure(plan.forced)}"
-    used = plan.draws[:: max(1, plan.draws.size // THINNED)].size
-    notes = [f"colours: from {used:,} of {plan.draws.size:,} draws"] if of and used < plan.draws.size else []
+    notes = [f"colours: from {some.size:,} of {plan.draws.size:,} draws"] if of and some.size < plan.draws.size else []
     notes += ["hatched: outside the runs"] if hatched else []
     return finish(ax, "replay share (%)", y, title, notes)
 
 
-def _landscape(plan: Plan, of: str, x: Any, r: Any) -> tuple[Any, str]:
-    """Return medians (R, n) of the target loss, or of forgetting in percent, and their label."""
+def _landscape(plan: Plan, of: str, some: Index, x: Array, r: Array) -> tuple[Array, str]:
+    """Return medians (R, n) of the target loss, or of forgetting in percent, by some draws, and their label."""
     problem = plan.problem
-    some = plan.draws[:: max(1, plan.draws.size // THINNED)]
     if of == "target-loss" and problem.target is not None:
         label = f"target loss ({problem.target.unit}), median"
         return np.exp(np.median(values_on_grid([problem.target], some, x, r)[0], axis=1)), label
-    names = list(problem.base_losses)
-    side = next(s for s in problem.sources if s.name == names[0])
-    rise = values_on_grid([side], some, x, r)[0] - problem.base_losses[names[0]].log[some][None, :, None]
-    return 100 * np.expm1(np.median(rise, axis=1)), f"forgetting of {names[0]} (% of base loss), median"
+    name, base = next(iter(problem.base_losses.items()))
+    source = next(s for s in problem.sources if s.name == name)
+    rise = values_on_grid([source], some, x, r)[0] - base.log[some][None, :, None]
+    return 100 * np.expm1(np.median(rise, axis=1)), f"forgetting of {name} (% of base loss), median"
 
 
 def _hatch_outside(plan: Plan, ax: Axes, replay: Array, tokens: Array, unit: float) -> bool:
