@@ -55,8 +55,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
     >>> bayeslaw.plots.plot_backtest(result, Figure().subplots()).get_xlabel()
     'e-folds of compute beyond the cut'
     """
-    rows = _scored(backtest)
-    outcome, unit = backtest.outcome, backtest.outcome.unit
+    rows, outcome = _scored(backtest), backtest.outcome
     median, measured, reach = (rows[name].to_numpy(dtype=np.float64) for name in ("median", outcome.name, "reach"))
     low, high = (rows[end].to_numpy(dtype=np.float64) for end in interval_names("eti", CI))
     held = inside(rows, CI, outcome).to_numpy()
@@ -80,7 +79,7 @@ def plot_backtest(backtest: Backtest, ax: Axes | None = None) -> Axes:
     title = (
         f"{backtest.law}: {outcome.plural} beyond {cuts} and their forecasts ({backtest.spread});\nabove: mean error by distance"
     )
-    y = outcome.of_deviation(f"{outcome.name} minus the forecast's median", unit)
+    y = outcome.of_deviation(f"{outcome.name} minus the forecast's median", outcome.unit)
     return finish(ax, _beyond(backtest.by, "the cut"), y, title + failure(has_failed(rows)))
 
 

@@ -172,9 +172,8 @@ def _draw(
     """
     along, (median, low, high) = _along(settings, x), quantiles(draws, ci_prob, axis=0)
     lines = _lines(settings, x, texts)
-    groups: list[tuple[Any, Any]] = [("", np.arange(len(settings)))]
-    if lines:
-        groups = list(settings.groupby(lines, sort=False).indices.items())
+    every = ("", np.arange(len(settings)))
+    groups: list[tuple[Any, Any]] = list(settings.groupby(lines, sort=False).indices.items()) if lines else [every]
     if beside > 1:
         along = _places(ax, len(settings), dict(groups), beside)
     held, missed, apart = 0, 0, APART if len(groups) > 1 and np.unique(along).size == 1 else 0.0
@@ -186,14 +185,12 @@ def _draw(
         values = key if isinstance(key, tuple) else (key,)
         label = ", ".join(f"{n} = {short_number(v)}" for n, v in zip(lines, values, strict=True)) if lines else ""
         scattered = len(rows) == 1 or np.unique(along[rows]).size < len(rows) or (x == COMPUTE and "N" not in lines)
-        style: dict[str, Any] = {"color": COLOURS[i], "lw": 1.4, "label": label or None}
+        style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 4, "label": label or None}
         if scattered:  # runs of different shapes share no curve
-            middle, off = median[rows], np.stack([median[rows] - low[rows], high[rows] - median[rows]])
-            ax.errorbar(
-                along[rows], middle, np.maximum(off, 0), fmt=MARKERS[i], ms=4, color=COLOURS[i], lw=1.2, label=label or None, **at
-            )
+            off = np.stack([median[rows] - low[rows], high[rows] - median[rows]])
+            ax.errorbar(along[rows], median[rows], np.maximum(off, 0), ls="", lw=1.2, **style, **at)
         else:
-            ax.plot(along[rows], median[rows], marker=MARKERS[i], ms=4, mec="white", markevery=[0, -1], **style)
+            ax.plot(along[rows], median[rows], lw=1.4, mec="white", markevery=[0, -1], **style)
             ax.fill_between(along[rows], low[rows], high[rows], color=COLOURS[i], alpha=0.18, lw=0)
         if measured is not None:
             known = rows[np.isfinite(measured[rows])]
