@@ -102,10 +102,9 @@ class Chain:
     @cached_property
     def draws(self) -> xr.Dataset:
         """Draws (sample, row) of the outcome: `latent`, by both laws, and `run`, of the next run with learnt errors of the laws."""
-        carried, expected = self.carried.draws, self.expected.draws["latent"]
-        values = {"latent": expected.values, "run": self.carried.predictive}
+        values = {"latent": self.expected.draws["latent"].values, "run": self.predictive}
         data = {name: (("sample", "row"), drawn) for name, drawn in values.items()}
-        return xr.Dataset(data, coords={"row": carried["row"]}, attrs={"units": self.second.unit})
+        return xr.Dataset(data, coords={"row": self.carried.rows}, attrs={"units": self.second.unit})
 
     @property
     def predictive(self) -> Array:
@@ -124,13 +123,12 @@ class Chain:
         `_ub`; `extrapolation`, how far outside the runs of either fit the setting lies; `checks` and `model` for both fits.
         What a run logs has the learnt errors of the laws outside their runs, which forecasts of one fit call extrapolated.
         """
-        table, parts = self.settings.copy(), dict[str, Array]()
-        parts[self.link] = self.first.predictive[:, self.place]
-        parts |= {name: np.asarray(self.draws[name].values) for name in ("latent", "run")}
+        table = settings = self.settings
+        parts = {self.link: self.first.predictive[:, self.place]} | {name: self.draws[name].values for name in ("latent", "run")}
         for name, drawn in parts.items():
             table = table.assign(**intervals.columns(drawn, ci_prob, name))
         results = {"extrapolation": self.extrapolation, "checks": checks_label(self.forced), "model": self.model_label}
-        return table.assign(**{result_column(self.settings, name): result for name, result in results.items()})
+        return table.assign(**{result_column(settings, name): result for name, result in results.items()})
 
     @property
     def extrapolation(self) -> list[str]:
