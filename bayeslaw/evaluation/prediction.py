@@ -88,7 +88,7 @@ class Prediction:
         outcomes = counted(len(self.rows), self.outcome.name)
         return short_lines(f"<Prediction by {self.content['law']} of {outcomes}, registered {self.content['date']}>")
 
-    @property
+    @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """Its rows, each a setting with its forecast."""
         return list(self.content["rows"])

@@ -178,9 +178,8 @@ def settle(
         raise nothing_held_out(runs.name, len(frame), base > 0, outcome)
     if not in_sample:
         frame, place = frame[~seen], place[~seen]
-    count = len(frame)
-    counts = counts_of(count, base, int(seen.sum()), in_sample)
-    error = frame[outcome.error].to_numpy(dtype=np.float64) if outcome.error in frame else np.zeros(count)
+    counts = counts_of(len(frame), base, int(seen.sum()), in_sample)
+    error = frame[outcome.error].to_numpy(dtype=np.float64) if outcome.error in frame else np.zeros(len(frame))
     loss = frame[outcome.name].to_numpy(dtype=np.float64)
     draws, rows = widened(asked, place, loss, error), asked.rows
     spreads = sorted({rows[i]["spread"] for i in place}, reverse=True)
@@ -193,8 +192,7 @@ def settle(
     named = [str(names[i]) if "run" in frame and pd.notna(frame["run"].iloc[j]) else "" for j, i in enumerate(code)]
     digest = data_sha256(frame, [*asked.content["match"], outcome.name])
     left_out = {name: counts[name] for name in ("base_rows_left_out", "seen_rows_left_out", "sample")}
-    left_out["other_rows_left_out"] = others
-    measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": float(tolerance), **left_out}
+    measured = {"runs": runs.name, "runs_sha256": digest, "tolerance": float(tolerance), **left_out, "other_rows_left_out": others}
     return Settled(asked, scores.table, scores.runs, settled_rows(asked, place, loss, error, named, draws), measured)
 
 
