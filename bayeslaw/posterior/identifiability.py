@@ -120,7 +120,7 @@ def lack_check(law: Law, observed: Observations, values: Mapping[str, float]) ->
         others = [p for p in law.parameters if p in left]
         problems.append(f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} not identifiable either")
     text = "; ".join(problems) or f"the runs have enough values of {', '.join(law.axes)} to identify all parameters"
-    frame = pd.DataFrame(table, index=["values", "parameters"]).T if table else pd.DataFrame({"values": [], "parameters": []})
+    frame = pd.DataFrame(table, index=["values", "parameters"]).T
     return Check("values", not problems, text, "model", frame, "Add runs at other values")
 
 
