@@ -107,7 +107,7 @@ def chain_panels(
     lines, draws, own = settings, chain.predictive, _measured(measured, second, len(settings))
     if mean is not None:
         averages = chain.mean(mean)
-        lines, draws = averages.settings.drop(columns="rows"), averages.draws
+        lines, draws = averages.settings, averages.draws
         own = None if own is None else averages.measured(own)
     place = pd.Series(np.arange(len(settings))).groupby(chain.place).first().to_numpy()
     link = _measured(measured, first, len(settings))

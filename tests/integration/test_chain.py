@@ -373,6 +373,16 @@ def test_tasks_at_a_single_setting_have_a_place_and_a_line_of_chance_each() -> N
     assert [label.get_text() for label in shared[1].get_xticklabels()] == [*CHANCES]
 
 
+def test_averages_have_a_line_for_each_text_in_a_column_rows() -> None:
+    """The number of averaged rows has another name beside it."""
+    from matplotlib.figure import Figure
+
+    settings = pd.DataFrame([{"N": 1e9, "D": d, "task": t, "rows": r} for d in (1e10, 1e11) for r in "ab" for t in CHANCES])
+    chain = bayeslaw.chain(losses(), accuracies(), settings, force=True)
+    _, below = bayeslaw.plots.plot_chain(chain, Figure().subplots(2, 1), x="D", mean="task")
+    assert {"rows = a", "rows = b"} < {*below.get_legend_handles_labels()[1]}
+
+
 def test_the_picture_has_both_panels_and_the_chance_line() -> None:
     from matplotlib.figure import Figure
 
