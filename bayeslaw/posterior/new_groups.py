@@ -65,13 +65,11 @@ def new_groups_check(fit: Fit) -> Check | None:
     """Return a note on the groups that a fit was not fitted to, if there are any."""
     if not (groups := new_groups(fit)):
         return None
-    names: dict[bool, dict[str, None]] = {True: {}, False: {}}
-    for parameter in (p for p in fit.law.parameters.values() if p.within is not None):
-        names[parameter.around is not None][parameter.of] = None
-    how = {True: "around typical values with the spread of the groups", False: "from the prior, without pooling"}
-    some = {pooled: f"{', '.join(of)} {'is' if len(of) == 1 else 'are'}" for pooled, of in names.items() if of}
-    drawn = " and ".join(f"{which} drawn {how[pooled]}" for pooled, which in sorted(some.items(), reverse=True))
-    text = f"{', '.join(groups)}: no fitted row is of it, so {drawn}"
+    drawn, of_columns = list[str](), [p for p in fit.law.parameters.values() if p.within is not None]
+    for pooled, how in ((True, "around typical values with the spread of the groups"), (False, "from the prior, without pooling")):
+        if names := list(dict.fromkeys(p.of for p in of_columns if (p.around is not None) == pooled)):
+            drawn.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} drawn {how}")
+    text = f"{', '.join(groups)}: no fitted row is of it, so {' and '.join(drawn)}"
     return Check("new_groups", False, text, "note", pd.DataFrame({"group": groups}))
 
 
