@@ -148,9 +148,7 @@ def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
     frame, seen = held.frame, set(run_codes(fitted.frame)[1])
     if frame.index.isin(fitted.frame.index).any():  # of another table, whose rows are counted from 1 too
         frame = frame.set_axis(frame.index + int(fitted.frame.index.max()), axis=0)
-    of = (fit.observed.group_column or None, fit.observed.clock_column)
-    # Draws of `drift` are in lengths of the fit's typical run, whatever the length of held-out ones.
-    alone = replace(Observations.of(fit.law, fitted, *of), span=fit.observed.span)
+    alone = _observed(fit, fitted)
     known = alone.find(frame, fit.law)[0] >= 0
     if "run" in frame:  # another run with the name of a fitted one
         other = [f"{run} (held out)" if run in seen else run for run in frame["run"]]
@@ -161,13 +159,17 @@ def held_out_density(fit: Fit, fitted: Runs, held: Runs) -> pd.Series:
     batches = [frame[code == i] for i in range(len(names))] if fit.noise.checkpoint_effect else [frame]
     densities: dict[str, float] = {}
     for batch in batches:
-        both = replace(fitted, frame=pd.concat([fitted.frame, batch]))
-        together = Observations.of(fit.law, both, *of)
-        values = _densities_of_runs(fit, replace(together, span=fit.observed.span))
+        values = _densities_of_runs(fit, _observed(fit, replace(fitted, frame=pd.concat([fitted.frame, batch]))))
         for name in dict.fromkeys(run_codes(batch)[1]):
             density = values[name] - before.get(name, 0.0)
             densities[name] = float(logsumexp(density) - math.log(density.size))
     return pd.Series(densities, name=fit.name).rename_axis("run")
+
+
+def _observed(fit: Fit, runs: Runs) -> Observations:
+    """Return rows as the fit takes them: draws of `drift` are in lengths of its typical run, whatever the lengths of others."""
+    observed = Observations.of(fit.law, runs, fit.observed.group_column or None, fit.observed.clock_column)
+    return replace(observed, span=fit.observed.span)
 
 
 def _densities_of_runs(fit: Fit, observed: Observations) -> dict[str, Array]:
