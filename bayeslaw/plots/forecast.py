@@ -283,8 +283,7 @@ def _measured_rows(curves: _Curves, measured: Table) -> tuple[pd.DataFrame, list
             check_unit(fit.observed.unit, runs.frame, runs.name)
         check_loss_unit(fit.info.get("loss_unit", ""), runs.frame, fit.law, runs.name)
         check_tokenizer(fit.token_length, runs.frame, fit.law, runs.name)
-    rows = runs.frame
-    rows = rows if curves.x in forecast.outside else _with_compute(rows)
+    rows = runs.frame if curves.x in forecast.outside else _with_compute(runs.frame)
     needed = dict.fromkeys([curves.x, *sorted(curves.along), *curves.varying, forecast.outcome.name])
     if missing := [c for c in needed if c not in rows]:
         problem = f"The measured {forecast.outcome.plural} have no column {', '.join(missing)}: add it to the table."
@@ -299,8 +298,7 @@ def _measured_rows(curves: _Curves, measured: Table) -> tuple[pd.DataFrame, list
     if "N" not in curves.along or curves.x == "N":
         return rows, notes
     on_curve = _on_curve(rows, curves.drawn)
-    away = int((~on_curve).sum())
-    if away:
+    if away := int((~on_curve).sum()):
         notes.append(f"{away} of {len(rows)} measured {forecast.outcome.plural} are of another N at their compute and not drawn")
     return rows[on_curve], notes
 
@@ -455,25 +453,23 @@ def _draw_fitted(ax: Axes, curves: _Curves) -> list[str]:
 
 def _reach(ax: Axes, along: pd.Series) -> tuple[float, float]:
     """Return the least and the largest value at which fitted outcomes are drawn: all of them beside a single setting."""
+    if ax.get_xscale() != "log":
+        return -math.inf, math.inf
     low, high = float(along.min()), float(along.max())
     if high == low:
-        return np.finfo(float).tiny if ax.get_xscale() == "log" else -math.inf, math.inf
-    if ax.get_xscale() == "log":
-        factor = max(high / low, LEAST_REACH)
-        return low / factor, high * factor
-    return -math.inf, math.inf
+        return np.finfo(float).tiny, math.inf
+    factor = max(high / low, LEAST_REACH)
+    return low / factor, high * factor
 
 
 def _same(rows: pd.DataFrame, group: pd.DataFrame, others: Sequence[str]) -> Any:
     """Mark the rows that have the setting of a curve, bool array (n,)."""
     at, same = group.iloc[0], np.ones(len(rows), dtype=bool)
     for name in others:
-        text = isinstance(at[name], str)
-        same &= (
-            (rows[name] == at[name]).to_numpy()
-            if text
-            else np.isclose(rows[name].astype(float), at[name], rtol=SETTING_TOLERANCE, atol=1e-12)
-        )
+        if isinstance(at[name], str):
+            same &= (rows[name] == at[name]).to_numpy()
+        else:
+            same &= np.isclose(rows[name].astype(float), at[name], rtol=SETTING_TOLERANCE, atol=1e-12)
     return same
 
 
