@@ -150,7 +150,6 @@ def _coverage(ax: Axes, rows: pd.DataFrame, outcome: Outcome, x: str, title: str
     bins = ((-math.inf, 0.0), *BINS)
     parts = [(part, ends) for ends in bins if len(part := between(rows, *ends))]
     middle = np.array([part["reach"].mean() for part, _ in parts])
-    runs = np.array([part["run"].nunique() for part, _ in parts])
     independent = np.array([independent_runs(part) for part, _ in parts])
     far, near = 1.05 * max(float(rows["reach"].max()), 0.1), 1.2 * min(float(middle.min()), 0.0)
     for i, prob in enumerate(COVERED):
@@ -161,9 +160,9 @@ def _coverage(ax: Axes, rows: pd.DataFrame, outcome: Outcome, x: str, title: str
         style: dict[str, Any] = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5, "mec": "white", "lw": 1.4, "ls": DASHES[i]}
         ax.errorbar(at, 100 * share, yerr=bars, elinewidth=1.2, capsize=2, label=f"{prob:.0%} intervals", **style)
         ax.axhline(100 * prob, color=COLOURS[i], lw=0.9, ls=":")
-    for number, (_, (start, _)), place in zip(runs.tolist(), parts, middle.tolist(), strict=True):
+    for (part, (start, _)), place in zip(parts, middle.tolist(), strict=True):
         ax.axvline(max(start, near), color="0.85", lw=0.8, zorder=0)
-        ax.text(place, -9, f"{number}", fontsize=SMALL, ha="center", va="center")
+        ax.text(place, -9, f"{part['run'].nunique()}", fontsize=SMALL, ha="center", va="center")
     ax.set(xlim=(near, far), ylim=(-16, 104))
     ax.set_yticks(range(0, 101, 20))
     notes = [f"bars: {SHARES} where runs count, not rows; dotted: as it should be; below: runs"]

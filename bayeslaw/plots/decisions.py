@@ -169,7 +169,8 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
     """
     expect(menu, PlanMenu, "bayeslaw.planning.plan_menu(source, target, …)")
     ax = axes_of(ax)
-    in_costs, notes = menu.minimise in UNITS, []
+    in_costs = menu.minimise in UNITS
+    notes = [] if in_costs else ["marks: the loss that is stayed under with this confidence while the constraints hold"]
     for i, (own, share) in enumerate(zip(menu.plans, menu.table["probability_best"], strict=True)):
         if own is None or own.best is None:
             place: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": SMALL}
@@ -188,8 +189,6 @@ def plot_menu(menu: PlanMenu, ax: Axes | None = None) -> Axes:
     ax.set_xlim(-0.6, len(menu.models) - 0.4)
     ax.margins(y=0.12)
     first = next(own for own in menu.plans if own is not None)
-    if not in_costs:
-        notes = ["marks: the loss that is stayed under with this confidence while the constraints hold"]
     unit = first.problem.losses[-1].unit if menu.minimise == "target-loss" else "relative rise"
     y = f"{UNITS[menu.minimise]} of the whole life" if in_costs else f"{menu.minimise.replace('-', ' ')} ({unit})"
     title = f"plans of each checkpoint at confidence {first.confidence:.0%}"
