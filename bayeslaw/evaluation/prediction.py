@@ -291,6 +291,9 @@ def _checked(name: str, unsealed: Unsealed) -> Prediction:
             {*TOP} <= {*unsealed.content} and all({*OF_ROWS} <= {*row} for row in rows) and len(keys) == 1 and len(size) == 2
             and size[0] > 1 and bool(np.isfinite(prediction.draws).all()) and outcome.kind in KINDS and outcome.name != ""
             and {*prediction.content["match"]} <= {*prediction.settings} and not bool(np.isnan(prediction.reach).any())
+            and bool({*prediction.content["match"]} - {*outcome.facts})  # which measured rows may leave out
+            and all(isinstance(row["spread"], str) for row in rows)
+            and all(isinstance(fit, Mapping) for fit in prediction.content["fits"])
             and bool(((prediction.draws >= outcome.bounds[0]) & (prediction.draws <= outcome.bounds[1])).all())
             and all(isinstance(value, float | int) for row in rows for value in row["seen"])
             and datetime.fromisoformat(prediction.content["date"]).tzinfo is not None

@@ -280,8 +280,16 @@ def widened(prediction: Prediction, place: NDArray[np.int64], loss: Array, error
     known = error * outcome.slope(loss)
     for j, row in enumerate(place.tolist()):
         spread = prediction.rows[row]["spread"]
-        added = [_added(member, row, float(known[j])) for member in noise["extrapolated" if spread == "extrapolated" else "run"]]
-        draws[:, j] = outcome.from_scale(outcome.to_scale(draws[:, j]) + np.concatenate(added))
+        try:
+            members = noise["extrapolated" if spread == "extrapolated" else "run"]
+            added = np.concatenate([_added(member, row, float(known[j])) for member in members])
+            draws[:, j] = outcome.from_scale(outcome.to_scale(draws[:, j]) + added)
+        except (KeyError, TypeError, ValueError, IndexError):  # of a file that another program wrote
+            raise BayeslawError(
+                f"The key `noise` of the prediction does not go with the draws of its row {row + 1}: `bayeslaw register --schema` "
+                "(in Python bayeslaw.evaluation.prediction_schema.prediction_schema()) describes it.",
+                code="not-a-prediction",
+            ) from None
     return draws
 
 
@@ -300,7 +308,8 @@ def _known(asked: Prediction) -> tuple[str, ...]:
     """Columns that measured rows may leave out: facts of tasks, and base losses, if these tell no two forecasts apart."""
     without = [c for c in asked.content["match"] if c != BASE_LOSS]
     apart = len(asked.settings[without].drop_duplicates()) < len(asked.settings[list(asked.content["match"])].drop_duplicates())
-    return asked.outcome.facts if apart else (*asked.outcome.facts, BASE_LOSS)
+    alone = {*without} <= {*asked.outcome.facts}  # a row is recognised by something
+    return asked.outcome.facts if apart or alone else (*asked.outcome.facts, BASE_LOSS)
 
 
 def _check_domain(asked: Prediction, runs: Runs) -> None:
@@ -377,12 +386,12 @@ def _distances(asked: Prediction, frame: pd.DataFrame) -> dict[str, Array]:
             texts = [series.map(exact, na_action="ignore").fillna("").astype(str).to_numpy() for series in (theirs, ours)]
             off = np.where(texts[0][:, None] == texts[1][None], 0.0, np.inf)
         distance[column] = off
-    return distance or {"": np.zeros((len(frame), len(asked.rows)))}
+    return distance
 
 
 def _fault(asked: Prediction, frame: pd.DataFrame, i: int, distance: Mapping[str, Array], near: NDArray[np.bool_]) -> Fault:
     """Say why a measured row settles nothing."""
-    row, columns = int(frame.index[i]), [c for c in distance if c]
+    row, columns = int(frame.index[i]), [*distance]
     given = ", ".join(f"{c} = {_shown(frame[c].iloc[i])}" for c in columns)
     if near[i].any():
         numbers = row_ranges(np.flatnonzero(near[i]) + 1)

@@ -295,6 +295,9 @@ HOSTILE: Mapping[str, Any] = {
     "another kind of outcome": lambda c: {"outcome": {**c["outcome"], "kind": "odd"}},
     "an outcome without bounds": lambda c: {"outcome": {k: v for k, v in c["outcome"].items() if k != "bounds"}},
     "a column that settings lack": {"match": ["x", "y"]},
+    "no column by which rows are recognised": {"match": []},
+    "a fit that is none": {"fits": [1]},
+    "a spread without a name": lambda c: {"rows": [{**row, "spread": 3} for row in c["rows"]]},
     "no date": {"date": "yesterday"},
     "outcomes that are texts": lambda c: {"rows": [{**row, "seen": ["a"]} for row in c["rows"]]},
 }
@@ -308,6 +311,16 @@ def test_whole_files_with_strange_contents_are_refused(name: str, written: Path)
     written.write_bytes(seal(content | (change(content) if callable(change) else change))[0])
     with fails("not-a-prediction", written.name):
         read_prediction(written)
+
+
+@pytest.mark.slow
+def test_noise_of_other_draws_is_refused(written: Path) -> None:
+    content = dict(read_prediction(written).content)
+    (member,) = content["noise"]["run"]
+    for noise in ({}, {"run": []}, "none", *({"run": [member | {key: [[1.0, 2.0]]}]} for key in ("scale", "groups", "seeds"))):
+        written.write_bytes(seal(content | {"noise": noise})[0])
+        with fails("not-a-prediction", "row 1"):
+            settle(written, new_line(0.01))
 
 
 def test_other_files_are_refused(written: Path, tmp_path: Path) -> None:
