@@ -232,8 +232,7 @@ def read_prediction(path: str | Path, key: str | Path | None = None) -> Predicti
     True
     """
     path = as_path(path, "A prediction")
-    content = unseal(path, KIND, "prediction", read_key(key))
-    return _checked(path.name, content)
+    return _checked(path.name, unseal(path, KIND, "prediction", read_key(key)))
 
 
 def check_new(path: Path) -> None:

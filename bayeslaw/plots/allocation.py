@@ -97,8 +97,7 @@ def plot_frontier(
     if cut := len(within) - sum(within):
         notes.append(f"{counted(cut, 'frontier')} {'goes' if cut == 1 else 'go'} on outside the picture")
     title = f"efficient frontier with {ci_prob * 100:g}% equal-tailed bands" + failure(any(a.failed for a in allocations))
-    drawing = Drawing(label, allocations[0].name, "", tuple(curves), (), tuple(notes), title, shown)
-    return finish_all(ax, drawing)
+    return finish_all(ax, Drawing(label, allocations[0].name, "", tuple(curves), (), tuple(notes), title, shown))
 
 
 def _contours(allocations: Sequence[Allocation], ax: Axes) -> list[str]:
@@ -122,8 +121,7 @@ def _contours(allocations: Sequence[Allocation], ax: Axes) -> list[str]:
     places = [(float(flops[i]), float(best[i] / 2.5)) for i in at if 3 <= i < flops.size - 3]
     for text in ax.clabel(lines, fmt="%.3g", fontsize=SMALL, inline=False, manual=places):
         text.set(rotation=0, color="black", bbox={"fc": "white", "ec": "none", "pad": 1.0})
-    lines_are = f"lines: median loss ({first.unit}) of {first.label}, from {_thinned(first)}"
-    return [lines_are, *_erring("lines", first)]
+    return [f"lines: median loss ({first.unit}) of {first.label}, from {_thinned(first)}", *_erring("lines", first)]
 
 
 def _losses(allocation: Allocation, n: Array, d: Array, *, thinned: bool = False) -> Array:

@@ -192,8 +192,7 @@ def outlier_check(
 
 def _derivative(law: Law, observed: Observations, name: str, draws: Mapping[str, Array]) -> Array:
     """Return the derivative (n,) of the law's expected outcomes in a covariate, the mean over some draws."""
-    size = next(iter(draws.values())).size
-    some = {k: np.ravel(draws[k])[:: max(1, size // SLOPES)] for k in law.parameters}
+    some = {k: np.ravel(draws[k])[:: max(1, draws[k].size // SLOPES)] for k in law.parameters}
     step = 1e-4 * max(float(np.ptp(observed.covariates[name])), 1e-3)
     ends = [law.predict(some, observed.covariates | {name: observed.covariates[name] + by}).mean(axis=0) for by in (-step, step)]
     return np.asarray((ends[1] - ends[0]) / (2 * step))
