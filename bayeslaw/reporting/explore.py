@@ -347,8 +347,7 @@ def _slider(covariate: Covariate, seen: Array) -> dict[str, Any]:
     low, high = float(seen.min()), float(seen.max())
     logarithmic = covariate.logarithmic and bool((seen > 0).any()) and most > 0
     if logarithmic:
-        positive = seen[seen > 0]
-        ends = [max(least, float(positive.min()) / BELOW) or float(positive.min()) / BELOW, min(most, high * ABOVE)]
+        ends = [max(least, float(seen[seen > 0].min()) / BELOW), min(most, high * ABOVE)]
     else:
         margin = (high - low) / 2 or max(abs(high) / 2, 0.5)
         whole = most - least <= 1 or (math.isfinite(most - least) and most - least <= 3 * (high - low))
@@ -380,11 +379,11 @@ def _rows(fit: Fit) -> dict[str, Any]:
     law, observed = fit.law, fit.observed
     total, names = observed.response.size, list(law.measured)
     kept = np.unique(np.linspace(0, total - 1, max(2, min(total, ROWS, NUMBERS // len(names)))).astype(np.int64))
-    levels = {column: law.level_codes(column, observed.covariates)[kept].tolist() for column in law.levels}
+    codes = {column: law.level_codes(column, observed.covariates)[kept].tolist() for column in law.levels}
     return {
         "total": int(total), "names": names, "values": numbers([observed.covariates[name][kept] for name in names]),
         "outcomes": numbers(observed.outcomes[kept]), "run": [observed.run_names[code] for code in observed.run[kept]],
-        "levels": {column: [law.levels[column][code] for code in codes] for column, codes in levels.items()},
+        "levels": {column: [law.levels[column][code] for code in of_rows] for column, of_rows in codes.items()},
     }  # fmt: skip
 
 

@@ -244,8 +244,9 @@ def _forecasts(
     fits: Mapping[str, Posterior], at: Runs | None, measured: Runs | None, ci_prob: float, options: Mapping[str, Any]
 ) -> tuple[list[Facts], dict[str, Picture]]:
     facts, pictures = list[Facts](), dict[str, Picture]()
-    for number, (label, posterior) in enumerate(fits.items() if at is not None else (), 1):
-        assert at is not None
+    if at is None:
+        return facts, pictures
+    for number, (label, posterior) in enumerate(fits.items(), 1):
         try:
             result = forecast(posterior, at, **options)
             frame = result.summary(ci_prob)
