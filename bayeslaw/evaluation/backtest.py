@@ -104,7 +104,7 @@ class Backtest:
     @property
     def spread(self) -> str:
         """The spreads compared with the losses, such as 'run' or 'run or extrapolated'; empty where nothing was scored."""
-        return " or ".join(dict.fromkeys(self.rows["spread"]))
+        return " or ".join(sorted(set(self.rows["spread"]), reverse=True))
 
     @property
     def reach(self) -> pd.DataFrame:
@@ -125,9 +125,9 @@ class Backtest:
     @property
     def text(self) -> str:
         """What to expect of forecasts about one e-fold beyond the runs, or as near to that as was scored."""
-        failed, forced = (self.cuts["checks"].isin(labels) for labels in ((UNSCORED, UNFITTED), (checks_label(True),)))
         if not len(self.rows):
             return f"Nothing could be scored beyond {counted(len(self.cuts), 'cut')}: the notes say why, and what to do."
+        failed, forced = (self.cuts["checks"].isin(labels) for labels in ((UNSCORED, UNFITTED), (checks_label(True),)))
         place, rows = _nearest_to_one(self.rows)
         sentences = [f"At {place} of {IN_WORDS.get(self.by, self.by)} beyond these runs, {_experience(rows, self.outcome)}."]
         if failed.any():

@@ -250,6 +250,7 @@ def test_forecasts_are_scored_by_reach() -> None:
         "0 to 0.5 e-folds: 2 runs": 2, "0.5 to 1 e-folds: 1 run": 1, "1 to 2 e-folds: 1 run": 1, "over 3 e-folds: 1 run": 1,
         "all: 5 runs": 5,
     }  # fmt: skip
+    assert result(forecasts([0.5, 0.5], [2.0, 2.0], spread=["extrapolated", "run"])).spread == "run or extrapolated"
     assert repr(made) == "<Backtest of chinchilla along compute: 5 forecasts beyond 1 cut>"
 
 
