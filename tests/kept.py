@@ -1,7 +1,7 @@
 """Posterior draws that are kept for a session of tests: the same density with the same settings is sampled once.
 
 Pages and notebooks follow one another's commands, so that several fit the same law to the same table. What they print and write is
-made each time; only the sampler's draws are kept, in files that workers share, those of `fit_many` included. Tests of the sampler
+made each time; only the sampler's draws are kept, in files that workers share, those of executors included. Tests of the sampler
 itself never use them.
 """
 
@@ -64,8 +64,8 @@ def read(path: Path) -> Sample:
 
 @contextmanager
 def keeping(folder: Path, workers: bool = False) -> Iterator[None]:
-    """Sample a density in this block only if no draws of it are kept in a folder, and so in worker processes of `fit_many` too."""
-    module, batch = import_module("bayeslaw.inference.sample"), import_module("bayeslaw.inference.batch")
+    """Sample a density in this block only if no draws of it are kept in a folder, and so in worker processes of executors if asked."""
+    module, executors = import_module("bayeslaw.inference.sample"), import_module("bayeslaw.core.executors")
     sample: Callable[..., Sample] = module.sample
 
     def kept_or_sampled(density: Density, settings: SamplerSettings) -> Sample:
@@ -78,15 +78,15 @@ def keeping(folder: Path, workers: bool = False) -> Iterator[None]:
         return made
 
     folder.mkdir(parents=True, exist_ok=True)
-    fitted = partial(fitted_in, folder, batch._fitted) if workers else batch._fitted
-    with patch.object(module, "sample", kept_or_sampled), patch.object(batch, "_fitted", fitted):
+    work = partial(working, folder, executors.run_payload) if workers else executors.run_payload
+    with patch.object(module, "sample", kept_or_sampled), patch.object(executors, "run_payload", work):
         yield
 
 
-def fitted_in(folder: Path, fitted: Callable[..., Any], *args: Any, **others: Any) -> Any:
-    """Make one fit of `fit_many` with kept draws, in whichever process."""
+def working(folder: Path, work: Callable[[bytes], bytes], payload: bytes) -> bytes:
+    """Do the work of a worker process on one item with kept draws."""
     with keeping(folder):
-        return fitted(*args, **others)
+        return work(payload)
 
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # worker processes may not find this module
