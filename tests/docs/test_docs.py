@@ -274,7 +274,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         command(["bayeslaw", "fit", "transfer-target", "runs.csv", "-o", "T.nc", "-q"])
         command(["bayeslaw", "fit", "transfer-source", "source.csv", "-o", "S.nc", "-q"])
         for law in ("cpt-joint", "chinchilla"):
-            command(["bayeslaw", "fit", law, f"{law}.csv", "-o", f"{law}.nc", "--draws", "2000", "-q"])
+            command(["bayeslaw", "fit", law, f"{law}.csv", "-o", f"{law}.nc", "-q"])
     yield folder
     assert not [p.name for p in HERE.iterdir() if p.suffix == ".nc"], "a block wrote into the checkout"
 
