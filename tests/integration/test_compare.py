@@ -208,11 +208,12 @@ def test_left_out_runs_are_scored_without_them(left_out: Comparison) -> None:
 
 def test_rows_that_the_table_drops_are_not_scored() -> None:
     """A row that repeats another would count twice in the scores of its run."""
-    twice = read_runs(pd.concat([TABLE, TABLE.tail(1)]), duplicates="drop")
-    for how in ({"loo": True}, {"holdout": "N > 5e8"}):
-        once, dropped = (compare(runs, ["chinchilla"], **how, **QUICK) for runs in (RUNS, twice))
+    few = TABLE.head(25)
+    twice = read_runs(pd.concat([few, few.tail(1)]), duplicates="drop")
+    for how in ({"loo": True}, {"holdout": "run == 'run 4'"}):
+        once, dropped = (compare(runs, ["chinchilla"], **how, **QUICK) for runs in (read_runs(few), twice))
         pd.testing.assert_frame_equal(dropped.scores, once.scores)
-        assert dropped.notes[0] == f"Left out: row {len(TABLE) + 1}, which repeats an earlier row exactly."
+        assert dropped.notes[0] == f"Left out: row {len(few) + 1}, which repeats an earlier row exactly."
 
 
 def test_known_errors_of_losses_widen_the_scores_of_left_out_runs() -> None:
@@ -307,12 +308,13 @@ def test_all_laws_are_compared_on_the_rows_that_each_describes() -> None:
         assert own["crps"] == pytest.approx(score(fit, held, force=True)["crps"].item())
         assert len(fit.observed.base) == (0 if law == "transfer-target" else int((seen.frame["D"] == 0).sum()))
     assert (expected["transfer-target"].observed.covariates["D"] == 0).sum() == (seen.frame["D"] == 0).sum() > 0
-    singly = compare(runs, ["transfer-target", "chinchilla"], **QUICK)
-    assert sorted(singly.runs.index) == sorted(table["run"].unique())
+    few = pd.concat([table.head(25), runs.tail(2)])
+    singly = compare(few, ["transfer-target", "chinchilla"], **QUICK)
+    assert sorted(singly.runs.index) == sorted(table["run"].unique()[:5])
     assert singly.runs.notna().all(axis=None)
-    assert singly.scores["rows"].tolist() == [len(table)] * 2
-    joined = compare(runs.assign(run=runs["run"].replace({"x": "run 0"})), ["transfer-target", "chinchilla"], **QUICK)
-    assert joined.notes[1] == "Left out for every law: row 61 of these, since their runs have rows at other D too."
+    assert singly.scores["rows"].tolist() == [25] * 2
+    joined = compare(few.assign(run=few["run"].replace({"x": "run 0"})), ["transfer-target", "chinchilla"], **QUICK)
+    assert joined.notes[1] == "Left out for every law: row 26 of these, since their runs have rows at other D too."
     with fails("only-base-checkpoints", "D == 0"):
         compare(runs, ["transfer-target", "chinchilla"], holdout="D == 0", **QUICK)
     neither = compare(runs, ["ptpp-floor", "chinchilla"], holdout="ptpp > 31", **QUICK)

@@ -30,7 +30,7 @@ from tests import items, oracles
 from tests.errors import fails
 
 pytestmark = pytest.mark.usefixtures("all_blas_threads")
-QUICK: dict[str, Any] = {"draws": 100, "tune": 100, "chains": 2}
+QUICK: dict[str, Any] = {"draws": 100, "tune": 100, "chains": 2, "discrepancy": "none"}
 
 
 def cluster(workers: int, *, processes: bool = False) -> LocalCluster:
