@@ -110,7 +110,7 @@ def test_the_commands_of_a_page_make_the_fits_again(command: Command, folder: Pa
     pd.concat([old, old.head(2)]).to_csv("old.csv", index=False)
     new.assign(run="it's new").to_csv("a new table.csv", index=False)
     new.assign(run="newer", loss=new["loss"] * 1.001).to_csv("newer.csv", index=False)
-    short = ("--draws", "400", "--tune", "200", "--chains", "2", "-q")
+    short = ("--draws", "400", "--tune", "200", "--chains", "2", "--discrepancy", "none", "-q")
     chosen = (
         "--column",
         "D=seen by the end:B",
