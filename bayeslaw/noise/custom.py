@@ -97,14 +97,13 @@ class PointNoise(Noise):
 
     @cached_property
     def _compiled(self) -> Callable[..., Array]:
-        """The function of the density for arrays: errors, known variances and parameters, which broadcast to each other."""
+        """The function of the density for arrays of one shape: errors, known variances and parameters."""
         import pytensor.tensor as pt
         from pytensor.compile.maker import function
         from pytensor.compile.mode import Mode
 
         error, known, *parameters = (pt.dmatrix(name) for name in ("error", "known", *self.priors))
-        shaped = {name: pt.add(v, pt.zeros_like(error)) for name, v in zip(self.priors, parameters, strict=True)}
-        logp = self.of_points(error, known + pt.zeros_like(error), shaped)
+        logp = self.of_points(error, known, dict(zip(self.priors, parameters, strict=True)))
         mode = Mode(linker="py", optimizer="None")
         compiled: Any = function([error, known, *parameters], logp, mode=mode, on_unused_input="ignore", allow_input_downcast=True)
         return compiled  # type: ignore[no-any-return]
