@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import cloudpickle
@@ -64,7 +63,7 @@ def read(path: Path) -> Sample:
 
 @contextmanager
 def keeping(folder: Path, workers: bool = False) -> Iterator[None]:
-    """Sample a density in this block only if no draws of it are kept in a folder, and so in worker processes of executors if asked."""
+    """Sample a density in this block only if no draws of it are kept in a folder; `workers`: in processes of executors too."""
     module, executors = import_module("bayeslaw.inference.sample"), import_module("bayeslaw.core.executors")
     sample: Callable[..., Sample] = module.sample
 
