@@ -139,6 +139,7 @@ def test_pymc_finds_the_log_prior_of_the_fit(fit: bayeslaw.Fit) -> None:
     own = tree["log_prior"].to_dataset().copy()
     with fit.model:
         made = pm.stats.compute_log_prior(fit.to_datatree(["posterior"]), progressbar=False)["log_prior"].to_dataset()
+    assert [variable.name for variable in fit.model.free_RVs][:2] == ["E", "A_level"]
     assert {*made.data_vars} == {*own.data_vars}
     for name in own:
         np.testing.assert_allclose(np.asarray(made[name]), np.asarray(own[name]), rtol=1e-8, atol=1e-8)

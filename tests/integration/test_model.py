@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
 from pytensor.compile.mode import Mode
 
-import bayeslaw
 from bayeslaw.data.observations import Observations
 from bayeslaw.data.table import read_runs
 from bayeslaw.engine.coordinates import Arrays, Coordinates, nested_sums
@@ -294,20 +292,3 @@ def test_noise_is_chosen_as_in_a_fit() -> None:
     of_two = columns.assign(task=["easy", "hard"] * (len(columns) // 2))
     by_task = pymc_model(law, of_two, "normal-no-run", noise_by="task")
     assert {v.name for v in by_task.free_RVs} == {*parameters, "sigma_point[easy]", "sigma_point[hard]"}
-
-
-@pytest.mark.statistical
-def test_the_model_of_a_fit_sampled_by_hand_has_its_posterior() -> None:
-    """The fit's means lie within 4 Monte Carlo errors of PyMC's own draws."""
-    table = oracles.table(load_law("chinchilla"), runs=12)
-    fit = bayeslaw.fit("chinchilla", table, seed=1, progress=False, discrepancy="none")
-    assert [v.name for v in fit.model.free_RVs][:2] == ["E", "A_level"]
-    with fit.model:
-        trace = pm.sample(
-            500, tune=500, chains=2, cores=1, random_seed=1, target_accept=0.95, progressbar=False, nuts_sampler="nutpie"
-        )
-    by_hand = {name: trace["posterior"][name].values for name in fit.law.parameters}
-    for name, values in by_hand.items():
-        logs, own = np.log(values), np.log(fit.draws[name])
-        error = float(az.mcse(logs, method="mean")) + own.std() / np.sqrt(1_000)
-        assert abs(logs.mean() - own.mean()) < 4 * error, name
