@@ -66,7 +66,7 @@ def test_a_forecast_says_where_priors_decide_it(eta: float, decided: bool) -> No
     law = load_law("transfer-target")
     truth = twins.TRUTHS["transfer-target"] | {"eta": eta}
     table = twins.simulate(law, truth, twins.settings(law, sizes=(241e6, 517e6, 1.4e9, 2.8e9)), 0)
-    fit = bayeslaw.fit(law, table, progress=False)
+    fit = bayeslaw.fit(law, table, progress=False, draws=600)
     at = pd.DataFrame({"N": 8.1e9, "ptpp": 279.0, "r": 0.25, "D": 8.1e9 * np.array([8.0, 9.0])})
     forecast = fit.forecast(at)
     check = next(check for check in forecast.checks if check.name == "priors")
