@@ -56,8 +56,10 @@ class _Command(TyperCommand):
             _, _, order = self.make_parser(ctx).parse_args([*args])
             single = [param for param in order if isinstance(param, TyperOption) and not (param.multiple or param.is_flag)]
             if not ctx.resilient_parsing and (again := next((param for param in single if single.count(param) > 1), None)):
-                times = single.count(again)
-                raise typer.BadParameter(f"it is given {times} times, of which only the last would count: give it once", ctx, again)
+                message = f"it is given {single.count(again)} times, of which only the last would count: give it once"
+                if again.name == "by" and any(param.name == "pool" for param in self.params):
+                    message += ", and parameters that vary by a column by --pool (options={'by': …})"
+                raise typer.BadParameter(message, ctx, again)
             return super().parse_args(ctx, args)
         except Exception as error:  # click's NoSuchOption, which newer versions of typer have a copy of
             given = str(getattr(error, "option_name", ""))

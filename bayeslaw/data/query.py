@@ -174,6 +174,8 @@ def _compare(left: Any, op: ast.cmpop, right: Any, text: str, rows: int) -> NDAr
         if isinstance(op, (ast.In, ast.NotIn, ast.Eq, ast.NotEq)):
             left, right = _as_names(left, right), _as_names(right, left)
             _check_kinds(left, right, text)
+            if not text.isascii():
+                left, right = _composed(left), _composed(right)
         if isinstance(op, (ast.In, ast.NotIn)):
             options = right if isinstance(right, list) else [right]
             if isinstance(left, list) or any(isinstance(option, (list, pd.Series)) for option in options):
@@ -224,6 +226,15 @@ def _as_names(value: Any, other: Any) -> Any:
     if isinstance(value, list):
         return [_as_names(part, other) for part in value]
     return label_text(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _composed(value: Any) -> Any:
+    """Return texts whose letters, such as é, are one character each: systems and programs write some of them as two."""
+    if isinstance(value, list):
+        return [_composed(part) for part in value]
+    if isinstance(value, pd.Series):
+        return value.map(_composed) if _holds_texts(value) else value
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
 
 
 def _value(node: ast.AST, frame: pd.DataFrame, text: str) -> Any:

@@ -232,9 +232,9 @@ def score_facts(posteriors: Mapping[str, Posterior], held: Runs, **options: Any)
         else:
             notes += [f"{label}: {note}" for note in [sample_note(rows[-1], held.name)] if note]
     frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
-    counts = {str(n) for n in frame["rows"]} if rows else set()
+    counts = map(str, sorted({*frame["rows"]})) if rows else []
     scored = outcomes_of([fit for posterior in posteriors.values() for fit in fits_of(posterior).values()])
-    caption = f"Scores on the {' or '.join(sorted(counts))} {scored} of {held.name}"
+    caption = f"Scores on the {' or '.join(counts)} {scored} of {held.name}"
     if rows and (frame["sample"] != "held-out").any():
         caption += ", IN-SAMPLE"
     return {"notes": notes, "table": scores_table(caption, frame) if rows else None}

@@ -191,6 +191,8 @@ def test_an_option_of_one_value_is_given_once(command: Command) -> None:
     assert (done.status, done.out) == (2, "")
     assert "'--where': it is given 2 times, of which only the last would count: give it once" in done.err
     assert "give it once" not in command("score", "fit.nc", "held.csv", "--force", "--force").err
+    twice = ("--by", "E=domain", "--by", "A=domain")
+    assert "by --pool (options={'by': …})" in command("backtest", "runs.csv", "--law", "chinchilla", *twice).err
 
 
 @pytest.mark.usefixtures("folder")

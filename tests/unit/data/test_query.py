@@ -243,6 +243,17 @@ def test_runs_named_by_numbers_are_compared_with_numbers() -> None:
         where(tagged, "tags == 'a'")
 
 
+def test_letters_of_one_or_two_characters_are_the_same() -> None:
+    """A condition in the letters of a terminal found no row of a table whose names a file system has taken apart."""
+    runs = read_runs(pd.DataFrame({"N": 1e8, "loss": 3.0, "domain": ["u\u0308ber", "\u00fcber", "ber"]}))
+    for text, rows in {
+        "domain == '\u00fcber'": [1, 2],
+        "domain != 'u\u0308ber'": [3],
+        "domain in ['\u00fcber', 'ber']": [1, 2, 3],
+    }.items():
+        assert runs.where(text).frame.index.tolist() == rows, text
+
+
 def test_columns_that_stay_as_given_are_compared_with_texts_and_with_numbers() -> None:
     table = pd.DataFrame(
         {
