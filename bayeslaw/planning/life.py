@@ -40,10 +40,8 @@ from bayeslaw.posterior.discrepancy import DrawnErrors
 from bayeslaw.posterior.fit import Fit
 
 # The law's error is that at the choice itself, so that each new choice changes the error by which it was made.
-TURNS, TOKENS_TOLERANCE = (
-    50,
-    1e-3,
-)  # most choices of tokens at one size, and e-folds between two of them from which they count as the same
+TURNS = 50  # most choices of tokens at one size
+TOKENS_TOLERANCE = 1e-3  # e-folds between two choices of tokens below which they count as the same
 ROUNDS, CHEAPER = 6, 0.01  # most choices of a size, and the share of the costs that another size must save to be taken
 COLUMNS = (
     "given", "confidence", "plan", "N", "D", "tokens_per_parameter", "loss", "flops", "hours", "cost", "serving", "searched",
