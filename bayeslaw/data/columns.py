@@ -74,8 +74,8 @@ NAMES_OF_RUNS = ("name", "experiment")
 # Columns that hold names instead of numbers.
 TEXT: dict[Kind, tuple[str, ...]] = {"runs": ("run", "domain", "checkpoint", "unit")}
 TEXT["curves"] = TEXT["logs"] = (*TEXT["runs"], "phase", "parent")
-# Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
 OF_SEQUENCES = ("batch_size", "global_batch_size", "bs")  # batches that mostly count sequences, which curves can't have
+# Names that mean something else in many logs: the time left, a batch's number, the file written last, train or eval.
 AMBIGUOUS = ("eta", "batch", "checkpoint", "phase")
 # Columns whose cells may be written with a unit, such as 410M or 1.4B, or 25%, and the letters of these units.
 AMOUNTS = {"N": "kMBT", "D": "kMBT", "U": "kMBT", "pretrain_tokens": "kMBT", "r": "%"}

@@ -145,8 +145,8 @@ class State(NamedTuple):
     memory: Any
 
 
-STATE = len(State._fields)
-AT = State(*range(STATE))  # rows of a description
+ROWS = len(State._fields)  # of a description: an address and a size for each array
+AT = State(*range(ROWS))
 
 
 class Function:
@@ -207,7 +207,7 @@ _swap: Any = intrinsic(_to_swap)
 
 
 def _logp(dim_: Any, z_: Any, gradient_: Any, value_: Any, description_: Any) -> int:
-    d = carray(pointer(description_), (STATE, 2), np.int64)
+    d = carray(pointer(description_), (ROWS, 2), np.int64)
     busy, threads = d[AT.busy, 0], d[AT.busy, 1]
     mine = 0
     while not _swap(busy + 8 * mine, 0, 1):

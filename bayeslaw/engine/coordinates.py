@@ -256,7 +256,10 @@ class Places:
 
         Parameters
         ----------
-        log_jacobian, single, by_level
+        log_jacobian : value
+            Of this change alone.
+        single, by_level : mapping of name to value, optional
+            The other values, as in the attributes of these names.
         """
         return Places({**self.single, **(single or {})}, {**self.by_level, **(by_level or {})}, self.log_jacobian + log_jacobian)
 
@@ -265,7 +268,9 @@ class Places:
 
         Parameters
         ----------
-        name, value, log_jacobian
+        name, value : str, value
+        log_jacobian : value
+            Of this change alone.
         """
         return self.changed(log_jacobian, **{"by_level" if name in self.by_level else "single": {name: value}})
 

@@ -119,7 +119,8 @@ def test_a_normal_density_is_tabulated_without_a_loop_of_python_for_each_number(
     """PyTensor's `second` gave parameters the shape of errors; it has no loop in C, and forecasts took four times as long."""
     noise = Noise.choose(with_known, oracles.nested(np.array([0, 1, 2])))
     assert isinstance(noise, PointNoise)
-    scalars = [node.op.scalar_op for node in noise._compiled.maker.fgraph.toposort() if hasattr(node.op, "scalar_op")]  # type: ignore[attr-defined]
+    compiled: Any = noise._compiled
+    scalars = [node.op.scalar_op for node in compiled.maker.fgraph.toposort() if hasattr(node.op, "scalar_op")]
     assert scalars
     assert all(op.nfunc_spec for op in scalars)
 

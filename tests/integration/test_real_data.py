@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import bayeslaw
+from bayeslaw.data.notes import out_by_note
 from tests.posteriors import best_of
 
 FOLDER = Path(os.environ.get("BAYESLAW_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -111,3 +112,16 @@ def test_the_least_replay_that_preserves_the_pile_loss_is_planned_from_three_rat
     row = plan.losses.loc["replay that suffices, draw by draw"]
     assert row["eti90_lb"] < crossing < row["eti90_ub"]
     assert crossing < best_of(plan).replay < 0.5
+
+
+def test_sound_runs_are_not_called_out_by_a_thousand_and_most_of_those_put_out_are() -> None:
+    """The limits of the note were chosen on these tables, among others."""
+    law, named = bayeslaw.load_law("chinchilla"), list[bool]()
+    for _, ladder in pd.read_csv(FOLDER / "ladders.csv").groupby(["source", "set"]):
+        frame = ladder[["run", "N", "D", "loss"]].set_axis(range(1, len(ladder) + 1))
+        assert out_by_note(frame, law) == ""
+        ends = frame.groupby("run")["D"].idxmax()
+        for run in ends.index[:: max(1, len(ends) // 5)]:
+            out = frame.assign(D=frame["D"].where(frame["run"] != run, frame["D"] / 1000))
+            named.append("1,000 times too small" in out_by_note(out, law))
+    assert np.mean(named) > 0.5

@@ -53,8 +53,8 @@ class GrowingLog:
         self.path, self.options = own_path(path), {"resumed": "last"} | options
         self.problem, self.diverged = "", False
         self._stamp: Stamp | None = None
-        self._seen: Stamp = ()  # at the last look, which was when
-        self._looked, self._changed = -math.inf, 0.0  # and when the log had last changed
+        self._seen: Stamp = ()  # the files at the last look
+        self._looked, self._changed = -math.inf, 0.0  # times, in seconds, of the last look and of the last change, by our clock
         self._whole = False  # whether the last look took the file as it is
         self._torn = False  # whether the file ends within a record of JSON
         self._waits = False  # whether that, or that there is no loss yet, is why nothing was read
