@@ -18,7 +18,7 @@ PARAMETERS, TOKENS, TOKENS_PER_PARAMETER = (1e6, 2e12), (LEAST_TRAINING, 1e14), 
 UNITS = {"millions": 1e6, "billions": 1e9}
 LOGARITHMS = (6.0, 31.0)  # of a million to base 10, and of 10^13 to base e
 LEAST_STEPS = 100  # from which on whole numbers may be steps
-# Factors by which N or D of single runs seems out. The limits were chosen on public tables, where no sound run is named with them and
+# Factors by which N or D of single runs seems out. The limits were chosen on public tables: no sound run of these is named, and
 # most of those that were put out by 1,000 are (tests/integration/test_real_data.py).
 FACTORS = (1e3, 1e6, 1e9)
 APART = 30.0  # factor by which sizes of such runs lie from all others

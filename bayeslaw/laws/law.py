@@ -673,7 +673,7 @@ def _names_in(expression: Expression, law: Law) -> frozenset[str]:
 
 
 def _names_beside(name: str, law: Law) -> frozenset[str]:
-    """The names in the terms of the formula that have a name."""
+    """The names of all terms of the formula in which a parameter stands, its own included."""
     terms = (_names_in(term, law) for _, term in law.formula.terms)
     return frozenset[str]().union(*(names for names in terms if name in names))
 
